@@ -1,0 +1,106 @@
+//! Conditions: what is true of an object right now, why, and since when.
+
+use serde::{Deserialize, Serialize};
+
+/// One condition of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: Status,
+    /// When the condition last changed, in RFC 3339.
+    #[serde(default)]
+    pub last_transition_time: String,
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    True,
+    False,
+    Unknown,
+}
+
+impl Condition {
+    /// The plane's own conditions. Functions may not set them.
+    pub const SYSTEM: [&'static str; 5] = ["Ready", "Synced", "Healthy", "UpToDate", "Responsive"];
+
+    /// A condition without message, time or generation.
+    pub fn new(kind: &str, status: Status, reason: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            status,
+            last_transition_time: String::new(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            observed_generation: 0,
+        }
+    }
+
+    /// The same condition with a message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Whether only the plane may set it.
+    pub fn is_system(&self) -> bool {
+        Self::SYSTEM.contains(&self.kind.as_str())
+    }
+
+    fn says_the_same_as(&self, other: &Self) -> bool {
+        let generations = (self.observed_generation, other.observed_generation);
+        self.kind == other.kind
+            && self.status == other.status
+            && self.reason == other.reason
+            && self.message == other.message
+            && (generations.0 == generations.1 || generations.0 == 0 || generations.1 == 0)
+    }
+}
+
+/// Put a condition among others. One that says nothing new changes nothing, not even the time.
+pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition) {
+    match conditions.iter_mut().find(|present| present.kind == condition.kind) {
+        Some(present) if present.says_the_same_as(&condition) => {}
+        Some(present) => *present = condition,
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(message: &str, time: &str) -> Condition {
+        let mut condition = Condition::new("Ready", Status::False, "Creating").with_message(message);
+        time.clone_into(&mut condition.last_transition_time);
+        condition
+    }
+
+    #[test]
+    fn condition_that_says_nothing_new_keeps_its_time() {
+        let mut conditions = vec![ready("a", "then")];
+        set_condition(&mut conditions, ready("a", "now"));
+        assert_eq!(conditions, [ready("a", "then")]);
+    }
+
+    #[test]
+    fn condition_with_another_message_is_replaced() {
+        let mut conditions = vec![ready("a", "then")];
+        set_condition(&mut conditions, ready("b", "now"));
+        assert_eq!(conditions, [ready("b", "now")]);
+    }
+}

@@ -1,0 +1,22 @@
+//! Labels, annotations and well-known names. They are Crossplane's, so that existing objects keep their meaning.
+
+/// On composite and composed resources: the name of the outermost composite resource.
+pub const COMPOSITE: &str = "crossplane.io/composite";
+/// On composite and composed resources: the name of the claim.
+pub const CLAIM_NAME: &str = "crossplane.io/claim-name";
+/// On composite and composed resources: the namespace of the claim.
+pub const CLAIM_NAMESPACE: &str = "crossplane.io/claim-namespace";
+/// On composed resources: the name the composition knows them by.
+pub const RESOURCE_NAME: &str = "crossplane.io/composition-resource-name";
+/// On composite resources: `true` stops reconciling.
+pub const PAUSED: &str = "crossplane.io/paused";
+
+/// Owns the fields of composite resources that composing writes.
+pub const COMPOSITE_MANAGER: &str = "apiextensions.crossplane.io/composite";
+/// What the name of every owner of composed resources starts with.
+pub const COMPOSED_MANAGER_PREFIX: &str = "apiextensions.crossplane.io/composed/";
+
+/// The API group of compositions.
+pub const APIEXTENSIONS: &str = "apiextensions.crossplane.io";
+/// The API group of packages.
+pub const PKG: &str = "pkg.crossplane.io";

@@ -1,0 +1,21 @@
+//! The kinds we serve, as data: types, conditions, labels, names. Performs no I/O and knows no client.
+
+mod composition;
+mod condition;
+mod definition;
+mod function;
+
+pub mod keys;
+pub mod meta;
+pub mod names;
+
+pub use composition::{
+    Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, Mode, Requirements, RequiredResource,
+    RequiredSchema, SecretRef, Step, TypeRef,
+};
+pub use condition::{Condition, Status, set_condition};
+pub use definition::{CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope};
+pub use function::Function;
+
+/// An object of any kind, as the API server and functions exchange it.
+pub type Object = serde_json::Map<String, serde_json::Value>;

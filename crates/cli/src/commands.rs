@@ -1,0 +1,7 @@
+//! One file per command: arguments, one call, one answer.
+
+pub(crate) mod completions;
+pub(crate) mod internal;
+pub(crate) mod man;
+pub(crate) mod render;
+pub(crate) mod version;

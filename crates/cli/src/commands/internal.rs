@@ -1,0 +1,74 @@
+//! `ferroplane internal`: what other programs call, and people do not.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use ferroplane_runner::grpc;
+use ferroplane_wire::render::RenderRequest;
+use prost::Message as _;
+
+use crate::Verdict;
+use crate::duration;
+use crate::render::seam;
+use crate::terminal::Terminal;
+
+/// What other programs call
+#[derive(Debug, clap::Args)]
+pub(crate) struct Internal {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Render(Render),
+}
+
+/// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
+///
+/// It is the engine behind `crossplane render --crossplane-binary`. Exits with 3, and writes what is known, when
+/// a function returned a fatal result.
+#[derive(Debug, clap::Args)]
+struct Render {
+    /// How long it may take
+    #[arg(long, default_value = "2m", value_parser = duration::parse)]
+    timeout: Duration,
+}
+
+impl Internal {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        match self.command {
+            Command::Render(render) => render.run(terminal),
+        }
+    }
+}
+
+impl Render {
+    fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read the render request")?;
+        let request = RenderRequest::decode(bytes.as_slice()).context("standard input is not a RenderRequest")?;
+        let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
+
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(self.timeout, seam::answer(request, &options, now())).await
+        });
+        let (response, failure) = answer.context("rendering took too long")?.context("cannot render")?;
+        terminal.data(&response.encode_to_vec())?;
+        match failure {
+            None => Ok(Verdict::Yes),
+            Some(failure) => {
+                terminal.error(&anyhow::Error::new(failure).context("cannot render"));
+                Ok(Verdict::No)
+            }
+        }
+    }
+}
+
+/// The time, to the second, in RFC 3339.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,46 @@
+//! `ferroplane`: arguments in, one call, one answer out.
+
+mod arguments;
+mod commands;
+mod duration;
+mod manifest;
+mod render;
+mod terminal;
+
+use std::process::ExitCode;
+
+use arguments::Arguments;
+use terminal::Terminal;
+
+/// What a command found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All is well.
+    Yes,
+    /// The answer is no: a fatal result, differences, not ready.
+    No,
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        Self::from(match verdict {
+            Verdict::Yes => 0,
+            Verdict::No => 3,
+            Verdict::Interrupted => 130,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::read();
+    let mut terminal = Terminal::new();
+    match arguments.run(&mut terminal) {
+        Ok(verdict) => verdict.into(),
+        Err(error) => {
+            terminal.error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Manifests in files: what they say, and where they say it.
+
+mod files;
+mod node;
+pub(crate) mod yaml;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ferroplane_api::{Object, meta};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) use files::{Files, Source};
+pub(crate) use node::Node;
+
+/// One object in a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Manifest {
+    source: Arc<Source>,
+    root: Arc<Node>,
+    object: Object,
+}
+
+/// Something wrong with a file, at a line of it.
+#[derive(Debug)]
+pub(crate) struct Located {
+    file: String,
+    line: Option<u64>,
+    message: String,
+}
+
+impl Located {
+    pub(crate) fn new(file: &Source, line: Option<u64>, message: impl Into<String>) -> Self {
+        Self { file: file.to_string(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl std::error::Error for Located {}
+
+impl Manifest {
+    /// An object and where it stands. A document that is no object is refused.
+    fn new(source: Arc<Source>, root: Node) -> Result<Self, Located> {
+        match root.to_json() {
+            Value::Object(object) => Ok(Self { source, root: Arc::new(root), object }),
+            other => {
+                let kind = node::kind_of(&other);
+                Err(Located::new(&source, Some(root.line), format!("expected a Kubernetes object, got {kind}")))
+            }
+        }
+    }
+
+    /// What it says.
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// What it says, changed.
+    pub(crate) fn with_object(mut self, object: Object) -> Self {
+        self.object = object;
+        self
+    }
+
+    /// The file it stands in.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Something is wrong at this path, such as `["spec", "pipeline", "0"]`, or at what is left of it.
+    pub(crate) fn error(&self, path: &[&str], message: impl Into<String>) -> Located {
+        Located::new(&self.source, Some(self.root.line_of(path)), message)
+    }
+
+    /// Refuse an object that has no kind, version or name.
+    pub(crate) fn require_identity(&self, what: &str) -> Result<(), Located> {
+        for key in ["apiVersion", "kind"] {
+            if self.object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+                return Err(self.error(&[key], format!("{what} has no `{key}`")));
+            }
+        }
+        if meta::name(&self.object).is_empty() {
+            return Err(self.error(&["metadata", "name"], format!("{what} has no `metadata.name`")));
+        }
+        Ok(())
+    }
+
+    /// Refuse an object of another kind.
+    pub(crate) fn require_kind(&self, group: &str, kind: &str) -> Result<(), Located> {
+        let (api_version, actual) = (meta::api_version(&self.object), meta::kind(&self.object));
+        if actual == kind && meta::group(api_version) == group {
+            return Ok(());
+        }
+        let actual = match (actual, api_version) {
+            ("", _) => "an object without kind".to_owned(),
+            (actual, "") => actual.to_owned(),
+            (actual, api_version) => format!("{actual} ({api_version})"),
+        };
+        Err(self.error(&["kind"], format!("expected a {kind} ({group}), got {actual}")))
+    }
+
+    /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
+    /// and whoever wrote it believes that it has.
+    pub(crate) fn parse_strictly<T: DeserializeOwned>(&self) -> Result<T, Located> {
+        let mut unknown = None;
+        let mut track = serde_path_to_error::Track::new();
+        let value = Value::Object(self.object.clone());
+        let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
+        let result = serde_ignored::deserialize(deserializer, |path| {
+            unknown.get_or_insert_with(|| path.to_string());
+        });
+        match (result, unknown) {
+            (Err(error), _) => Err(self.error_at(&track.path().to_string(), &error.to_string())),
+            (Ok(_), Some(path)) => {
+                let (parent, field) = path.rsplit_once('.').unwrap_or(("", &path));
+                let place = if parent.is_empty() { String::new() } else { format!(" in `{}`", readable(parent)) };
+                Err(self.error_at(&path, &format!("unknown field `{field}`{place}")))
+            }
+            (Ok(value), None) => Ok(value),
+        }
+    }
+
+    /// What it says, as a type that need not know all of it.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Located> {
+        let mut track = serde_path_to_error::Track::new();
+        let value = Value::Object(self.object.clone());
+        T::deserialize(serde_path_to_error::Deserializer::new(value, &mut track))
+            .map_err(|error| self.error_at(&track.path().to_string(), &error.to_string()))
+    }
+
+    fn error_at(&self, path: &str, message: &str) -> Located {
+        let path = path.replace('[', ".").replace(']', "");
+        let path: Vec<_> = path.split('.').filter(|part| !part.is_empty()).collect();
+        self.error(&path, message)
+    }
+}
+
+/// `spec.pipeline.0.input` as people write it: `spec.pipeline[0].input`.
+fn readable(path: &str) -> String {
+    path.split('.').fold(String::new(), |text, part| match part.parse::<usize>() {
+        Ok(index) => format!("{text}[{index}]"),
+        Err(_) if text.is_empty() => part.to_owned(),
+        Err(_) => format!("{text}.{part}"),
+    })
+}

@@ -1,0 +1,162 @@
+//! The world as files describe it: what functions may ask to see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{Answer, Reference, Want};
+use ferroplane_runner::Resources;
+use ferroplane_wire::{Struct, StructError};
+use ferroplane_wire::v1::ResourceSelector;
+use ferroplane_wire::v1::resource_selector::Match;
+use serde_json::Value;
+
+use super::scopes;
+
+/// Everything that exists: what all composite resources share, and what is one's own.
+#[derive(Debug)]
+pub(crate) struct World {
+    shared: Arc<Shared>,
+    own: BTreeMap<Identity, Struct>,
+}
+
+/// What all composite resources may see.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    objects: BTreeMap<Identity, Struct>,
+    /// `OpenAPI` v3 documents.
+    schemas: Vec<Value>,
+    /// Whether kinds are known to be cluster scoped. If not, everything is taken to be namespaced.
+    pub(crate) knows_scopes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    api_version: String,
+    kind: String,
+    /// `namespace/name`: what objects of a kind are sorted by.
+    key: String,
+}
+
+impl Identity {
+    fn new(api_version: &str, kind: &str, key: String) -> Self {
+        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), key }
+    }
+
+    fn of(object: &Object) -> Self {
+        let key = format!("{}/{}", meta::namespace(object), meta::name(object));
+        Self::new(meta::api_version(object), meta::kind(object), key)
+    }
+}
+
+impl Shared {
+    /// Let an object exist. The last of the same identity is the one.
+    pub(crate) fn add(&mut self, object: Object) -> Result<(), StructError> {
+        self.objects.insert(Identity::of(&object), Struct::try_from(object)?);
+        Ok(())
+    }
+
+    /// Let the kinds in an `OpenAPI` v3 document have schemas.
+    pub(crate) fn add_schemas(&mut self, document: Value) {
+        self.schemas.push(document);
+    }
+}
+
+impl World {
+    /// A world that has nothing of its own yet.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, own: BTreeMap::new() }
+    }
+
+    /// Let an object exist in this world alone.
+    pub(crate) fn add(&mut self, object: Object) -> Result<(), StructError> {
+        self.own.insert(Identity::of(&object), Struct::try_from(object)?);
+        Ok(())
+    }
+
+    /// The object a reference leads to.
+    pub(crate) fn get(&self, reference: &Reference) -> Option<&Object> {
+        let found = self.find(&reference.api_version, &reference.kind, reference.namespace.as_deref(), &reference.name);
+        found?.json().ok()
+    }
+
+    /// What the connection secret of an object holds.
+    pub(crate) fn connection_details(&self, object: &Object) -> BTreeMap<String, Bytes> {
+        let reference = object.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
+        let text = |key| reference.and_then(|reference| reference.get(key)?.as_str()).unwrap_or_default();
+        let own = meta::namespace(object);
+        let namespace = if own.is_empty() { text("namespace") } else { own };
+        self.secret(namespace, text("name")).unwrap_or_default()
+    }
+
+    fn find(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Struct> {
+        let identity = Identity::new(api_version, kind, format!("{}/{name}", namespace.unwrap_or_default()));
+        self.own.get(&identity).or_else(|| self.shared.objects.get(&identity))
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Option<BTreeMap<String, Bytes>> {
+        let secret = self.find("v1", "Secret", Some(namespace), name)?.json().ok()?;
+        let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
+        let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
+        let data = data.filter_map(|(key, value)| Some((key.clone(), decode(value)?.into())));
+        // What was written in clear is stored encoded.
+        let clear = secret.get("stringData").and_then(Value::as_object).into_iter().flatten();
+        let clear = clear.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned().into())));
+        Some(data.chain(clear).collect())
+    }
+
+    fn select(&self, selector: &ResourceSelector) -> Vec<Struct> {
+        let ResourceSelector { api_version, kind, r#match, namespace } = selector;
+        if let Some(Match::MatchName(name)) = r#match {
+            return self.find(api_version, kind, namespace.as_deref(), name).into_iter().cloned().collect();
+        }
+        let labels = match r#match {
+            Some(Match::MatchLabels(labels)) => Some(&labels.labels),
+            _ => None,
+        };
+        let namespace = namespace.as_deref().unwrap_or_default();
+        let matches = |object: &Object| {
+            let labels = labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+            (namespace.is_empty() || meta::namespace(object) == namespace) && meta::matches_labels(object, labels)
+        };
+        let first = Identity::new(api_version, kind, String::new());
+        let of_kind = |objects: &'_ BTreeMap<Identity, Struct>| -> BTreeMap<Identity, Struct> {
+            let same_kind = objects
+                .range(first.clone()..)
+                .take_while(|(identity, _)| identity.api_version == *api_version && identity.kind == *kind);
+            let matching = same_kind.filter(|(_, object)| object.json().is_ok_and(matches));
+            matching.map(|(identity, object)| (identity.clone(), object.clone())).collect()
+        };
+        // Sorted by namespace and name, as functions expect them; what is one's own wins.
+        let mut selected = of_kind(&self.shared.objects);
+        selected.extend(of_kind(&self.own));
+        selected.into_values().collect()
+    }
+
+    fn schema(&self, api_version: &str, kind: &str) -> Option<Value> {
+        self.shared.schemas.iter().find_map(|document| ferroplane_engine::inlined_schema(document, api_version, kind))
+    }
+
+    fn answer(&self, want: &Want) -> Answer {
+        match want {
+            Want::Resources(selector) => Answer::Resources(self.select(selector)),
+            Want::Schema(selector) => match self.schema(&selector.api_version, &selector.kind) {
+                Some(Value::Object(schema)) => Struct::try_from(schema)
+                    .map_or_else(|error| Answer::Failed(error.to_string()), |schema| Answer::Schema(Some(schema))),
+                _ => Answer::Schema(None),
+            },
+            Want::Secret { namespace, name } => Answer::Secret(self.secret(namespace, name)),
+            Want::Scope { api_version, kind } => Answer::Scope {
+                is_namespaced: !(self.shared.knows_scopes && scopes::is_cluster_scoped(meta::group(api_version), kind)),
+            },
+        }
+    }
+}
+
+impl Resources for World {
+    async fn fetch(&self, want: &Want) -> Answer {
+        self.answer(want)
+    }
+}

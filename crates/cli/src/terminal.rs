@@ -1,0 +1,72 @@
+//! The only place that prints: data to standard output, words to standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// Where a command's answer goes.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    is_colourful: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new() -> Self {
+        let is_colourful = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self { is_colourful }
+    }
+
+    /// Data. A reader that has seen enough and hung up is no error.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn data(&mut self, data: &[u8]) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        match out.write_all(data).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    /// Something to know.
+    pub(crate) fn note(&mut self, words: &str) {
+        self.say("note", "36", words);
+    }
+
+    /// Something to look at.
+    pub(crate) fn warn(&mut self, words: &str) {
+        self.say("warning", "33", words);
+    }
+
+    /// What went wrong, and why.
+    pub(crate) fn error(&mut self, error: &anyhow::Error) {
+        self.say("error", "31", &chain(error));
+    }
+
+    /// Start with an empty screen, if there is one.
+    pub(crate) fn clear(&mut self) {
+        if io::stdout().is_terminal() {
+            let _ = self.data(b"\x1b[2J\x1b[H");
+        }
+    }
+
+    fn say(&self, label: &str, colour: &str, words: &str) {
+        // There is nobody to tell if standard error is gone.
+        let _ = if self.is_colourful {
+            writeln!(io::stderr(), "\x1b[1;{colour}m{label}\x1b[0m: {words}")
+        } else {
+            writeln!(io::stderr(), "{label}: {words}")
+        };
+    }
+}
+
+/// An error and its causes. A cause that its effect has already told in full is not told again.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
+}

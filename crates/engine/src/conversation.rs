@@ -1,0 +1,218 @@
+//! The questions the engine asks, and where each answer leads.
+//!
+//! Every turn owns the run: it can be answered once, and only with an answer of its kind.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use bytes::Bytes;
+use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse, SchemaSelector};
+use ferroplane_wire::{Struct, check};
+
+use crate::failure::Failure;
+use crate::inputs::Inputs;
+use crate::outcome::Outcome;
+use crate::requirements::{Given, Resolution};
+use crate::run::Run;
+
+/// How often one step may be called before it has to be content with what it was given.
+pub const MAX_CALLS: u32 = 6;
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub enum Turn {
+    /// Call a function, then [`Call::answer`].
+    Call(Box<Call>),
+    /// Read from the API, then [`Fetch::provide`].
+    Fetch(Fetch),
+    /// Nothing more to ask.
+    Done(Box<Outcome>),
+}
+
+/// Start a pipeline run.
+pub fn start(inputs: Inputs) -> Turn {
+    match Run::new(inputs) {
+        Ok(run) => prepare(Box::new(run)),
+        Err(outcome) => Turn::Done(outcome),
+    }
+}
+
+/// A function has to be called.
+#[derive(Debug)]
+pub struct Call {
+    run: Box<Run>,
+    request: RunFunctionRequest,
+    given: Given,
+}
+
+impl Call {
+    /// The name of the step.
+    pub fn step(&self) -> &str {
+        &self.run.step().name
+    }
+
+    /// The name of the function.
+    pub fn function(&self) -> &str {
+        &self.run.step().function
+    }
+
+    /// What to say to it.
+    pub fn request(&self) -> &RunFunctionRequest {
+        &self.request
+    }
+
+    /// What it said.
+    pub fn answer(mut self: Box<Self>, response: RunFunctionResponse) -> Turn {
+        if let Err(source) = check(&response) {
+            let step = self.step().to_owned();
+            return self.run.fail(Failure::BadResponse { step, source });
+        }
+        self.given.calls += 1;
+        match self.given.resolve(&response) {
+            Resolution::Settled => accept(self.run, response, self.given.calls),
+            Resolution::Fetch(wants) if wants.is_empty() => {
+                iterate(self.run, self.request, self.given, response, Vec::new())
+            }
+            Resolution::Fetch(wants) => Turn::Fetch(Fetch {
+                wants,
+                run: self.run,
+                then: Then::Iterate(Box::new(Pending { request: self.request, given: self.given, response })),
+            }),
+        }
+    }
+
+    /// It could not be called, or did not answer.
+    pub fn fail(self: Box<Self>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Turn {
+        let step = self.step().to_owned();
+        self.run.fail(Failure::Call { step, source: source.into() })
+    }
+}
+
+/// Something has to be read.
+#[derive(Debug)]
+pub struct Fetch {
+    run: Box<Run>,
+    wants: Vec<Want>,
+    then: Then,
+}
+
+/// One thing to read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Want {
+    /// Objects, sorted by namespace and name.
+    Resources(ResourceSelector),
+    /// The `OpenAPI` schema of a kind.
+    Schema(SchemaSelector),
+    /// The data of a Secret.
+    Secret { namespace: String, name: String },
+    /// Whether objects of a kind live in namespaces.
+    Scope { api_version: String, kind: String },
+}
+
+/// What was read.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// None is an answer too.
+    Resources(Vec<Struct>),
+    /// None if there is no such kind.
+    Schema(Option<Struct>),
+    /// None if there is no such Secret.
+    Secret(Option<BTreeMap<String, Bytes>>),
+    Scope {
+        is_namespaced: bool,
+    },
+    /// It could not be read.
+    Failed(String),
+}
+
+#[derive(Debug)]
+enum Then {
+    Prepare,
+    Iterate(Box<Pending>),
+    Plan,
+}
+
+/// A call that was answered with a wish.
+#[derive(Debug)]
+struct Pending {
+    request: RunFunctionRequest,
+    given: Given,
+    response: RunFunctionResponse,
+}
+
+impl Fetch {
+    /// What to read, in the order in which [`Fetch::provide`] expects it.
+    pub fn wants(&self) -> &[Want] {
+        &self.wants
+    }
+
+    /// What was read: one answer for each want. A missing one counts as failed.
+    pub fn provide(self, mut answers: Vec<Answer>) -> Turn {
+        answers.resize_with(self.wants.len(), || Answer::Failed("there was no answer".to_owned()));
+        match self.then {
+            Then::Prepare => call(self.run, answers),
+            Then::Iterate(pending) => {
+                let Pending { request, given, response } = *pending;
+                iterate(self.run, request, given, response, answers)
+            }
+            Then::Plan => self.run.finish(&self.wants, &answers),
+        }
+    }
+}
+
+/// Before the first call of a step: fetch what it is known to need.
+fn prepare(run: Box<Run>) -> Turn {
+    let wants = Given::wants_up_front(&run);
+    if wants.is_empty() {
+        return call(run, Vec::new());
+    }
+    Turn::Fetch(Fetch { run, wants, then: Then::Prepare })
+}
+
+/// The first call of a step.
+fn call(run: Box<Run>, answers: Vec<Answer>) -> Turn {
+    match Given::up_front(&run, answers) {
+        Ok(given) => Turn::Call(Box::new(Call { request: run.request(&given), run, given })),
+        Err(failure) => run.fail(failure),
+    }
+}
+
+/// The step asked for something: call it again, unless it had it all along.
+fn iterate(
+    run: Box<Run>,
+    mut request: RunFunctionRequest,
+    mut given: Given,
+    response: RunFunctionResponse,
+    answers: Vec<Answer>,
+) -> Turn {
+    let step = run.step().name.clone();
+    let next = match given.overlay(&response, answers) {
+        Ok(next) => next,
+        Err((requirement, reason)) => return run.fail(Failure::Requirement { step, requirement, reason }),
+    };
+    if given.calls == 1 && next.is_in(&request) {
+        return accept(run, response, given.calls);
+    }
+    if given.calls == MAX_CALLS {
+        return run.fail(Failure::NeverSettles { step, calls: MAX_CALLS });
+    }
+    next.put_into(&mut request);
+    request.context = response.context;
+    given.previous = response.requirements;
+    Turn::Call(Box::new(Call { run, request, given }))
+}
+
+/// The step has all it needs: take its answer and go on.
+fn accept(mut run: Box<Run>, response: RunFunctionResponse, calls: u32) -> Turn {
+    if let Err(failure) = run.absorb(response, calls) {
+        return run.fail(failure);
+    }
+    if run.next_step() {
+        return prepare(run);
+    }
+    let wants = run.scopes_to_learn();
+    if wants.is_empty() {
+        return run.finish(&[], &[]);
+    }
+    Turn::Fetch(Fetch { run, wants, then: Then::Plan })
+}

@@ -1,0 +1,103 @@
+//! Why a pipeline run came to nothing.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+use ferroplane_wire::{BadResponse, StructError};
+
+/// Why a pipeline run came to nothing. Every text is stable: it will be repeated in a condition.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("pipeline step `{step}` returned a fatal result: {message}")]
+    Fatal { step: String, message: String },
+
+    #[error("cannot run pipeline step `{step}`")]
+    Call { step: String, source: Box<dyn Error + Send + Sync> },
+
+    #[error("cannot use the answer of pipeline step `{step}`")]
+    BadResponse { step: String, source: BadResponse },
+
+    #[error("pipeline step `{step}` never settles: it asked for something else after each of {calls} calls")]
+    NeverSettles { step: String, calls: u32 },
+
+    #[error("cannot fetch `{requirement}`, which pipeline step `{step}` requires: {reason}")]
+    Requirement { step: String, requirement: String, reason: String },
+
+    #[error("cannot get credential `{credential}` of pipeline step `{step}` from Secret `{secret}`: {reason}")]
+    Credential { step: String, credential: String, secret: String, reason: String },
+
+    #[error("cannot read the composite resource")]
+    Composite { source: StructError },
+
+    #[error("composite resource has no label `{label}`, which names its composed resources")]
+    NoPrefix { label: &'static str },
+
+    #[error("cannot read observed resource `{resource}`")]
+    Observed { resource: String, source: StructError },
+
+    #[error("composed resource `{resource}` of step `{step}` is not an object")]
+    NotAnObject { step: String, resource: String },
+
+    #[error("composed resource `{resource}` of step `{step}` has no {field}")]
+    NoType { step: String, resource: String, field: &'static str },
+
+    #[error("cannot tell whether composed resource `{resource}` ({kind}) is namespaced: {reason}")]
+    UnknownScope { resource: String, kind: String, reason: String },
+
+    #[error(
+        "composed resource `{resource}` of step `{step}` is cluster scoped ({kind}), but the composite resource is \
+         namespaced and may only compose resources in its own namespace"
+    )]
+    ClusterScoped { step: String, resource: String, kind: String },
+
+    #[error(
+        "composed resource `{resource}` of step `{step}` has the invalid name `{name}`: use lower-case letters, \
+         digits, `-` and `.`, starting and ending with a letter or digit"
+    )]
+    InvalidName { step: String, resource: String, name: String },
+
+    #[error("composed resource `{resource}` of step `{step}` already names a controller, {owner}")]
+    Controlled { step: String, resource: String, owner: String },
+
+    #[error("composed resources `{first}` and `{second}` are the same object, {object}: give them different names")]
+    SameObject { first: String, second: String, object: String },
+
+    #[error("desired status of the composite resource is not an object")]
+    Status,
+}
+
+impl Failure {
+    /// The step that is to blame, if one is.
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            Self::Fatal { step, .. }
+            | Self::Call { step, .. }
+            | Self::BadResponse { step, .. }
+            | Self::NeverSettles { step, .. }
+            | Self::Requirement { step, .. }
+            | Self::Credential { step, .. }
+            | Self::NotAnObject { step, .. }
+            | Self::NoType { step, .. }
+            | Self::ClusterScoped { step, .. }
+            | Self::InvalidName { step, .. }
+            | Self::Controlled { step, .. } => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Whether a function said so itself.
+    pub fn is_fatal_result(&self) -> bool {
+        matches!(self, Self::Fatal { .. })
+    }
+}
+
+/// An error and all its causes, in one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,33 @@
+//! Decides what a composite resource should become. Performs no I/O, has no clock and rolls no dice.
+//!
+//! A pipeline is a conversation: [`start`] asks a question, every answer yields the next one, until there is
+//! an [`Outcome`]. Controllers answer by calling functions and reading the API, `ferroplane render` from files.
+//!
+//! ```text
+//! start(inputs) ─▶ Turn::Fetch(what a step needs) ─provide─▶ Turn::Call(step, request) ─answer─▶ … ─▶ Turn::Done
+//! ```
+//!
+//! # Invariants
+//! * The same inputs and answers always give the same outcome.
+//! * A plan never creates a resource whose reference is not in [`Plan::references`].
+//! * No answer, however wrong, makes the engine panic or ask for ever.
+
+mod conversation;
+mod failure;
+mod inputs;
+mod names;
+mod outcome;
+mod plan;
+mod requirements;
+mod run;
+mod schemas;
+mod settle;
+
+pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
+pub use failure::{Failure, chain};
+pub use inputs::{Inputs, Layout, Observed, Pipeline, PipelineError, Requirement, Step};
+pub use names::{composed_name, field_manager};
+pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
+pub use plan::{Deletion, Plan, Reference, Wanted};
+pub use schemas::inlined_schema;
+pub use settle::{Settlement, World, settle};

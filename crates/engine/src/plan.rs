@@ -1,0 +1,342 @@
+//! From what functions want to what has to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta, names};
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::{Ready, Resource};
+use serde_json::Value;
+
+use crate::conversation::{Answer, Want};
+use crate::failure::Failure;
+use crate::inputs::{Layout, Observed};
+use crate::names::composed_name;
+use crate::outcome::{Event, EventKind};
+use crate::run::Run;
+
+/// What has to be done, in this order: delete, record the references, apply, write the status.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Composed resources that are no longer wanted.
+    pub delete: Vec<Deletion>,
+    /// What the composite resource refers to from now on. To be recorded before anything is applied.
+    pub references: Vec<Reference>,
+    /// Composed resources, complete with name and owner, by the name the composition knows them by.
+    pub apply: Vec<Wanted>,
+    /// The status that functions want for the composite resource.
+    pub status: Option<Object>,
+    /// Whether functions say that the composite resource is ready. Nothing: it is when all it composes is.
+    pub is_ready: Option<bool>,
+    /// Connection details of the composite resource. Only legacy ones publish them.
+    pub connection_details: BTreeMap<String, Bytes>,
+}
+
+/// A composed resource that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// The name the composition knows it by.
+    pub resource: String,
+    /// The step that had the last word on it.
+    pub step: String,
+    pub object: Object,
+    pub is_ready: bool,
+}
+
+/// A composed resource that is wanted no longer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deletion {
+    /// The name the composition knew it by.
+    pub resource: String,
+    /// As it was observed.
+    pub object: Struct,
+}
+
+/// A reference from a composite resource to a composed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    /// Only composite resources without namespace refer to others.
+    pub namespace: Option<String>,
+}
+
+/// Which kinds live in namespaces, as far as it was asked.
+pub(crate) struct Scopes<'a>(BTreeMap<(&'a str, &'a str), Result<bool, &'a str>>);
+
+impl<'a> Scopes<'a> {
+    pub(crate) fn new(wants: &'a [Want], answers: &'a [Answer]) -> Self {
+        let scopes = wants.iter().zip(answers).filter_map(|(want, answer)| {
+            let Want::Scope { api_version, kind } = want else { return None };
+            let scope = match answer {
+                Answer::Scope { is_namespaced } => Ok(*is_namespaced),
+                Answer::Failed(reason) => Err(reason.as_str()),
+                _ => Err("the answer is of another kind than the question"),
+            };
+            Some(((api_version.as_str(), kind.as_str()), scope))
+        });
+        Self(scopes.collect())
+    }
+}
+
+/// The composite resource, as far as naming and owning composed resources needs to know it.
+struct Composite<'a> {
+    object: &'a Object,
+    namespace: &'a str,
+    prefix: &'a str,
+}
+
+pub(crate) fn make(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> {
+    let mut events = Vec::new();
+    let plan = decide(run, scopes, &mut events);
+    run.events.append(&mut events);
+    plan
+}
+
+fn decide(run: &Run, scopes: &Scopes<'_>, events: &mut Vec<Event>) -> Result<Plan, Failure> {
+    let object = run.composite();
+    let composite = Composite {
+        object,
+        namespace: meta::namespace(object),
+        prefix: meta::label(object, keys::COMPOSITE),
+    };
+    let mut apply = Vec::with_capacity(run.desired.resources().len());
+    for (name, resource) in run.desired.resources() {
+        let step = run.said_by.get(name).map_or("", String::as_str);
+        let item = Item { name, step, observed: run.inputs.observed.get(name) };
+        apply.push(item.materialise(resource, &composite, scopes, events)?);
+    }
+    refuse_same_object(&apply)?;
+    let desired = run.desired.composite();
+    Ok(Plan {
+        delete: unwanted(run, &apply)?,
+        references: references(&composite, &apply),
+        status: status_of(desired)?,
+        is_ready: match Ready::try_from(desired.map_or(0, |desired| desired.ready)) {
+            Ok(Ready::True) => Some(true),
+            Ok(Ready::False) => Some(false),
+            _ => None,
+        },
+        connection_details: match run.inputs.layout {
+            Layout::Legacy => desired.map(|desired| desired.connection_details.clone()).unwrap_or_default(),
+            Layout::Modern => BTreeMap::new(),
+        },
+        apply,
+    })
+}
+
+/// One entry of the desired state.
+struct Item<'a> {
+    name: &'a str,
+    step: &'a str,
+    observed: Option<&'a Observed>,
+}
+
+impl Item<'_> {
+    fn materialise(
+        &self,
+        resource: &Resource,
+        composite: &Composite<'_>,
+        scopes: &Scopes<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<Wanted, Failure> {
+        let mut object = self.read(resource)?;
+        if let Some(observed) = self.same_object(&object)? {
+            // A function may change a resource, but never rename or move it: that would be another resource.
+            for (field, value) in [
+                ("namespace", meta::namespace(observed)),
+                ("name", meta::name(observed)),
+                ("generateName", meta::generate_name(observed)),
+            ] {
+                meta::set_field(&mut object, field, value);
+            }
+        }
+        if !composite.namespace.is_empty() {
+            self.move_to_namespace(&mut object, composite, scopes, events)?;
+        }
+        self.own(&mut object, composite)?;
+        if meta::name(&object).is_empty() {
+            let name =
+                composed_name(meta::generate_name(&object), meta::uid(composite.object), self.name);
+            meta::set_field(&mut object, "name", &name);
+        }
+        self.check_name(&object)?;
+        Ok(Wanted {
+            resource: self.name.to_owned(),
+            step: self.step.to_owned(),
+            object,
+            is_ready: resource.ready == i32::from(Ready::True),
+        })
+    }
+
+    fn read(&self, resource: &Resource) -> Result<Object, Failure> {
+        let (step, resource_name) = (self.step.to_owned(), self.name.to_owned());
+        let object = resource.resource.as_ref().and_then(|object| object.json().ok());
+        let Some(object) = object else {
+            return Err(Failure::NotAnObject { step, resource: resource_name });
+        };
+        for field in ["kind", "apiVersion"] {
+            if object.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+                return Err(Failure::NoType { step, resource: resource_name, field });
+            }
+        }
+        Ok(object.clone())
+    }
+
+    /// The observed resource under this name, if it is the same object. One of another kind is not: it will
+    /// be deleted, and this one created.
+    fn same_object(&self, object: &Object) -> Result<Option<&Object>, Failure> {
+        let Some(observed) = self.observed else { return Ok(None) };
+        let observed = observed
+            .object
+            .json()
+            .map_err(|source| Failure::Observed { resource: self.name.to_owned(), source })?;
+        Ok((group_kind(observed) == group_kind(object)).then_some(observed))
+    }
+
+    fn move_to_namespace(
+        &self,
+        object: &mut Object,
+        composite: &Composite<'_>,
+        scopes: &Scopes<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        let kind = meta::kind(object).to_owned();
+        match scopes.0.get(&(meta::api_version(object), kind.as_str())) {
+            Some(Ok(false)) => {
+                let (step, resource) = (self.step.to_owned(), self.name.to_owned());
+                return Err(Failure::ClusterScoped { step, resource, kind });
+            }
+            Some(Err(reason)) => {
+                let reason = (*reason).to_owned();
+                return Err(Failure::UnknownScope { resource: self.name.to_owned(), kind, reason });
+            }
+            Some(Ok(true)) | None => {}
+        }
+        let namespace = meta::namespace(object);
+        if !namespace.is_empty() && namespace != composite.namespace {
+            events.push(Event::new(
+                EventKind::Warning,
+                "NamespaceOverridden",
+                format!(
+                    "cannot create composed resource \"{}\" in namespace \"{namespace}\", using XR namespace \"{}\" \
+                     instead",
+                    self.name, composite.namespace
+                ),
+            ));
+        }
+        meta::set_field(object, "namespace", composite.namespace);
+        Ok(())
+    }
+
+    /// Mark the object as composed: by whom, under which name, for which claim.
+    fn own(&self, object: &mut Object, composite: &Composite<'_>) -> Result<(), Failure> {
+        if composite.prefix.is_empty() {
+            return Err(Failure::NoPrefix { label: keys::COMPOSITE });
+        }
+        if meta::name(object).is_empty() && meta::generate_name(object).is_empty() {
+            meta::set_field(object, "generateName", &format!("{}-", composite.prefix));
+        }
+        meta::set_annotation(object, keys::RESOURCE_NAME, self.name);
+        meta::set_label(object, keys::COMPOSITE, composite.prefix);
+        let claim = [keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].map(|key| (key, meta::label(composite.object, key)));
+        if claim.iter().all(|(_, value)| !value.is_empty()) {
+            for (key, value) in claim {
+                meta::set_label(object, key, value);
+            }
+        }
+        if let Some(owner) = meta::controller(object)
+            && owner.get("uid").and_then(Value::as_str) != Some(meta::uid(composite.object))
+        {
+            let name = owner.get("name").and_then(Value::as_str).unwrap_or_default();
+            return Err(Failure::Controlled {
+                step: self.step.to_owned(),
+                resource: self.name.to_owned(),
+                owner: format!("{} `{name}`", meta::kind(owner)),
+            });
+        }
+        meta::set_controller(object, composite.object);
+        Ok(())
+    }
+
+    fn check_name(&self, object: &Object) -> Result<(), Failure> {
+        let (group, kind) = group_kind(object);
+        if names::is_valid(meta::name(object), group, kind) {
+            return Ok(());
+        }
+        Err(Failure::InvalidName {
+            step: self.step.to_owned(),
+            resource: self.name.to_owned(),
+            name: meta::name(object).to_owned(),
+        })
+    }
+}
+
+fn group_kind(object: &Object) -> (&str, &str) {
+    (meta::group(meta::api_version(object)), meta::kind(object))
+}
+
+/// Two names for one object would overwrite each other for ever.
+fn refuse_same_object(apply: &[Wanted]) -> Result<(), Failure> {
+    let mut seen = BTreeMap::new();
+    for wanted in apply {
+        let object = &wanted.object;
+        let identity = (group_kind(object), meta::namespace(object), meta::name(object));
+        if let Some(first) = seen.insert(identity, &wanted.resource) {
+            return Err(Failure::SameObject {
+                first: first.clone(),
+                second: wanted.resource.clone(),
+                object: format!("{} `{}`", meta::kind(object), meta::name(object)),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Observed resources that no function wants any more, or wants as another kind. Only those that are proven
+/// to be ours: whoever can edit references must not be able to have anything deleted.
+fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
+    let wanted: BTreeSet<_> =
+        apply.iter().map(|wanted| (wanted.resource.as_str(), group_kind(&wanted.object))).collect();
+    let mut deletions = Vec::new();
+    for (name, observed) in &run.inputs.observed {
+        let object = observed
+            .object
+            .json()
+            .map_err(|source| Failure::Observed { resource: name.clone(), source })?;
+        let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
+        let is_ours = controller == Some(meta::uid(run.composite())) && controller != Some("");
+        if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {
+            deletions.push(Deletion { resource: name.clone(), object: observed.object.clone() });
+        }
+    }
+    Ok(deletions)
+}
+
+fn references(composite: &Composite<'_>, apply: &[Wanted]) -> Vec<Reference> {
+    let mut references: Vec<_> = apply
+        .iter()
+        .map(|wanted| Reference {
+            api_version: meta::api_version(&wanted.object).to_owned(),
+            kind: meta::kind(&wanted.object).to_owned(),
+            name: meta::name(&wanted.object).to_owned(),
+            namespace: Some(meta::namespace(&wanted.object).to_owned())
+                .filter(|namespace| !namespace.is_empty() && composite.namespace.is_empty()),
+        })
+        .collect();
+    references.sort_by_cached_key(|reference| {
+        let Reference { api_version, kind, name, namespace } = reference;
+        format!("{api_version}{kind}{name}{}", namespace.as_deref().unwrap_or_default())
+    });
+    references
+}
+
+fn status_of(desired: Option<&Resource>) -> Result<Option<Object>, Failure> {
+    let object = desired.and_then(|desired| desired.resource.as_ref());
+    match object.and_then(|object| object.json().ok()?.get("status")) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(status)) => Ok(Some(status.clone())),
+        Some(_) => Err(Failure::Status),
+    }
+}

@@ -1,0 +1,185 @@
+//! What a step is given to see, and when it has seen enough.
+
+use std::collections::BTreeMap;
+
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::credentials::Source;
+use ferroplane_wire::v1::{
+    CredentialData, Credentials, Requirements, Resource, Resources, RunFunctionRequest, RunFunctionResponse, Schema,
+    Severity,
+};
+
+use crate::conversation::{Answer, Want};
+use crate::failure::Failure;
+use crate::run::Run;
+
+/// What the current step was given before its first call, and how far it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) credentials: BTreeMap<String, Credentials>,
+    pub(crate) resources: BTreeMap<String, Resources>,
+    pub(crate) schemas: BTreeMap<String, Schema>,
+    /// What it asked for in the call before.
+    pub(crate) previous: Option<Requirements>,
+    pub(crate) calls: u32,
+}
+
+/// What to do about an answer.
+pub(crate) enum Resolution {
+    Settled,
+    Fetch(Vec<Want>),
+}
+
+impl Given {
+    /// What the step is known to need: its credentials, what the composition requires for it, and what it
+    /// asked for the last time.
+    pub(crate) fn wants_up_front(run: &Run) -> Vec<Want> {
+        let step = run.step();
+        let secrets = step.credentials.iter().map(|(_, secret)| Want::Secret {
+            namespace: secret.namespace.clone(),
+            name: secret.name.clone(),
+        });
+        let resources = step.resources.iter().map(|(_, selector)| Want::Resources(selector.clone()));
+        let schemas = step.schemas.iter().map(|(_, selector)| Want::Schema(selector.clone()));
+        let remembered = run.remembered().map(|requirement| Want::Resources(requirement.selector.clone()));
+        secrets.chain(resources).chain(schemas).chain(remembered).collect()
+    }
+
+    /// The same with the answers. The composition's own requirements must be readable; a remembered one that
+    /// is not, the step can ask for again.
+    pub(crate) fn up_front(run: &Run, answers: Vec<Answer>) -> Result<Self, Failure> {
+        let step = run.step();
+        let mut answers = answers.into_iter();
+        let mut given = Self::default();
+        for ((name, secret), answer) in step.credentials.iter().zip(answers.by_ref()) {
+            let fail = |reason: &str| Failure::Credential {
+                step: step.name.clone(),
+                credential: name.clone(),
+                secret: format!("{}/{}", secret.namespace, secret.name),
+                reason: reason.to_owned(),
+            };
+            let data = match answer {
+                Answer::Secret(Some(data)) => data,
+                Answer::Secret(None) => return Err(fail("there is no such Secret")),
+                Answer::Failed(reason) => return Err(fail(&reason)),
+                _ => return Err(fail(MISMATCH)),
+            };
+            let source = Some(Source::CredentialData(CredentialData { data }));
+            given.credentials.insert(name.clone(), Credentials { source });
+        }
+        let fail = |requirement: &str, reason| Failure::Requirement {
+            step: step.name.clone(),
+            requirement: requirement.to_owned(),
+            reason,
+        };
+        for ((name, _), answer) in step.resources.iter().zip(answers.by_ref()) {
+            let resources = to_resources(answer).map_err(|reason| fail(name, reason))?;
+            given.resources.insert(name.clone(), resources);
+        }
+        for ((name, _), answer) in step.schemas.iter().zip(answers.by_ref()) {
+            given.schemas.insert(name.clone(), to_schema(answer).map_err(|reason| fail(name, reason))?);
+        }
+        for (requirement, answer) in run.remembered().zip(answers) {
+            if let Ok(resources) = to_resources(answer) {
+                given.resources.entry(requirement.name.clone()).or_insert(resources);
+            }
+        }
+        Ok(given)
+    }
+
+    /// Whether the answer is final, or what has to be read before the step can be called again.
+    pub(crate) fn resolve(&self, response: &RunFunctionResponse) -> Resolution {
+        let is_fatal = response.results.iter().any(|result| result.severity == i32::from(Severity::Fatal));
+        let asked = asked(response);
+        if is_fatal || Some(asked) == self.previous.as_ref() || (self.previous.is_none() && is_empty(asked)) {
+            return Resolution::Settled;
+        }
+        let extra = asked.extra_resources.values().cloned().map(Want::Resources);
+        let resources = asked.resources.values().cloned().map(Want::Resources);
+        let schemas = asked.schemas.values().cloned().map(Want::Schema);
+        Resolution::Fetch(extra.chain(resources).chain(schemas).collect())
+    }
+
+    /// What the step was given from the start, and over it what it asks for now.
+    pub(crate) fn overlay(
+        &self,
+        response: &RunFunctionResponse,
+        answers: Vec<Answer>,
+    ) -> Result<Required, (String, String)> {
+        let asked = asked(response);
+        let mut answers = answers.into_iter();
+        let mut required = Required {
+            extra: BTreeMap::new(),
+            resources: self.resources.clone(),
+            schemas: self.schemas.clone(),
+        };
+        let fail = |name: &String| {
+            let name = name.clone();
+            move |reason| (name, reason)
+        };
+        for (name, answer) in asked.extra_resources.keys().zip(answers.by_ref()) {
+            required.extra.insert(name.clone(), to_resources(answer).map_err(fail(name))?);
+        }
+        for (name, answer) in asked.resources.keys().zip(answers.by_ref()) {
+            required.resources.insert(name.clone(), to_resources(answer).map_err(fail(name))?);
+        }
+        for (name, answer) in asked.schemas.keys().zip(answers) {
+            required.schemas.insert(name.clone(), to_schema(answer).map_err(fail(name))?);
+        }
+        Ok(required)
+    }
+}
+
+/// What a step gets to see besides state, input and context.
+pub(crate) struct Required {
+    extra: BTreeMap<String, Resources>,
+    resources: BTreeMap<String, Resources>,
+    schemas: BTreeMap<String, Schema>,
+}
+
+impl Required {
+    /// Whether the request already said all this: asking again would get the same answer.
+    pub(crate) fn is_in(&self, request: &RunFunctionRequest) -> bool {
+        request.extra_resources == self.extra
+            && request.required_resources == self.resources
+            && request.required_schemas == self.schemas
+    }
+
+    pub(crate) fn put_into(self, request: &mut RunFunctionRequest) {
+        request.extra_resources = self.extra;
+        request.required_resources = self.resources;
+        request.required_schemas = self.schemas;
+    }
+}
+
+fn asked(response: &RunFunctionResponse) -> &Requirements {
+    static NOTHING: Requirements =
+        Requirements { extra_resources: BTreeMap::new(), resources: BTreeMap::new(), schemas: BTreeMap::new() };
+    response.requirements.as_ref().unwrap_or(&NOTHING)
+}
+
+fn is_empty(asked: &Requirements) -> bool {
+    asked.extra_resources.is_empty() && asked.resources.is_empty() && asked.schemas.is_empty()
+}
+
+const MISMATCH: &str = "the answer is of another kind than the question";
+
+fn to_resources(answer: Answer) -> Result<Resources, String> {
+    match answer {
+        Answer::Resources(objects) => Ok(Resources { items: objects.into_iter().map(to_resource).collect() }),
+        Answer::Failed(reason) => Err(reason),
+        _ => Err(MISMATCH.to_owned()),
+    }
+}
+
+fn to_resource(object: Struct) -> Resource {
+    Resource { resource: Some(object), ..Resource::default() }
+}
+
+fn to_schema(answer: Answer) -> Result<Schema, String> {
+    match answer {
+        Answer::Schema(openapi_v3) => Ok(Schema { openapi_v3 }),
+        Answer::Failed(reason) => Err(reason),
+        _ => Err(MISMATCH.to_owned()),
+    }
+}

@@ -1,0 +1,257 @@
+//! A pipeline run: what is known so far.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, meta};
+use ferroplane_wire::v1::{self, RequestMeta, Resource, RunFunctionRequest, RunFunctionResponse, Severity};
+use ferroplane_wire::{State, Struct, capabilities, tag};
+
+use crate::conversation::{Answer, Turn, Want};
+use crate::failure::Failure;
+use crate::inputs::{Inputs, Requirement, Step};
+use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
+use crate::plan::{self, Scopes};
+use crate::requirements::Given;
+
+/// The reason of an event that gives none.
+pub(crate) const COMPOSE: &str = "ComposeResources";
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) inputs: Inputs,
+    observed: State,
+    pub(crate) desired: State,
+    /// The step that had the last word on each desired resource.
+    pub(crate) said_by: BTreeMap<String, String>,
+    current: usize,
+    context: Option<Struct>,
+    pub(crate) events: Vec<Event>,
+    conditions: Vec<FunctionCondition>,
+    requirements: Vec<Requirement>,
+    schemas: Vec<v1::SchemaSelector>,
+    ttl: Option<Duration>,
+    ran: Vec<Ran>,
+}
+
+impl Run {
+    pub(crate) fn new(mut inputs: Inputs) -> Result<Self, Box<Outcome>> {
+        // The first step finds an empty context, not none.
+        let context = Some(inputs.context.take().unwrap_or_default());
+        let run = Self {
+            observed: observed_state(&inputs),
+            inputs,
+            desired: State::default(),
+            said_by: BTreeMap::new(),
+            current: 0,
+            context,
+            events: Vec::new(),
+            conditions: Vec::new(),
+            requirements: Vec::new(),
+            schemas: Vec::new(),
+            ttl: None,
+            ran: Vec::new(),
+        };
+        match run.inputs.composite.json() {
+            Ok(_) => Ok(run),
+            Err(source) => Err(Box::new(run.into_outcome(Err(Failure::Composite { source })))),
+        }
+    }
+
+    /// The composite resource. [`Run::new`] has made sure that it can be read.
+    pub(crate) fn composite(&self) -> &Object {
+        static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
+        self.inputs.composite.json().unwrap_or(&NOTHING)
+    }
+
+    pub(crate) fn step(&self) -> &Step {
+        &self.inputs.pipeline.steps[self.current]
+    }
+
+    /// Go to the next step, if there is one.
+    pub(crate) fn next_step(&mut self) -> bool {
+        self.current += 1;
+        self.current < self.inputs.pipeline.steps.len()
+    }
+
+    /// What the current step asked for the last time and is not given anyway.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = &Requirement> {
+        let step = self.step();
+        self.inputs.remembered.iter().filter(|requirement| {
+            requirement.step == step.name && !step.resources.iter().any(|(name, _)| *name == requirement.name)
+        })
+    }
+
+    /// The first request to the current step.
+    pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
+        let mut request = RunFunctionRequest {
+            observed: Some(self.observed.clone()),
+            desired: Some(self.desired.clone()),
+            input: self.step().input.clone(),
+            context: self.context.clone(),
+            credentials: given.credentials.clone(),
+            required_resources: given.resources.clone(),
+            required_schemas: given.schemas.clone(),
+            ..RunFunctionRequest::default()
+        };
+        request.meta = Some(RequestMeta { tag: tag(&request), capabilities: capabilities() });
+        request
+    }
+
+    /// Take over what the current step said. An error if it said that all is lost.
+    pub(crate) fn absorb(&mut self, response: RunFunctionResponse, calls: u32) -> Result<(), Failure> {
+        let step = &self.inputs.pipeline.clone().steps[self.current];
+        self.ran.push(Ran { step: step.name.clone(), function: step.function.clone(), calls });
+        self.remember(step, &response);
+        self.ttl = [self.ttl, ttl_of(&response)].into_iter().flatten().min();
+
+        let desired = response.desired.unwrap_or_default();
+        self.attribute(step, &desired);
+        self.desired = desired;
+        self.context = response.context;
+        self.conditions.extend(response.conditions.into_iter().map(to_condition));
+
+        for result in response.results {
+            if result.severity == i32::from(Severity::Fatal) {
+                return Err(Failure::Fatal { step: step.name.clone(), message: result.message });
+            }
+            self.events.push(to_event(step, result));
+        }
+        Ok(())
+    }
+
+    /// Everything the step needed, whether the composition said so or the function.
+    fn remember(&mut self, step: &Step, response: &RunFunctionResponse) {
+        let asked = response.requirements.as_ref();
+        let declared = step.resources.iter().map(|(name, selector)| (name, selector));
+        let resources = asked.into_iter().flat_map(|asked| asked.resources.iter().chain(&asked.extra_resources));
+        for (name, selector) in declared.chain(resources) {
+            let (step, name) = (step.name.clone(), name.clone());
+            let requirement = Requirement { step, name, selector: selector.clone() };
+            if !self.requirements.contains(&requirement) {
+                self.requirements.push(requirement);
+            }
+        }
+        let declared = step.schemas.iter().map(|(_, selector)| selector);
+        self.schemas.extend(declared.chain(asked.into_iter().flat_map(|asked| asked.schemas.values())).cloned());
+    }
+
+    /// Note which resources this step made or changed.
+    fn attribute(&mut self, step: &Step, desired: &State) {
+        for (name, resource) in desired.resources() {
+            if self.desired.resources().get(name) != Some(resource) {
+                self.said_by.insert(name.clone(), step.name.clone());
+            }
+        }
+    }
+
+    /// A namespaced composite resource may only compose namespaced resources: ask about each kind it composes
+    /// and is not known to live in a namespace.
+    pub(crate) fn scopes_to_learn(&self) -> Vec<Want> {
+        if meta::namespace(self.composite()).is_empty() {
+            return Vec::new();
+        }
+        let mut wants = Vec::new();
+        for (name, resource) in self.desired.resources() {
+            let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
+            let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+            let is_known = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok()).is_some_and(
+                |observed| meta::kind(observed) == kind && !meta::namespace(observed).is_empty(),
+            );
+            let want = Want::Scope { api_version: api_version.to_owned(), kind: kind.to_owned() };
+            if !is_known && !api_version.is_empty() && !kind.is_empty() && !wants.contains(&want) {
+                wants.push(want);
+            }
+        }
+        wants
+    }
+
+    /// All steps have run: make the plan.
+    pub(crate) fn finish(mut self: Box<Self>, wants: &[Want], answers: &[Answer]) -> Turn {
+        let result = plan::make(&mut self, &Scopes::new(wants, answers));
+        Turn::Done(Box::new(self.into_outcome(result)))
+    }
+
+    pub(crate) fn fail(self: Box<Self>, failure: Failure) -> Turn {
+        Turn::Done(Box::new(self.into_outcome(Err(failure))))
+    }
+
+    fn into_outcome(self, result: Result<plan::Plan, Failure>) -> Outcome {
+        Outcome {
+            result,
+            events: self.events,
+            conditions: self.conditions,
+            requirements: self.requirements,
+            schemas: self.schemas,
+            context: self.context,
+            ttl: self.ttl,
+            ran: self.ran,
+        }
+    }
+}
+
+fn observed_state(inputs: &Inputs) -> State {
+    let composite = Resource {
+        resource: Some(inputs.composite.clone()),
+        connection_details: inputs.connection_details.clone(),
+        ..Resource::default()
+    };
+    let resources = inputs.observed.iter().map(|(name, observed)| {
+        let resource = Resource {
+            resource: Some(observed.object.clone()),
+            connection_details: observed.connection_details.clone(),
+            ..Resource::default()
+        };
+        (name.clone(), resource)
+    });
+    State::new(Some(composite), resources.collect())
+}
+
+fn ttl_of(response: &RunFunctionResponse) -> Option<Duration> {
+    let ttl = response.meta.as_ref()?.ttl?;
+    let (seconds, nanos) = (u64::try_from(ttl.seconds).ok()?, u32::try_from(ttl.nanos).ok()?);
+    let ttl = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))?;
+    (!ttl.is_zero()).then_some(ttl)
+}
+
+fn to_target(target: Option<i32>) -> Target {
+    if target == Some(v1::Target::CompositeAndClaim.into()) { Target::CompositeAndClaim } else { Target::Composite }
+}
+
+fn to_condition(condition: v1::Condition) -> FunctionCondition {
+    let status = match v1::Status::try_from(condition.status) {
+        Ok(v1::Status::ConditionTrue) => Status::True,
+        Ok(v1::Status::ConditionFalse) => Status::False,
+        _ => Status::Unknown,
+    };
+    FunctionCondition {
+        condition: Condition::new(&condition.r#type, status, &condition.reason)
+            .with_message(condition.message.unwrap_or_default()),
+        target: to_target(condition.target),
+    }
+}
+
+fn to_event(step: &Step, result: v1::Result) -> Event {
+    let kind = match Severity::try_from(result.severity) {
+        Ok(Severity::Normal) => EventKind::Normal,
+        Ok(Severity::Warning) => EventKind::Warning,
+        // Not said, or said by a newer protocol than ours: better too loud than silent, and only to the
+        // composite resource.
+        _ => {
+            let message = format!(
+                "Pipeline step \"{}\" returned a result of unknown severity (assuming warning): {}",
+                step.name, result.message
+            );
+            let reason = result.reason.filter(|reason| !reason.is_empty());
+            return Event::new(EventKind::Warning, reason.as_deref().unwrap_or(COMPOSE), message);
+        }
+    };
+    Event {
+        kind,
+        reason: result.reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| COMPOSE.to_owned()),
+        message: result.message,
+        detail: Some(format!("Pipeline step \"{}\"", step.name)),
+        target: to_target(result.target),
+    }
+}

@@ -1,0 +1,202 @@
+//! What a composite resource says of itself after a run: its conditions, its events, when to look again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, set_condition};
+use serde_json::Value;
+
+use crate::failure::chain;
+use crate::outcome::{Event, EventKind, Outcome, Target};
+use crate::plan::Plan;
+use crate::run::COMPOSE;
+
+/// How many names a condition lists before it only counts.
+const NAMES_LISTED: usize = 3;
+
+/// What is known besides the outcome of the run.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// The conditions the composite resource has, and those that were decided before the run.
+    pub conditions: Vec<Condition>,
+    /// Composed resources that the API server refused, by the name the composition knows them by.
+    pub unsynced: BTreeSet<String>,
+    /// The generation of the composite resource.
+    pub generation: i64,
+    /// The time, in RFC 3339.
+    pub now: String,
+}
+
+/// What to write to the composite resource's status, and what to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The whole status, conditions included.
+    pub status: Object,
+    pub events: Vec<Event>,
+    /// Conditions that the claim should have too.
+    pub claim_conditions: Vec<String>,
+    /// When to look again if nothing happens before.
+    pub look_again_in: Option<Duration>,
+}
+
+/// Settle what was decided and, as far as [`World`] says, done.
+pub fn settle(outcome: &Outcome, world: World) -> Settlement {
+    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), world };
+    let status = match &outcome.result {
+        Ok(plan) => settling.success(outcome, plan),
+        Err(failure) => {
+            settling.failure(outcome, &format!("cannot compose resources: {}", chain(failure)));
+            Object::new()
+        }
+    };
+    settling.into_settlement(outcome, status)
+}
+
+struct Settling {
+    conditions: Vec<Condition>,
+    events: Vec<Event>,
+    world: World,
+}
+
+impl Settling {
+    fn success(&mut self, outcome: &Outcome, plan: &Plan) -> Object {
+        let mut status = plan.status.clone().unwrap_or_default();
+        self.conditions = status.remove("conditions").map(conditions_in).unwrap_or_default();
+        for condition in std::mem::take(&mut self.world.conditions) {
+            set_condition(&mut self.conditions, condition);
+        }
+        self.events.extend(outcome.events.iter().cloned());
+        self.function_conditions(outcome);
+
+        let unsynced: Vec<_> = self.world.unsynced.iter().map(String::as_str).collect();
+        let unready: Vec<_> =
+            plan.apply.iter().filter(|wanted| !wanted.is_ready).map(|wanted| wanted.resource.as_str()).collect();
+        let synced = synced(&unsynced);
+        let ready = ready(plan.is_ready, &unready);
+        self.complain(plan);
+        self.set(synced);
+        self.set(ready);
+        status
+    }
+
+    /// One event for each composed resource that is not as it should be.
+    fn complain(&mut self, plan: &Plan) {
+        for wanted in &plan.apply {
+            let is_unsynced = self.world.unsynced.contains(&wanted.resource);
+            for (applies, problem) in [(is_unsynced, "valid"), (!wanted.is_ready, "ready")] {
+                if applies {
+                    let message = format!("Composed resource \"{}\" is not yet {problem}", wanted.resource);
+                    self.events.push(Event::new(EventKind::Normal, COMPOSE, message));
+                }
+            }
+        }
+    }
+
+    fn failure(&mut self, outcome: &Outcome, message: &str) {
+        self.conditions = std::mem::take(&mut self.world.conditions);
+        self.events.push(Event::new(EventKind::Warning, COMPOSE, message));
+        self.events.extend(outcome.events.iter().cloned());
+        self.set(Condition::new("Synced", Status::False, "ReconcileError").with_message(message));
+        let seen = self.function_conditions(outcome);
+        let unseen = self.conditions.iter().filter(|condition| !condition.is_system());
+        let unseen: Vec<_> =
+            unseen.map(|condition| condition.kind.clone()).filter(|kind| !seen.contains(kind)).collect();
+        for kind in unseen {
+            self.set(Condition::new(&kind, Status::Unknown, "FatalError").with_message(
+                "A fatal error occurred before the status of this condition could be determined.",
+            ));
+        }
+    }
+
+    fn function_conditions(&mut self, outcome: &Outcome) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        for function in &outcome.conditions {
+            if !function.condition.is_system() {
+                seen.insert(function.condition.kind.clone());
+                let last_transition_time = self.world.now.clone();
+                let condition = Condition { last_transition_time, ..function.condition.clone() };
+                set_condition(&mut self.conditions, condition);
+            }
+        }
+        seen
+    }
+
+    /// Set one of the plane's own conditions.
+    fn set(&mut self, mut condition: Condition) {
+        condition.last_transition_time.clone_from(&self.world.now);
+        condition.observed_generation = self.world.generation;
+        set_condition(&mut self.conditions, condition);
+    }
+
+    fn into_settlement(self, outcome: &Outcome, mut status: Object) -> Settlement {
+        if !self.conditions.is_empty() {
+            let conditions = self.conditions.iter().filter_map(|condition| serde_json::to_value(condition).ok());
+            status.insert("conditions".to_owned(), Value::Array(conditions.collect()));
+        }
+        let for_claim = outcome.conditions.iter().filter(|function| {
+            function.target == Target::CompositeAndClaim && !function.condition.is_system()
+        });
+        let claim_conditions: BTreeSet<_> = for_claim.map(|function| function.condition.kind.clone()).collect();
+        Settlement {
+            status,
+            events: self.events,
+            claim_conditions: claim_conditions.into_iter().collect(),
+            look_again_in: outcome.ttl.filter(|_| outcome.result.is_ok()),
+        }
+    }
+}
+
+fn synced(unsynced: &[&str]) -> Condition {
+    if unsynced.is_empty() {
+        return Condition::new("Synced", Status::True, "ReconcileSuccess");
+    }
+    Condition::new("Synced", Status::False, "ReconcileError")
+        .with_message(format!("Unsynced resources: {}", list(unsynced)))
+}
+
+/// What functions say of the composite resource itself beats what follows from the composed ones.
+fn ready(explicit: Option<bool>, unready: &[&str]) -> Condition {
+    let creating = Condition::new("Ready", Status::False, "Creating");
+    match explicit {
+        Some(false) => creating,
+        None if !unready.is_empty() => creating.with_message(format!("Unready resources: {}", list(unready))),
+        Some(true) | None => Condition::new("Ready", Status::True, "Available"),
+    }
+}
+
+/// The first few names, sorted, and how many more there are: a text that does not change when a hundred do.
+fn list(names: &[&str]) -> String {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    match names.as_slice() {
+        [first, second, third] => format!("{first}, {second}, and {third}"),
+        names if names.len() > NAMES_LISTED => {
+            format!("{}, and {} more", names[..NAMES_LISTED].join(", "), names.len() - NAMES_LISTED)
+        }
+        names => names.join(", "),
+    }
+}
+
+/// Conditions a function wrote into the status itself. What is no condition is dropped.
+fn conditions_in(value: Value) -> Vec<Condition> {
+    let Value::Array(items) = value else { return Vec::new() };
+    items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_lists_are_short_and_stable() {
+        let cases = [
+            (vec!["a"], "a"),
+            (vec!["b", "a"], "a, b"),
+            (vec!["c", "b", "a"], "a, b, and c"),
+            (vec!["elephant", "cow", "cat", "snake"], "cat, cow, elephant, and 1 more"),
+        ];
+        for (names, text) in cases {
+            assert_eq!(list(&names), text);
+        }
+    }
+}

@@ -1,0 +1,628 @@
+//! Holds conversations with the engine and looks at what they come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ferroplane_engine::{
+    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement, Target, Turn, Want,
+    World, chain, settle, start,
+};
+use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
+use ferroplane_wire::{Struct, from_json, to_json};
+use serde_json::{Value, json};
+
+const UID: &str = "75e4a668-035f-4ce8-8c45-f4d3ac850155";
+
+fn object(value: Value) -> Struct {
+    let Value::Object(object) = value else { panic!("not an object: {value}") };
+    Struct::try_from(object).unwrap()
+}
+
+fn response(value: Value) -> RunFunctionResponse {
+    from_json(&value).unwrap()
+}
+
+fn cluster_xr() -> Value {
+    json!({
+        "apiVersion": "example.org/v1", "kind": "XR",
+        "metadata": {"name": "parent", "uid": UID, "labels": {"crossplane.io/composite": "parent"}},
+        "spec": {}
+    })
+}
+
+fn namespaced_xr() -> Value {
+    let mut xr = cluster_xr();
+    xr["metadata"]["namespace"] = "team".into();
+    xr
+}
+
+fn composed(key: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": format!("observed-{key}"), "generateName": "parent-",
+            "annotations": {"crossplane.io/composition-resource-name": key},
+            "ownerReferences": [{"apiVersion": "example.org/v1", "kind": "XR", "name": "parent", "uid": UID, "controller": true}]
+        }
+    })
+}
+
+/// One conversation: what is there, which steps run, what functions answer, what can be read.
+struct Conversation {
+    xr: Value,
+    steps: Value,
+    observed: BTreeMap<String, Value>,
+    remembered: Vec<Requirement>,
+    world: Box<dyn Fn(&Want) -> Answer>,
+    /// Everything that functions were asked.
+    requests: Vec<(String, RunFunctionRequest)>,
+}
+
+impl Conversation {
+    fn with(xr: Value) -> Self {
+        Self {
+            xr,
+            steps: json!([{"step": "one", "functionRef": {"name": "f"}}]),
+            observed: BTreeMap::new(),
+            remembered: Vec::new(),
+            world: Box::new(|want| match want {
+                Want::Resources(_) => Answer::Resources(Vec::new()),
+                Want::Schema(_) => Answer::Schema(None),
+                Want::Secret { .. } => Answer::Secret(None),
+                Want::Scope { kind, .. } => Answer::Scope { is_namespaced: kind != "ClusterRole" },
+            }),
+            requests: Vec::new(),
+        }
+    }
+
+    fn steps(mut self, names: &[&str]) -> Self {
+        self.steps = names.iter().map(|name| json!({"step": name, "functionRef": {"name": "f"}})).collect();
+        self
+    }
+
+    fn observing(mut self, key: &str, object: Value) -> Self {
+        self.observed.insert(key.to_owned(), object);
+        self
+    }
+
+    /// Answers in turn; the last one is given again and again.
+    fn converse(&mut self, answers: &[Value]) -> Outcome {
+        let steps: Vec<ferroplane_api::Step> = serde_json::from_value(self.steps.clone()).unwrap();
+        let observed = self.observed.iter().map(|(key, value)| {
+            (key.clone(), Observed { object: object(value.clone()), connection_details: BTreeMap::new() })
+        });
+        let mut turn = start(Inputs {
+            composite: object(self.xr.clone()),
+            layout: Layout::Modern,
+            connection_details: BTreeMap::new(),
+            observed: observed.collect(),
+            pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
+            remembered: self.remembered.clone(),
+            context: None,
+        });
+        loop {
+            turn = match turn {
+                Turn::Call(call) => {
+                    let answer = &answers[self.requests.len().min(answers.len() - 1)];
+                    self.requests.push((call.step().to_owned(), call.request().clone()));
+                    call.answer(response(answer.clone()))
+                }
+                Turn::Fetch(fetch) => {
+                    let answers = fetch.wants().iter().map(&self.world).collect();
+                    fetch.provide(answers)
+                }
+                Turn::Done(outcome) => return *outcome,
+            }
+        }
+    }
+}
+
+fn desires(resources: Value) -> Value {
+    json!({"desired": {"resources": resources}})
+}
+
+fn config_map() -> Value {
+    json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap"}})
+}
+
+fn failure(outcome: Outcome) -> Failure {
+    outcome.result.unwrap_err()
+}
+
+#[test]
+fn composed_resource_is_named_and_owned() {
+    let outcome = Conversation::with(namespaced_xr()).converse(&[desires(json!({"database": config_map()}))]);
+    let plan = outcome.result.unwrap();
+    assert_eq!(
+        Value::Object(plan.apply[0].object.clone()),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "parent-38ce86992a27", "generateName": "parent-", "namespace": "team",
+                "annotations": {"crossplane.io/composition-resource-name": "database"},
+                "labels": {"crossplane.io/composite": "parent"},
+                "ownerReferences": [{
+                    "apiVersion": "example.org/v1", "kind": "XR", "name": "parent", "uid": UID,
+                    "controller": true, "blockOwnerDeletion": true
+                }]
+            }
+        })
+    );
+    assert_eq!(plan.references[0].name, "parent-38ce86992a27");
+    assert_eq!(plan.references[0].namespace, None);
+    assert_eq!(plan.apply[0].step, "one");
+}
+
+#[test]
+fn composed_resource_is_deleted_when_no_function_desires_it() {
+    let mut conversation =
+        Conversation::with(cluster_xr()).observing("bucket", composed("bucket")).observing("user", composed("user"));
+    let plan = conversation.converse(&[desires(json!({"bucket": config_map()}))]).result.unwrap();
+    let deleted: Vec<_> = plan.delete.iter().map(|deletion| deletion.resource.as_str()).collect();
+    assert_eq!(deleted, ["user"]);
+    assert_eq!(plan.references.len(), 1);
+}
+
+#[test]
+fn resource_that_is_not_proven_ours_is_never_deleted() {
+    let mut orphan = composed("orphan");
+    orphan["metadata"]["ownerReferences"] = json!([]);
+    let mut foreign = composed("foreign");
+    foreign["metadata"]["ownerReferences"][0]["uid"] = "other".into();
+    let mut conversation = Conversation::with(cluster_xr()).observing("orphan", orphan).observing("foreign", foreign);
+    assert_eq!(conversation.converse(&[json!({})]).result.unwrap().delete, []);
+}
+
+#[test]
+fn empty_desired_state_deletes_everything() {
+    let mut conversation = Conversation::with(cluster_xr()).observing("bucket", composed("bucket"));
+    let plan = conversation.converse(&[json!({})]).result.unwrap();
+    assert_eq!(plan.delete.len(), 1);
+    assert_eq!(plan.references, []);
+}
+
+#[test]
+fn function_cannot_rename_or_move_an_existing_resource() {
+    let mut conversation = Conversation::with(cluster_xr()).observing("bucket", composed("bucket"));
+    let renamed = json!({"bucket": {"resource": {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "namespace": "elsewhere"}
+    }}});
+    let plan = conversation.converse(&[desires(renamed)]).result.unwrap();
+    assert_eq!(plan.apply[0].object["metadata"]["name"], "observed-bucket");
+    assert_eq!(plan.apply[0].object["metadata"].get("namespace"), None);
+}
+
+#[test]
+fn resource_that_changes_its_kind_is_replaced() {
+    let mut conversation = Conversation::with(cluster_xr()).observing("bucket", composed("bucket"));
+    let other = json!({"bucket": {"resource": {"apiVersion": "v1", "kind": "Secret"}}});
+    let plan = conversation.converse(&[desires(other)]).result.unwrap();
+    assert_eq!(plan.delete[0].resource, "bucket");
+    assert_eq!(plan.apply[0].object["kind"], "Secret");
+    assert_ne!(plan.apply[0].object["metadata"]["name"], "observed-bucket");
+}
+
+#[test]
+fn each_step_sees_the_same_observed_state_and_what_came_before() {
+    let mut conversation =
+        Conversation::with(cluster_xr()).steps(&["one", "two"]).observing("bucket", composed("bucket"));
+    conversation.converse(&[
+        json!({"desired": {"resources": {"a": config_map()}}, "context": {"key": 1}}),
+        desires(json!({"b": config_map()})),
+    ]);
+    let [(_, first), (_, second)] = &conversation.requests[..] else { panic!("two calls") };
+    assert_eq!(first.observed, second.observed);
+    assert_eq!(to_json(first).unwrap()["desired"], json!({}));
+    assert_eq!(to_json(first).unwrap()["context"], json!({}));
+    assert_eq!(first.input, None);
+    assert_eq!(to_json(second).unwrap()["desired"]["resources"]["a"], config_map());
+    assert_eq!(to_json(second).unwrap()["context"], json!({"key": 1}));
+    assert_ne!(first.meta.as_ref().unwrap().tag, second.meta.as_ref().unwrap().tag);
+    assert_eq!(first.meta.as_ref().unwrap().capabilities, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn later_step_replaces_what_an_earlier_one_wanted() {
+    let mut conversation = Conversation::with(cluster_xr()).steps(&["one", "two"]);
+    let plan = conversation
+        .converse(&[desires(json!({"a": config_map()})), desires(json!({"b": config_map()}))])
+        .result
+        .unwrap();
+    let names: Vec<_> = plan.apply.iter().map(|wanted| (wanted.resource.as_str(), wanted.step.as_str())).collect();
+    assert_eq!(names, [("b", "two")]);
+}
+
+#[test]
+fn fatal_result_stops_the_pipeline_and_keeps_what_was_said_before() {
+    let mut conversation = Conversation::with(cluster_xr()).steps(&["one", "two"]);
+    let outcome = conversation.converse(&[json!({
+        "results": [
+            {"severity": "SEVERITY_NORMAL", "message": "a"},
+            {"severity": "SEVERITY_FATAL", "message": "b"},
+            {"severity": "SEVERITY_NORMAL", "message": "c"}
+        ],
+        "conditions": [{"type": "Fine", "status": "STATUS_CONDITION_FALSE", "reason": "No"}]
+    })]);
+    assert_eq!(conversation.requests.len(), 1);
+    let said: Vec<_> = outcome.events.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(said, ["a"]);
+    assert_eq!(outcome.conditions[0].condition.kind, "Fine");
+    let failure = failure(outcome);
+    assert!(failure.is_fatal_result());
+    assert_eq!(failure.to_string(), "pipeline step `one` returned a fatal result: b");
+}
+
+#[test]
+fn results_become_events() {
+    let outcome = Conversation::with(cluster_xr()).converse(&[json!({"results": [
+        {"severity": "SEVERITY_NORMAL", "message": "plain"},
+        {"severity": "SEVERITY_WARNING", "message": "told", "reason": "Because", "target": "TARGET_COMPOSITE_AND_CLAIM"},
+        {"message": "unknown", "target": "TARGET_COMPOSITE_AND_CLAIM"},
+        {"severity": 77, "message": "newer"}
+    ]})]);
+    let events: Vec<_> = outcome
+        .events
+        .iter()
+        .map(|event| (event.kind, event.reason.as_str(), event.target, event.detailed()))
+        .collect();
+    assert_eq!(
+        events,
+        [
+            (
+                EventKind::Normal,
+                "ComposeResources",
+                Target::Composite,
+                r#"Pipeline step "one": plain"#.to_owned()
+            ),
+            (EventKind::Warning, "Because", Target::CompositeAndClaim, r#"Pipeline step "one": told"#.to_owned()),
+            (
+                EventKind::Warning,
+                "ComposeResources",
+                Target::Composite,
+                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): unknown"#.to_owned()
+            ),
+            (
+                EventKind::Warning,
+                "ComposeResources",
+                Target::Composite,
+                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): newer"#.to_owned()
+            ),
+        ]
+    );
+}
+
+fn requires(name: &str) -> Value {
+    json!({"requirements": {"resources": {"settings": {
+        "apiVersion": "v1", "kind": "ConfigMap", "matchName": name
+    }}}})
+}
+
+fn found(name: &str) -> Struct {
+    object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}))
+}
+
+#[test]
+fn function_is_called_again_with_what_it_requires() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.world = Box::new(|want| {
+        let Want::Resources(ResourceSelector { .. }) = want else { panic!("{want:?}") };
+        Answer::Resources(vec![found("s")])
+    });
+    let outcome = conversation.converse(&[requires("s")]);
+    assert_eq!(conversation.requests.len(), 2);
+    let (_, second) = &conversation.requests[1];
+    assert_eq!(second.required_resources["settings"].items.len(), 1);
+    assert_eq!(second.meta, conversation.requests[0].1.meta);
+    assert_eq!(outcome.ran[0].calls, 2);
+    assert_eq!(outcome.requirements.len(), 1);
+}
+
+#[test]
+fn requirement_that_does_not_exist_is_answered_with_an_empty_entry() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.converse(&[requires("s")]);
+    assert_eq!(to_json(&conversation.requests[1].1).unwrap()["requiredResources"], json!({"settings": {}}));
+}
+
+#[test]
+fn remembered_requirement_saves_a_call() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.remembered = conversation.converse(&[requires("s")]).requirements;
+    conversation.requests.clear();
+    conversation.converse(&[requires("s")]);
+    assert_eq!(conversation.requests.len(), 1);
+}
+
+#[test]
+fn remembered_requirement_that_cannot_be_read_is_asked_for_again() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.remembered = conversation.converse(&[requires("s")]).requirements;
+    conversation.requests.clear();
+    let reads = std::cell::Cell::new(0);
+    conversation.world = Box::new(move |_| {
+        reads.set(reads.get() + 1);
+        if reads.get() == 1 { Answer::Failed("gone".into()) } else { Answer::Resources(vec![found("s")]) }
+    });
+    assert!(conversation.converse(&[requires("s")]).result.is_ok());
+    assert_eq!(conversation.requests.len(), 2);
+}
+
+#[test]
+fn function_that_never_settles_is_given_up_on() {
+    let mut conversation = Conversation::with(cluster_xr());
+    let answers: Vec<_> = (0..20).map(|n| requires(&format!("s{n}"))).collect();
+    let outcome = conversation.converse(&answers);
+    assert_eq!(conversation.requests.len(), MAX_CALLS as usize);
+    assert_eq!(
+        failure(outcome).to_string(),
+        "pipeline step `one` never settles: it asked for something else after each of 6 calls"
+    );
+}
+
+#[test]
+fn fatal_result_is_final_whatever_is_required() {
+    let mut conversation = Conversation::with(cluster_xr());
+    let mut answer = requires("s");
+    answer["results"] = json!([{"severity": "SEVERITY_FATAL", "message": "no"}]);
+    assert!(failure(conversation.converse(&[answer])).is_fatal_result());
+    assert_eq!(conversation.requests.len(), 1);
+}
+
+#[test]
+fn composition_requirements_are_there_at_the_first_call_and_stay() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.steps = json!([{
+        "step": "one", "functionRef": {"name": "f"},
+        "requirements": {
+            "requiredResources": [{"requirementName": "boot", "apiVersion": "v1", "kind": "ConfigMap", "name": "b"}],
+            "requiredSchemas": [{"requirementName": "own", "apiVersion": "v1", "kind": "ConfigMap"}]
+        }
+    }]);
+    conversation.converse(&[requires("s")]);
+    let names: Vec<Vec<_>> =
+        conversation.requests.iter().map(|(_, request)| request.required_resources.keys().collect()).collect();
+    assert_eq!(names, [vec!["boot"], vec!["boot", "settings"]]);
+    assert!(conversation.requests[1].1.required_schemas.contains_key("own"));
+}
+
+#[test]
+fn unreadable_requirement_fails_the_run_and_is_named() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.world = Box::new(|_| Answer::Failed("forbidden".into()));
+    assert_eq!(
+        failure(conversation.converse(&[requires("s")])).to_string(),
+        "cannot fetch `settings`, which pipeline step `one` requires: forbidden"
+    );
+}
+
+#[test]
+fn credentials_reach_their_step_or_are_named() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.steps = json!([{
+        "step": "one", "functionRef": {"name": "f"},
+        "credentials": [{"name": "cloud", "source": "Secret", "secretRef": {"namespace": "ns", "name": "key"}}]
+    }]);
+    assert_eq!(
+        failure(conversation.converse(&[json!({})])).to_string(),
+        "cannot get credential `cloud` of pipeline step `one` from Secret `ns/key`: there is no such Secret"
+    );
+    conversation.world =
+        Box::new(|_| Answer::Secret(Some(BTreeMap::from([("token".to_owned(), "abc".into())]))));
+    conversation.converse(&[json!({})]);
+    assert_eq!(
+        to_json(&conversation.requests[0].1).unwrap()["credentials"],
+        json!({"cloud": {"credentialData": {"data": {"token": "YWJj"}}}})
+    );
+}
+
+#[test]
+fn deprecated_extra_resources_are_answered_where_they_were_asked() {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.converse(&[json!({"requirements": {"extraResources": {
+        "all": {"apiVersion": "v1", "kind": "Pod", "matchLabels": {"labels": {}}}
+    }}})]);
+    let (_, second) = &conversation.requests[1];
+    assert!(second.extra_resources.contains_key("all"));
+    assert!(second.required_resources.is_empty());
+}
+
+#[test]
+fn namespaced_composite_may_not_compose_cluster_scoped_resources() {
+    for metadata in [json!({}), json!({"namespace": "team"})] {
+        let role = json!({"role": {"resource": {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata
+        }}});
+        let outcome = Conversation::with(namespaced_xr()).converse(&[desires(role.clone())]);
+        assert!(matches!(failure(outcome), Failure::ClusterScoped { .. }));
+        assert!(Conversation::with(cluster_xr()).converse(&[desires(role)]).result.is_ok());
+    }
+}
+
+#[test]
+fn foreign_namespace_is_overridden_with_a_warning() {
+    let with_namespace = |namespace: &str| {
+        json!({"a": {"resource": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace}
+        }}})
+    };
+    let outcome = Conversation::with(namespaced_xr()).converse(&[desires(with_namespace("elsewhere"))]);
+    assert_eq!(outcome.events[0].reason, "NamespaceOverridden");
+    assert_eq!(outcome.result.unwrap().apply[0].object["metadata"]["namespace"], "team");
+    assert_eq!(Conversation::with(namespaced_xr()).converse(&[desires(with_namespace("team"))]).events, []);
+}
+
+#[test]
+fn references_are_sorted_and_keep_namespaces_of_cluster_composites() {
+    let resource = |name: &str, namespace: &str| {
+        json!({"resource": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}
+        }})
+    };
+    let outcome = Conversation::with(cluster_xr())
+        .converse(&[desires(json!({"a": resource("z", "one"), "b": resource("y", "two")}))]);
+    let references: Vec<_> = outcome
+        .result
+        .unwrap()
+        .references
+        .into_iter()
+        .map(|reference| (reference.name, reference.namespace.unwrap()))
+        .collect();
+    assert_eq!(references, [("y".to_owned(), "two".to_owned()), ("z".to_owned(), "one".to_owned())]);
+}
+
+#[test]
+fn bad_desired_resources_are_refused_by_name() {
+    let named = |metadata: Value| json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}});
+    let cases = [
+        (
+            json!({"a": {"resource": {"apiVersion": "v1"}}}),
+            "composed resource `a` of step `one` has no kind",
+        ),
+        (
+            json!({"a": {"resource": {"kind": "ConfigMap"}}}),
+            "composed resource `a` of step `one` has no apiVersion",
+        ),
+        (json!({"a": {}}), "composed resource `a` of step `one` is not an object"),
+        (
+            json!({"a": named(json!({"name": "Not_Valid"}))}),
+            "composed resource `a` of step `one` has the invalid name `Not_Valid`: use lower-case letters, digits, \
+             `-` and `.`, starting and ending with a letter or digit",
+        ),
+        (
+            json!({"a": named(json!({"name": "same"})), "b": named(json!({"name": "same"}))}),
+            "composed resources `a` and `b` are the same object, ConfigMap `same`: give them different names",
+        ),
+        (
+            json!({"a": named(json!({"ownerReferences": [{"kind": "X", "name": "x", "uid": "u", "controller": true}]}))}),
+            "composed resource `a` of step `one` already names a controller, X `x`",
+        ),
+    ];
+    for (resources, message) in cases {
+        let outcome = Conversation::with(cluster_xr()).converse(&[desires(resources)]);
+        assert_eq!(chain(&failure(outcome)), message);
+    }
+}
+
+#[test]
+fn shortest_positive_ttl_wins() {
+    let ttl = |ttl: &str| json!({"meta": {"ttl": ttl}});
+    let mut conversation = Conversation::with(cluster_xr()).steps(&["one", "two", "three", "four"]);
+    let outcome = conversation.converse(&[ttl("300s"), ttl("60s"), ttl("0s"), ttl("-1s")]);
+    assert_eq!(outcome.ttl.unwrap().as_secs(), 60);
+}
+
+#[test]
+fn same_answers_give_the_same_plan() {
+    let run = || {
+        let mut conversation = Conversation::with(namespaced_xr()).observing("old", composed("old"));
+        let resources: serde_json::Map<_, _> = (0..50).map(|n| (format!("r{n}"), config_map())).collect();
+        let outcome = conversation.converse(&[desires(Value::Object(resources))]);
+        (outcome.result.unwrap(), conversation.requests[0].1.meta.clone())
+    };
+    assert_eq!(run(), run());
+}
+
+fn conditions(outcome: &Outcome, world: World) -> Vec<(String, String, String, String)> {
+    let settlement = settle(outcome, world);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let conditions = settlement.status["conditions"].as_array().unwrap().iter();
+    conditions
+        .map(|condition| {
+            let [kind, status, reason, message] = ["type", "status", "reason", "message"].map(|key| text(&condition[key]));
+            (kind, status, reason, message)
+        })
+        .collect()
+}
+
+fn row(kind: &str, status: &str, reason: &str, message: &str) -> (String, String, String, String) {
+    (kind.to_owned(), status.to_owned(), reason.to_owned(), message.to_owned())
+}
+
+#[test]
+fn composite_is_ready_when_all_it_composes_is() {
+    let resource = |ready: &str| {
+        json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap"}, "ready": ready})
+    };
+    let outcome = Conversation::with(cluster_xr())
+        .converse(&[desires(json!({"a": resource("READY_TRUE"), "b": resource("READY_FALSE"), "c": config_map()}))]);
+    assert_eq!(
+        conditions(&outcome, World::default()),
+        [
+            row("Synced", "True", "ReconcileSuccess", ""),
+            row("Ready", "False", "Creating", "Unready resources: b, c")
+        ]
+    );
+    let outcome = Conversation::with(cluster_xr()).converse(&[json!({})]);
+    assert_eq!(conditions(&outcome, World::default())[1], row("Ready", "True", "Available", ""));
+}
+
+#[test]
+fn readiness_of_the_composite_itself_wins() {
+    let answer = |ready: &str| {
+        json!({"desired": {"composite": {"ready": ready}, "resources": {"a": config_map()}}})
+    };
+    for (ready, status, reason) in [("READY_TRUE", "True", "Available"), ("READY_FALSE", "False", "Creating")] {
+        let outcome = Conversation::with(cluster_xr()).converse(&[answer(ready)]);
+        assert_eq!(conditions(&outcome, World::default())[1], row("Ready", status, reason, ""));
+    }
+}
+
+#[test]
+fn refused_resources_are_named() {
+    let outcome = Conversation::with(cluster_xr()).converse(&[desires(json!({"a": config_map()}))]);
+    let world = World { unsynced: BTreeSet::from(["a".to_owned()]), ..World::default() };
+    assert_eq!(
+        conditions(&outcome, world)[0],
+        row("Synced", "False", "ReconcileError", "Unsynced resources: a")
+    );
+}
+
+#[test]
+fn functions_may_not_set_the_planes_own_conditions() {
+    let kinds = ["Ready", "Synced", "Healthy", "UpToDate", "Responsive", "Fine"];
+    let set: Vec<_> =
+        kinds.iter().map(|kind| json!({"type": kind, "status": "STATUS_CONDITION_FALSE", "reason": "No"})).collect();
+    let outcome = Conversation::with(cluster_xr()).converse(&[json!({"conditions": set})]);
+    let kinds: Vec<_> = conditions(&outcome, World::default()).into_iter().map(|condition| condition.0).collect();
+    assert_eq!(kinds, ["Fine", "Synced", "Ready"]);
+}
+
+#[test]
+fn condition_that_a_failed_run_did_not_reach_becomes_unknown() {
+    let set = json!({"conditions": [{"type": "Fine", "status": "STATUS_CONDITION_TRUE", "reason": "Yes"}]});
+    let before = Conversation::with(cluster_xr()).converse(&[set]);
+    let conditions_before: Vec<ferroplane_api::Condition> =
+        serde_json::from_value(settle(&before, World::default()).status["conditions"].clone()).unwrap();
+    let failed = Conversation::with(cluster_xr())
+        .converse(&[json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})]);
+    let world = World { conditions: conditions_before.clone(), ..World::default() };
+    let after = conditions(&failed, world);
+    assert_eq!((after[0].1.as_str(), after[0].2.as_str()), ("Unknown", "FatalError"));
+    assert_eq!(
+        after[1],
+        row(
+            "Synced",
+            "False",
+            "ReconcileError",
+            "cannot compose resources: pipeline step `one` returned a fatal result: no"
+        )
+    );
+    assert_eq!(after[2].0, "Ready");
+
+    let quiet = Conversation::with(cluster_xr()).converse(&[json!({})]);
+    let world = World { conditions: conditions_before, ..World::default() };
+    assert_eq!(conditions(&quiet, world)[0], row("Fine", "True", "Yes", ""));
+}
+
+#[test]
+fn failing_again_for_the_same_reason_changes_nothing() {
+    let failed = || {
+        Conversation::with(cluster_xr())
+            .converse(&[json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})])
+    };
+    let custom = ferroplane_api::Condition::new("Fine", ferroplane_api::Status::True, "Yes");
+    let first = settle(&failed(), World { conditions: vec![custom], now: "then".into(), ..World::default() });
+    let conditions = serde_json::from_value(first.status["conditions"].clone()).unwrap();
+    let second = settle(&failed(), World { conditions, now: "now".into(), ..World::default() });
+    assert_eq!(first.status, second.status);
+}

@@ -1,0 +1,59 @@
+//! Which function is called how.
+
+use std::collections::BTreeMap;
+
+use ferroplane_functions::Builtin;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+
+use crate::error::CallError;
+use crate::grpc;
+use crate::process::Program;
+
+/// The functions that can be called, by name.
+#[derive(Debug, Default)]
+pub struct Directory(BTreeMap<String, Runner>);
+
+/// How a function is called.
+#[derive(Debug)]
+pub enum Runner {
+    /// It is Rust code in our own process.
+    Builtin(Builtin),
+    /// It is served somewhere.
+    Grpc(grpc::Client),
+    /// It is served by a program that we started.
+    Program(Program),
+}
+
+impl Directory {
+    /// List a function.
+    pub fn insert(&mut self, name: String, runner: Runner) {
+        self.0.insert(name, runner);
+    }
+
+    /// Call a function by name.
+    pub async fn call(&self, name: &str, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
+        match self.0.get(name) {
+            None => Err(CallError::Unknown { function: name.to_owned() }),
+            Some(Runner::Builtin(function)) => Ok(function(request)),
+            Some(Runner::Grpc(client)) => client.call(request).await,
+            Some(Runner::Program(program)) => program.call(request).await,
+        }
+    }
+
+    /// Stop every program that was started, all at once.
+    pub async fn stop(self) {
+        let mut stopping = tokio::task::JoinSet::new();
+        for runner in self.0.into_values() {
+            if let Runner::Program(program) = runner {
+                stopping.spawn(program.stop());
+            }
+        }
+        while stopping.join_next().await.is_some() {}
+    }
+}
+
+impl FromIterator<(String, Runner)> for Directory {
+    fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
+        Self(runners.into_iter().collect())
+    }
+}

@@ -1,0 +1,96 @@
+//! Where a function is served.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Where a function is served: `host:port`, or `dns:///host:port` for every address of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    text: String,
+    host: String,
+    port: u16,
+    is_dns: bool,
+}
+
+/// Text that is no target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the address of a function: expected `host:port` or `dns:///host:port`")]
+pub struct BadTarget(String);
+
+impl Target {
+    /// The host as URIs want it: an IPv6 address has its brackets.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether calls are spread over all addresses of the name. An address has only itself, and this machine
+    /// is one place under whatever addresses.
+    pub(crate) fn is_balanced(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        self.is_dns && host.parse::<IpAddr>().is_err() && host != "localhost"
+    }
+}
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Self, BadTarget> {
+        let bad = || BadTarget(text.to_owned());
+        let (address, is_dns) = match text.strip_prefix("dns:") {
+            Some(rest) => (rest.trim_start_matches('/'), true),
+            None => (text.strip_prefix("passthrough:///").unwrap_or(text), false),
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
+        let port = port.parse().map_err(|_| bad())?;
+        let is_bracketed = host.starts_with('[') && host.ends_with(']');
+        let is_plain = !host.is_empty() && !host.contains(['/', ':', '[', ']', ' ', '@', '?', '#']);
+        if !is_plain && !is_bracketed {
+            return Err(bad());
+        }
+        Ok(Self { text: text.to_owned(), host: host.to_owned(), port, is_dns })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_told_apart() {
+        for (text, host, is_balanced) in [
+            ("localhost:9443", "localhost", false),
+            ("dns:///fn.ns:9443", "fn.ns", true),
+            ("dns:fn.ns:9443", "fn.ns", true),
+            ("fn.ns:9443", "fn.ns", false),
+            ("dns:///127.0.0.1:9443", "127.0.0.1", false),
+            ("[::1]:9443", "[::1]", false),
+            ("dns:///[::1]:9443", "[::1]", false),
+        ] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!((target.host(), target.port(), target.is_balanced()), (host, 9443, is_balanced), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        for text in ["", "localhost", "localhost:", ":9443", "http://localhost:9443", "a b:1", "localhost:99999", "::1:1"]
+        {
+            assert_eq!(text.parse::<Target>().unwrap_err(), BadTarget(text.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Calls functions: drives a pipeline, and runs functions in process, over gRPC or as programs of their own.
+//!
+//! Knows nothing of the Kubernetes API: what functions want to see, a [`Resources`] reads.
+//!
+//! # Invariants
+//! * Every call ends: with an answer, an error that says what to do about it, or its deadline.
+//! * A program that was started is stopped, however the one who started it ends.
+
+mod directory;
+mod drive;
+mod error;
+mod process;
+
+pub mod grpc;
+
+pub use directory::{Directory, Runner};
+pub use drive::{Resources, drive};
+pub use error::CallError;
+pub use process::{Command, CommandError, Program, StartError};

@@ -1,0 +1,86 @@
+//! The command that starts a function.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The command that starts a function. It has to serve without TLS, on the address it is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    program: String,
+    arguments: Vec<String>,
+    /// Where it is run, and where a relative path to the program starts.
+    directory: PathBuf,
+}
+
+/// Text that is no command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    #[error("the command is empty")]
+    Empty,
+    #[error("the command has an unclosed quote")]
+    Unclosed,
+}
+
+impl Command {
+    /// A command as a shell would split it, to be run in this directory. `{address}`, `{host}` and `{port}`
+    /// stand for where to listen; without any of them, `--insecure --address host:port` is added, which is
+    /// what functions built from the SDKs' templates understand.
+    pub fn parse(text: &str, directory: impl Into<PathBuf>) -> Result<Self, CommandError> {
+        let mut words = shlex::split(text).ok_or(CommandError::Unclosed)?.into_iter();
+        let program = words.next().ok_or(CommandError::Empty)?;
+        let mut arguments: Vec<String> = words.collect();
+        if !arguments.iter().any(|argument| PLACES.iter().any(|place| argument.contains(place))) {
+            arguments.extend(["--insecure".to_owned(), "--address={address}".to_owned()]);
+        }
+        Ok(Self { program, arguments, directory: directory.into() })
+    }
+
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    pub(crate) fn at(&self, address: SocketAddr) -> tokio::process::Command {
+        let values = [address.to_string(), address.ip().to_string(), address.port().to_string()];
+        let arguments = self.arguments.iter().map(|argument| {
+            PLACES.iter().zip(&values).fold(argument.clone(), |text, (place, value)| text.replace(place, value))
+        });
+        let mut command = tokio::process::Command::new(self.path());
+        command.args(arguments).current_dir(&self.directory);
+        command
+    }
+
+    /// A path is relative to the directory; a bare name is looked up as usual.
+    fn path(&self) -> PathBuf {
+        if self.program.contains('/') {
+            let directory = std::path::absolute(&self.directory).unwrap_or_else(|_| self.directory.clone());
+            directory.join(&self.program)
+        } else {
+            PathBuf::from(&self.program)
+        }
+    }
+}
+
+const PLACES: [&str; 3] = ["{address}", "{host}", "{port}"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(text: &str) -> Vec<String> {
+        let command = Command::parse(text, "/").unwrap().at("127.0.0.1:99".parse().unwrap());
+        command.as_std().get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn address_is_put_where_the_command_wants_it() {
+        assert_eq!(arguments("fn --listen '{address}'"), ["--listen", "127.0.0.1:99"]);
+        assert_eq!(arguments("fn -h {host} -p {port}"), ["-h", "127.0.0.1", "-p", "99"]);
+        assert_eq!(arguments("fn 'a b'"), ["a b", "--insecure", "--address=127.0.0.1:99"]);
+    }
+
+    #[test]
+    fn text_that_is_no_command_is_refused() {
+        assert_eq!(Command::parse("  ", "/").unwrap_err(), CommandError::Empty);
+        assert_eq!(Command::parse("a 'b", "/").unwrap_err(), CommandError::Unclosed);
+    }
+}
