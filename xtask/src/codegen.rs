@@ -109,7 +109,7 @@ fn write_table(message: &DescriptorProto, out: &mut String) -> Result<()> {
     )?;
     for field in &message.field {
         let entry = message.nested_type.iter().find(|nested| {
-            nested.options.as_ref().is_some_and(|options| options.map_entry())
+            nested.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry)
                 && field.type_name().ends_with(&format!(".{name}.{}", nested.name()))
         });
         let (shape, value) = match entry {

@@ -1,24 +1,126 @@
 //! Chores of this repository. `cargo xtask help` lists them.
 
+mod bench;
 mod codegen;
+mod peers;
+mod shell;
+mod tidy;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
 
+use shell::{cargo, step};
+
 /// Chores of this repository
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
+    /// Set up what the tests need, and run them all
+    Test {
+        /// Also set up the peers that take minutes to build, and run what needs them
+        #[arg(long)]
+        heavy: bool,
+    },
+    /// Everything that has to hold before a change lands
+    Ci,
+    /// Check what no compiler checks: which crate may depend on which, how files start, generated code
+    Tidy,
     /// Write the generated code
     Codegen,
+    /// Set up the programs that tests run against
+    Peers {
+        /// Also those that take minutes to build
+        #[arg(long)]
+        heavy: bool,
+    },
+    /// Compare `internal render` with upstream's on generated cases, and say where they differ
+    Compare {
+        /// How many cases
+        #[arg(long, default_value_t = 1000)]
+        cases: u32,
+        /// Where the generator starts
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Measure, and print a table
+    Bench {
+        /// Only what contains this
+        filter: Option<String>,
+    },
+    /// Run the fuzz targets, each for some seconds (needs a nightly toolchain and cargo-fuzz)
+    Fuzz {
+        /// How long to run each
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
 }
 
 fn main() -> Result<()> {
+    let root = root();
     match Chore::parse() {
-        Chore::Codegen => codegen::run(&root(), false),
+        Chore::Test { heavy } => test(&root, heavy),
+        Chore::Ci => ci(&root),
+        Chore::Tidy => tidy::run(&root),
+        Chore::Codegen => codegen::run(&root, false),
+        Chore::Peers { heavy } => ensure_peers(heavy),
+        Chore::Compare { cases, seed } => compare(&root, cases, seed),
+        Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
+        Chore::Fuzz { seconds } => fuzz(&root, seconds),
     }
+}
+
+fn ci(root: &Path) -> Result<()> {
+    step("format", || cargo(root, &["fmt", "--all", "--check"]).run())?;
+    step("clippy", || {
+        cargo(root, &["clippy", "--workspace", "--all-targets", "--all-features", "--quiet"])
+            .arg("--")
+            .arg("-Dwarnings")
+            .run()
+    })?;
+    step("tidy", || tidy::run(root))?;
+    step("test", || test(root, false))
+}
+
+fn test(root: &Path, heavy: bool) -> Result<()> {
+    ensure_peers(heavy)?;
+    let mut command = cargo(root, &["test", "--workspace", "--all-features"]);
+    command.env("FERROPLANE_PEERS", peers::directory()).env("FERROPLANE_REQUIRE_PEERS", "1");
+    if heavy {
+        command.env("FERROPLANE_REQUIRE_HEAVY_PEERS", "1");
+    } else if !peers::directory().join("crossplane").exists() {
+        eprintln!("skipped: the comparison with Crossplane itself; `cargo xtask test --heavy` builds it");
+    }
+    command.run()
+}
+
+fn ensure_peers(heavy: bool) -> Result<()> {
+    peers::ensure_default()?;
+    if heavy { peers::ensure_heavy() } else { Ok(()) }
+}
+
+fn compare(root: &Path, cases: u32, seed: u64) -> Result<()> {
+    ensure_peers(true)?;
+    cargo(
+        root,
+        &["test", "--package", "ferroplane", "--test", "upstream", "--", "--nocapture", "--test-threads=1"],
+    )
+    .env("FERROPLANE_PEERS", peers::directory())
+    .env("FERROPLANE_REQUIRE_HEAVY_PEERS", "1")
+    .env("FERROPLANE_CASES", cases.to_string())
+    .env("FERROPLANE_SEED", seed.to_string())
+    .run()
+}
+
+fn fuzz(root: &Path, seconds: u32) -> Result<()> {
+    for target in ["codec", "yaml", "engine"] {
+        let limit = format!("-max_total_time={seconds}");
+        step(&format!("fuzz {target}"), || {
+            cargo(root, &["+nightly", "fuzz", "run", target, "--", &limit, "-rss_limit_mb=2048"]).run()
+        })?;
+    }
+    Ok(())
 }
 
 /// The root of the repository.

@@ -57,7 +57,8 @@ impl CompositeResourceDefinition {
     /// Whether its composite resources have the legacy layout. It is the scope that tells, never the version
     /// of the definition: a definition stored as v1 can be read as v2.
     pub fn is_legacy(&self) -> bool {
-        let default = if self.api_version.ends_with("/v1") { Scope::LegacyCluster } else { Scope::Namespaced };
+        let default =
+            if self.api_version.ends_with("/v1") { Scope::LegacyCluster } else { Scope::Namespaced };
         self.spec.scope.unwrap_or(default) == Scope::LegacyCluster
     }
 

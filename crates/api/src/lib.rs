@@ -10,11 +10,13 @@ pub mod meta;
 pub mod names;
 
 pub use composition::{
-    Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, Mode, Requirements, RequiredResource,
-    RequiredSchema, SecretRef, Step, TypeRef,
+    Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, Mode, RequiredResource,
+    RequiredSchema, Requirements, SecretRef, Step, TypeRef,
 };
 pub use condition::{Condition, Status, set_condition};
-pub use definition::{CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope};
+pub use definition::{
+    CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
+};
 pub use function::Function;
 
 /// An object of any kind, as the API server and functions exchange it.

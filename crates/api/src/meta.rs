@@ -63,7 +63,10 @@ pub fn matches_labels<'a>(object: &Object, mut wanted: impl Iterator<Item = (&'a
 /// The owner reference that says `controller: true`, if there is one.
 pub fn controller(object: &Object) -> Option<&Object> {
     let owners = metadata(object)?.get("ownerReferences")?.as_array()?;
-    owners.iter().filter_map(Value::as_object).find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    owners
+        .iter()
+        .filter_map(Value::as_object)
+        .find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
 /// Set a text field of the metadata; an empty one is removed.
@@ -93,7 +96,8 @@ pub fn set_controller(object: &mut Object, owner: &Object) {
         "apiVersion": api_version(owner), "kind": kind(owner), "name": name(owner), "uid": uid(owner),
         "controller": true, "blockOwnerDeletion": true,
     });
-    let owners = child(object, "metadata").entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
+    let owners =
+        child(object, "metadata").entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
     if !owners.is_array() {
         *owners = Value::Array(Vec::new());
     }

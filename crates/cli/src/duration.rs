@@ -28,7 +28,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_does() {
-        for (text, millis) in [("1m", 60_000), ("1m30s", 90_000), ("500ms", 500), ("1.5s", 1500), ("2h", 7_200_000)] {
+        for (text, millis) in
+            [("1m", 60_000), ("1m30s", 90_000), ("500ms", 500), ("1.5s", 1500), ("2h", 7_200_000)]
+        {
             assert_eq!(parse(text).unwrap().as_millis(), millis, "{text}");
         }
         for text in ["", "5", "abc", "1x", "0s", "-1s", "1e400s"] {

@@ -54,7 +54,11 @@ impl Manifest {
             Value::Object(object) => Ok(Self { source, root: Arc::new(root), object }),
             other => {
                 let kind = node::kind_of(&other);
-                Err(Located::new(&source, Some(root.line), format!("expected a Kubernetes object, got {kind}")))
+                Err(Located::new(
+                    &source,
+                    Some(root.line),
+                    format!("expected a Kubernetes object, got {kind}"),
+                ))
             }
         }
     }
@@ -121,7 +125,8 @@ impl Manifest {
             (Err(error), _) => Err(self.error_at(&track.path().to_string(), &error.to_string())),
             (Ok(_), Some(path)) => {
                 let (parent, field) = path.rsplit_once('.').unwrap_or(("", &path));
-                let place = if parent.is_empty() { String::new() } else { format!(" in `{}`", readable(parent)) };
+                let place =
+                    if parent.is_empty() { String::new() } else { format!(" in `{}`", readable(parent)) };
                 Err(self.error_at(&path, &format!("unknown field `{field}`{place}")))
             }
             (Ok(value), None) => Ok(value),

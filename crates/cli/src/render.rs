@@ -3,24 +3,27 @@
 pub(crate) mod composite;
 pub(crate) mod defaults;
 pub(crate) mod functions;
+pub(crate) mod given;
 pub(crate) mod output;
+mod rest;
 pub(crate) mod scopes;
 pub(crate) mod seam;
+pub(crate) mod work;
 pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferroplane_api::{Composition, Condition, Object, Status, meta};
+use ferroplane_api::{Composition, Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_engine::{
-    Event, EventKind, Failure, Inputs, Layout, Observed, Outcome, Pipeline, Plan, Requirement, Settlement, settle,
+    Event, EventKind, Failure, Inputs, Layout, Observed, Outcome, Pipeline, Plan, Settlement, Want, settle,
 };
 use ferroplane_runner::{Directory, drive};
-use ferroplane_wire::v1::SchemaSelector;
-use ferroplane_wire::{Struct, StructError};
+use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
 use composite::Composite;
+use rest::Rest;
 use world::World;
 
 /// One composite resource to render.
@@ -44,20 +47,23 @@ pub(crate) struct Rendered {
     /// The name the composition knew it by, and the resource.
     pub(crate) deleted: Vec<(String, Object)>,
     pub(crate) events: Vec<Event>,
-    pub(crate) requirements: Vec<Requirement>,
-    pub(crate) schemas: Vec<SchemaSelector>,
+    /// What functions, or the composition for them, asked to see.
+    pub(crate) asked: Vec<Want>,
     pub(crate) context: Option<Struct>,
     pub(crate) failure: Option<Failure>,
 }
 
 /// Render a composite resource.
-pub(crate) async fn render(task: Task, functions: &Directory, world: &World) -> Result<Rendered, StructError> {
+pub(crate) async fn render(task: Task, functions: &Directory, world: &World) -> anyhow::Result<Rendered> {
+    if let Some(rest) = Rest::of(task.composite.object()) {
+        return Ok(rest::rendered(task, rest));
+    }
     let observed = observe(&task, world)?;
     let inputs = Inputs {
         composite: Struct::try_from(task.composite.object().clone())?,
         layout: task.composite.layout(),
         connection_details: match task.composite.layout() {
-            Layout::Legacy => world.connection_details(task.composite.object()),
+            Layout::Legacy => world.connection_details(task.composite.object())?,
             Layout::Modern => BTreeMap::new(),
         },
         observed,
@@ -66,33 +72,45 @@ pub(crate) async fn render(task: Task, functions: &Directory, world: &World) -> 
         context: task.context.clone(),
     };
     let outcome = drive(inputs, functions, world).await;
-    let settlement = settle(&outcome, what_is_known(&task));
-    Ok(conclude(task, outcome, settlement))
+    let settlement = settle(&outcome, what_is_known(&task, outcome.result.is_ok()));
+    Ok(conclude(task, outcome, settlement, world.asked()))
 }
 
-fn observe(task: &Task, world: &World) -> Result<BTreeMap<String, Observed>, StructError> {
+fn observe(task: &Task, world: &World) -> anyhow::Result<BTreeMap<String, Observed>> {
     let observed = task.observed.iter().map(|(name, object)| {
-        let connection_details = world.connection_details(object);
+        let connection_details = world.connection_details(object)?;
         Ok((name.clone(), Observed { object: Struct::try_from(object.clone())?, connection_details }))
     });
     observed.collect()
 }
 
-/// What settling needs to know: every apply succeeds here, and nothing watches too much.
-fn what_is_known(task: &Task) -> ferroplane_engine::World {
-    let generation = meta::generation(task.composite.object());
+/// What settling needs to know: every apply succeeds here. What is applied has no generation, so that the
+/// conditions that follow from it have none.
+fn what_is_known(task: &Task, is_applied: bool) -> ferroplane_engine::World {
+    ferroplane_engine::World {
+        conditions: decided_before(task),
+        generation: if is_applied { 0 } else { meta::generation(task.composite.object()) },
+        now: task.now.clone(),
+        ..Default::default()
+    }
+}
+
+/// The conditions there are before anything is composed: nothing here watches too much.
+fn decided_before(task: &Task) -> Vec<Condition> {
     let mut conditions = task.composite.conditions();
     let responsive = Condition {
         last_transition_time: task.now.clone(),
-        observed_generation: generation,
+        observed_generation: meta::generation(task.composite.object()),
         ..Condition::new("Responsive", Status::True, "WatchCircuitClosed")
     };
-    ferroplane_api::set_condition(&mut conditions, responsive);
-    ferroplane_engine::World { conditions, generation, now: task.now.clone(), ..Default::default() }
+    set_condition(&mut conditions, responsive);
+    conditions
 }
 
-fn conclude(task: Task, outcome: Outcome, settlement: Settlement) -> Rendered {
-    let mut events: Vec<_> = task.composite.selected(&task.composition).into_iter().collect();
+fn conclude(task: Task, outcome: Outcome, settlement: Settlement, asked: Vec<Want>) -> Rendered {
+    let layout = task.composite.layout();
+    let mut events: Vec<_> = task.composite.requested().into_iter().collect();
+    events.extend(task.composite.selected(&task.composition));
     events.extend(settlement.events);
     let (plan, failure) = match outcome.result {
         Ok(plan) => (Some(plan), None),
@@ -103,21 +121,11 @@ fn conclude(task: Task, outcome: Outcome, settlement: Settlement) -> Rendered {
         None => task.composite.into_object(),
     };
     set_status(&mut xr, settlement.status, plan.is_none());
-    if !settlement.claim_conditions.is_empty() {
-        let types = settlement.claim_conditions.into_iter().map(Value::String).collect();
-        meta::child(&mut xr, "status").insert("claimConditionTypes".to_owned(), Value::Array(types));
+    if layout == Layout::Legacy {
+        add_claim_conditions(&mut xr, settlement.claim_conditions);
     }
     let (composed, deleted) = plan.map(split).unwrap_or_default();
-    Rendered {
-        xr,
-        composed,
-        deleted,
-        events,
-        requirements: outcome.requirements,
-        schemas: outcome.schemas,
-        context: outcome.context,
-        failure,
-    }
+    Rendered { xr, composed, deleted, events, asked, context: outcome.context, failure }
 }
 
 /// A run that failed says nothing about the status but its conditions: what was there stays.
@@ -129,12 +137,39 @@ fn set_status(xr: &mut Object, status: Object, is_failed: bool) {
     }
 }
 
+/// The claim gets the conditions that it had, and those that functions want it to have too.
+fn add_claim_conditions(xr: &mut Object, wanted: Vec<String>) {
+    if wanted.is_empty() {
+        return;
+    }
+    let status = meta::child(xr, "status");
+    let mut types = status.get("claimConditionTypes").and_then(Value::as_array).cloned().unwrap_or_default();
+    for kind in wanted.into_iter().map(Value::String) {
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    status.insert("claimConditionTypes".to_owned(), Value::Array(types));
+}
+
 fn split(plan: Plan) -> (Vec<Object>, Vec<(String, Object)>) {
     let deleted = plan.delete.into_iter().map(|deletion| {
-        let object = deletion.object.into_json().unwrap_or_else(|_| Map::new());
+        let mut object = deletion.object.into_json().unwrap_or_else(|_| Map::new());
+        disown(&mut object);
         (deletion.resource, object)
     });
     (plan.apply.into_iter().map(|wanted| wanted.object).collect(), deleted.collect())
+}
+
+/// What is to be deleted first loses the labels that say whose it is.
+fn disown(object: &mut Object) {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let labels = metadata.and_then(|metadata| metadata.get_mut("labels")?.as_object_mut());
+    if let Some(labels) = labels {
+        labels.retain(|key, _| {
+            ![keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].contains(&key.as_str())
+        });
+    }
 }
 
 /// Something to tell about rendering itself.

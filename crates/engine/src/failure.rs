@@ -23,7 +23,9 @@ pub enum Failure {
     #[error("cannot fetch `{requirement}`, which pipeline step `{step}` requires: {reason}")]
     Requirement { step: String, requirement: String, reason: String },
 
-    #[error("cannot get credential `{credential}` of pipeline step `{step}` from Secret `{secret}`: {reason}")]
+    #[error(
+        "cannot get credential `{credential}` of pipeline step `{step}` from Secret `{secret}`: {reason}"
+    )]
     Credential { step: String, credential: String, secret: String, reason: String },
 
     #[error("cannot read the composite resource")]
@@ -40,6 +42,9 @@ pub enum Failure {
 
     #[error("composed resource `{resource}` of step `{step}` has no {field}")]
     NoType { step: String, resource: String, field: &'static str },
+
+    #[error("metadata of composed resource `{resource}` of step `{step}` is not an object")]
+    Metadata { step: String, resource: String },
 
     #[error("cannot tell whether composed resource `{resource}` ({kind}) is namespaced: {reason}")]
     UnknownScope { resource: String, kind: String, reason: String },
@@ -59,7 +64,9 @@ pub enum Failure {
     #[error("composed resource `{resource}` of step `{step}` already names a controller, {owner}")]
     Controlled { step: String, resource: String, owner: String },
 
-    #[error("composed resources `{first}` and `{second}` are the same object, {object}: give them different names")]
+    #[error(
+        "composed resources `{first}` and `{second}` are the same object, {object}: give them different names"
+    )]
     SameObject { first: String, second: String, object: String },
 
     #[error("desired status of the composite resource is not an object")]
@@ -78,6 +85,7 @@ impl Failure {
             | Self::Credential { step, .. }
             | Self::NotAnObject { step, .. }
             | Self::NoType { step, .. }
+            | Self::Metadata { step, .. }
             | Self::ClusterScoped { step, .. }
             | Self::InvalidName { step, .. }
             | Self::Controlled { step, .. } => Some(step),

@@ -134,7 +134,10 @@ fn secret_of(step: &api::Step, credential: &api::Credential) -> Result<api::Secr
     }
 }
 
-fn resource_selector(step: &str, required: &api::RequiredResource) -> Result<ResourceSelector, PipelineError> {
+fn resource_selector(
+    step: &str,
+    required: &api::RequiredResource,
+) -> Result<ResourceSelector, PipelineError> {
     let by_labels = (!required.match_labels.is_empty())
         .then(|| Match::MatchLabels(v1::MatchLabels { labels: required.match_labels.clone() }));
     let by_name = required.name.clone().map(Match::MatchName);

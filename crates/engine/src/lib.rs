@@ -30,4 +30,4 @@ pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use plan::{Deletion, Plan, Reference, Wanted};
 pub use schemas::inlined_schema;
-pub use settle::{Settlement, World, settle};
+pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};

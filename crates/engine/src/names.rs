@@ -42,7 +42,6 @@ pub fn field_manager(composite: &Object) -> String {
     format!("{}{}", keys::COMPOSED_MANAGER_PREFIX, to_hex(&hash.finalize()))
 }
 
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -52,7 +52,13 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(kind: EventKind, reason: &str, message: impl Into<String>) -> Self {
-        Self { kind, reason: reason.to_owned(), message: message.into(), detail: None, target: Target::Composite }
+        Self {
+            kind,
+            reason: reason.to_owned(),
+            message: message.into(),
+            detail: None,
+            target: Target::Composite,
+        }
     }
 
     /// The message with who said it.

@@ -88,27 +88,33 @@ struct Composite<'a> {
 }
 
 pub(crate) fn make(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> {
+    let (desired, resources) = run.take_desired().into_parts();
     let mut events = Vec::new();
-    let plan = decide(run, scopes, &mut events);
+    let plan = decide(run, desired.as_ref(), resources, scopes, &mut events);
     run.events.append(&mut events);
     plan
 }
 
-fn decide(run: &Run, scopes: &Scopes<'_>, events: &mut Vec<Event>) -> Result<Plan, Failure> {
+fn decide(
+    run: &Run,
+    desired: Option<&Resource>,
+    resources: BTreeMap<String, Resource>,
+    scopes: &Scopes<'_>,
+    events: &mut Vec<Event>,
+) -> Result<Plan, Failure> {
     let object = run.composite();
     let composite = Composite {
         object,
         namespace: meta::namespace(object),
         prefix: meta::label(object, keys::COMPOSITE),
     };
-    let mut apply = Vec::with_capacity(run.desired.resources().len());
-    for (name, resource) in run.desired.resources() {
-        let step = run.said_by.get(name).map_or("", String::as_str);
-        let item = Item { name, step, observed: run.inputs.observed.get(name) };
+    let mut apply = Vec::with_capacity(resources.len());
+    for (name, resource) in resources {
+        let step = run.said_by.get(&name).map_or("", String::as_str);
+        let item = Item { name: &name, step, observed: run.inputs.observed.get(&name) };
         apply.push(item.materialise(resource, &composite, scopes, events)?);
     }
     refuse_same_object(&apply)?;
-    let desired = run.desired.composite();
     Ok(Plan {
         delete: unwanted(run, &apply)?,
         references: references(&composite, &apply),
@@ -136,11 +142,12 @@ struct Item<'a> {
 impl Item<'_> {
     fn materialise(
         &self,
-        resource: &Resource,
+        resource: Resource,
         composite: &Composite<'_>,
         scopes: &Scopes<'_>,
         events: &mut Vec<Event>,
     ) -> Result<Wanted, Failure> {
+        let is_ready = resource.ready == i32::from(Ready::True);
         let mut object = self.read(resource)?;
         if let Some(observed) = self.same_object(&object)? {
             // A function may change a resource, but never rename or move it: that would be another resource.
@@ -157,22 +164,16 @@ impl Item<'_> {
         }
         self.own(&mut object, composite)?;
         if meta::name(&object).is_empty() {
-            let name =
-                composed_name(meta::generate_name(&object), meta::uid(composite.object), self.name);
+            let name = composed_name(meta::generate_name(&object), meta::uid(composite.object), self.name);
             meta::set_field(&mut object, "name", &name);
         }
         self.check_name(&object)?;
-        Ok(Wanted {
-            resource: self.name.to_owned(),
-            step: self.step.to_owned(),
-            object,
-            is_ready: resource.ready == i32::from(Ready::True),
-        })
+        Ok(Wanted { resource: self.name.to_owned(), step: self.step.to_owned(), object, is_ready })
     }
 
-    fn read(&self, resource: &Resource) -> Result<Object, Failure> {
+    fn read(&self, resource: Resource) -> Result<Object, Failure> {
         let (step, resource_name) = (self.step.to_owned(), self.name.to_owned());
-        let object = resource.resource.as_ref().and_then(|object| object.json().ok());
+        let object = resource.resource.and_then(|object| object.into_json().ok());
         let Some(object) = object else {
             return Err(Failure::NotAnObject { step, resource: resource_name });
         };
@@ -181,7 +182,11 @@ impl Item<'_> {
                 return Err(Failure::NoType { step, resource: resource_name, field });
             }
         }
-        Ok(object.clone())
+        // Templates leave `metadata` empty; anything else that is no object is a mistake.
+        if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+            return Err(Failure::Metadata { step, resource: resource_name });
+        }
+        Ok(object)
     }
 
     /// The observed resource under this name, if it is the same object. One of another kind is not: it will
@@ -240,7 +245,8 @@ impl Item<'_> {
         }
         meta::set_annotation(object, keys::RESOURCE_NAME, self.name);
         meta::set_label(object, keys::COMPOSITE, composite.prefix);
-        let claim = [keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].map(|key| (key, meta::label(composite.object, key)));
+        let claim =
+            [keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].map(|key| (key, meta::label(composite.object, key)));
         if claim.iter().all(|(_, value)| !value.is_empty()) {
             for (key, value) in claim {
                 meta::set_label(object, key, value);
@@ -301,10 +307,8 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
         apply.iter().map(|wanted| (wanted.resource.as_str(), group_kind(&wanted.object))).collect();
     let mut deletions = Vec::new();
     for (name, observed) in &run.inputs.observed {
-        let object = observed
-            .object
-            .json()
-            .map_err(|source| Failure::Observed { resource: name.clone(), source })?;
+        let object =
+            observed.object.json().map_err(|source| Failure::Observed { resource: name.clone(), source })?;
         let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
         let is_ours = controller == Some(meta::uid(run.composite())) && controller != Some("");
         if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::credentials::Source;
 use ferroplane_wire::v1::{
-    CredentialData, Credentials, Requirements, Resource, Resources, RunFunctionRequest, RunFunctionResponse, Schema,
-    Severity,
+    CredentialData, Credentials, Requirements, Resource, Resources, RunFunctionRequest, RunFunctionResponse,
+    Schema, Severity,
 };
 
 use crate::conversation::{Answer, Want};
@@ -153,8 +153,11 @@ impl Required {
 }
 
 fn asked(response: &RunFunctionResponse) -> &Requirements {
-    static NOTHING: Requirements =
-        Requirements { extra_resources: BTreeMap::new(), resources: BTreeMap::new(), schemas: BTreeMap::new() };
+    static NOTHING: Requirements = Requirements {
+        extra_resources: BTreeMap::new(),
+        resources: BTreeMap::new(),
+        schemas: BTreeMap::new(),
+    };
     response.requirements.as_ref().unwrap_or(&NOTHING)
 }
 

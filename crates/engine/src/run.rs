@@ -22,7 +22,8 @@ pub(crate) const COMPOSE: &str = "ComposeResources";
 pub(crate) struct Run {
     pub(crate) inputs: Inputs,
     observed: State,
-    pub(crate) desired: State,
+    /// What the step before said. A step that says nothing about it takes back all that others wanted.
+    desired: Option<State>,
     /// The step that had the last word on each desired resource.
     pub(crate) said_by: BTreeMap<String, String>,
     current: usize,
@@ -42,7 +43,7 @@ impl Run {
         let run = Self {
             observed: observed_state(&inputs),
             inputs,
-            desired: State::default(),
+            desired: Some(State::default()),
             said_by: BTreeMap::new(),
             current: 0,
             context,
@@ -63,6 +64,17 @@ impl Run {
     pub(crate) fn composite(&self) -> &Object {
         static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
         self.inputs.composite.json().unwrap_or(&NOTHING)
+    }
+
+    /// What functions want so far.
+    pub(crate) fn desired(&self) -> &State {
+        static NOTHING: LazyLock<State> = LazyLock::new(State::default);
+        self.desired.as_ref().unwrap_or(&NOTHING)
+    }
+
+    /// What functions want in the end. Nobody else needs it any more.
+    pub(crate) fn take_desired(&mut self) -> State {
+        self.desired.take().unwrap_or_default()
     }
 
     pub(crate) fn step(&self) -> &Step {
@@ -87,7 +99,7 @@ impl Run {
     pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
         let mut request = RunFunctionRequest {
             observed: Some(self.observed.clone()),
-            desired: Some(self.desired.clone()),
+            desired: self.desired.clone(),
             input: self.step().input.clone(),
             context: self.context.clone(),
             credentials: given.credentials.clone(),
@@ -106,9 +118,8 @@ impl Run {
         self.remember(step, &response);
         self.ttl = [self.ttl, ttl_of(&response)].into_iter().flatten().min();
 
-        let desired = response.desired.unwrap_or_default();
-        self.attribute(step, &desired);
-        self.desired = desired;
+        self.attribute(step, response.desired.as_ref());
+        self.desired = response.desired;
         self.context = response.context;
         self.conditions.extend(response.conditions.into_iter().map(to_condition));
 
@@ -125,7 +136,8 @@ impl Run {
     fn remember(&mut self, step: &Step, response: &RunFunctionResponse) {
         let asked = response.requirements.as_ref();
         let declared = step.resources.iter().map(|(name, selector)| (name, selector));
-        let resources = asked.into_iter().flat_map(|asked| asked.resources.iter().chain(&asked.extra_resources));
+        let resources =
+            asked.into_iter().flat_map(|asked| asked.resources.iter().chain(&asked.extra_resources));
         for (name, selector) in declared.chain(resources) {
             let (step, name) = (step.name.clone(), name.clone());
             let requirement = Requirement { step, name, selector: selector.clone() };
@@ -134,13 +146,14 @@ impl Run {
             }
         }
         let declared = step.schemas.iter().map(|(_, selector)| selector);
-        self.schemas.extend(declared.chain(asked.into_iter().flat_map(|asked| asked.schemas.values())).cloned());
+        self.schemas
+            .extend(declared.chain(asked.into_iter().flat_map(|asked| asked.schemas.values())).cloned());
     }
 
     /// Note which resources this step made or changed.
-    fn attribute(&mut self, step: &Step, desired: &State) {
-        for (name, resource) in desired.resources() {
-            if self.desired.resources().get(name) != Some(resource) {
+    fn attribute(&mut self, step: &Step, desired: Option<&State>) {
+        for (name, resource) in desired.into_iter().flat_map(State::resources) {
+            if self.desired().resources().get(name) != Some(resource) {
                 self.said_by.insert(name.clone(), step.name.clone());
             }
         }
@@ -153,12 +166,13 @@ impl Run {
             return Vec::new();
         }
         let mut wants = Vec::new();
-        for (name, resource) in self.desired.resources() {
+        for (name, resource) in self.desired().resources() {
             let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
             let (api_version, kind) = (meta::api_version(object), meta::kind(object));
-            let is_known = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok()).is_some_and(
-                |observed| meta::kind(observed) == kind && !meta::namespace(observed).is_empty(),
-            );
+            let is_known =
+                self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok()).is_some_and(
+                    |observed| meta::kind(observed) == kind && !meta::namespace(observed).is_empty(),
+                );
             let want = Want::Scope { api_version: api_version.to_owned(), kind: kind.to_owned() };
             if !is_known && !api_version.is_empty() && !kind.is_empty() && !wants.contains(&want) {
                 wants.push(want);
@@ -216,7 +230,11 @@ fn ttl_of(response: &RunFunctionResponse) -> Option<Duration> {
 }
 
 fn to_target(target: Option<i32>) -> Target {
-    if target == Some(v1::Target::CompositeAndClaim.into()) { Target::CompositeAndClaim } else { Target::Composite }
+    if target == Some(v1::Target::CompositeAndClaim.into()) {
+        Target::CompositeAndClaim
+    } else {
+        Target::Composite
+    }
 }
 
 fn to_condition(condition: v1::Condition) -> FunctionCondition {

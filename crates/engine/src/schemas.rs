@@ -1,37 +1,39 @@
 //! Finds the schema of a kind in an `OpenAPI` v3 document, and makes it stand on its own.
 
 use ferroplane_api::meta;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-/// How deep references may nest before a schema is taken to contain itself.
+/// How deep a schema may be.
 const MAX_DEPTH: usize = 64;
 /// How large a schema may become.
 const MAX_NODES: usize = 1_000_000;
 
-/// The schema of a kind with every reference replaced by what it refers to. What a schema that contains
-/// itself contains is left open.
+/// The schema of a kind with every reference replaced by what it refers to. Where a schema contains itself, it
+/// says only that there is an object.
 pub fn inlined_schema(document: &Value, api_version: &str, kind: &str) -> Option<Value> {
     let schemas = document.get("components")?.get("schemas")?.as_object()?;
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let group = meta::group(api_version);
-    let is_it = |schema: &&Value| {
+    let is_it = |(_, schema): &(&String, &Value)| {
         let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
         let Some([only]) = kinds.map(Vec::as_slice) else { return false };
         let text = |key| only.get(key).and_then(Value::as_str).unwrap_or_default();
         text("group") == group && text("version") == version && text("kind") == kind
     };
-    let schema = schemas.values().find(is_it)?;
-    Some(Inliner { schemas, room: MAX_NODES }.inline(schema, MAX_DEPTH))
+    let (name, schema) = schemas.iter().find(is_it)?;
+    Some(Inliner { schemas, within: vec![name], room: MAX_NODES }.inline(schema, MAX_DEPTH))
 }
 
 struct Inliner<'a> {
     schemas: &'a Map<String, Value>,
+    /// The names of the schemas that what is being inlined is part of.
+    within: Vec<&'a str>,
     /// How many more values the schema may have: references to references multiply.
     room: usize,
 }
 
-impl Inliner<'_> {
-    fn inline(&mut self, schema: &Value, depth: usize) -> Value {
+impl<'a> Inliner<'a> {
+    fn inline(&mut self, schema: &'a Value, depth: usize) -> Value {
         let (Some(depth), Some(room)) = (depth.checked_sub(1), self.room.checked_sub(1)) else {
             return Value::Object(Map::new());
         };
@@ -49,12 +51,16 @@ impl Inliner<'_> {
         }
     }
 
-    fn follow(&mut self, reference: &str, depth: usize) -> Value {
+    fn follow(&mut self, reference: &'a str, depth: usize) -> Value {
         let name = reference.rsplit('/').next().unwrap_or_default();
-        match self.schemas.get(name) {
-            Some(target) => self.inline(target, depth),
-            None => Value::Object(Map::new()),
+        if self.within.contains(&name) {
+            return json!({"type": "object"});
         }
+        let Some(target) = self.schemas.get(name) else { return Value::Object(Map::new()) };
+        self.within.push(name);
+        let inlined = self.inline(target, depth);
+        self.within.pop();
+        inlined
     }
 }
 
@@ -72,8 +78,6 @@ fn flatten_all_of(mut object: Map<String, Value>) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -102,16 +106,24 @@ mod tests {
             let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
             schemas.insert(format!("L{level}"), json!({"allOf": [next, next, next]}));
         }
-        schemas["L0"]["x-kubernetes-group-version-kind"] = json!([{"group": "", "version": "v1", "kind": "Bomb"}]);
+        schemas["L0"]["x-kubernetes-group-version-kind"] =
+            json!([{"group": "", "version": "v1", "kind": "Bomb"}]);
         assert!(inlined_schema(&json!({"components": {"schemas": schemas}}), "v1", "Bomb").is_some());
     }
 
     #[test]
     fn schema_that_contains_itself_ends() {
-        let document = json!({"components": {"schemas": {"Tree": {
-            "x-kubernetes-group-version-kind": [{"group": "g", "version": "v1", "kind": "Tree"}],
-            "properties": {"child": {"$ref": "#/components/schemas/Tree"}}
-        }}}});
-        assert!(inlined_schema(&document, "g/v1", "Tree").is_some());
+        let document = json!({"components": {"schemas": {
+            "Tree": {
+                "x-kubernetes-group-version-kind": [{"group": "g", "version": "v1", "kind": "Tree"}],
+                "properties": {"child": {"$ref": "#/components/schemas/Tree"}, "leaf": {"$ref": "#/components/schemas/Leaf"}}
+            },
+            "Leaf": {"properties": {"tree": {"$ref": "#/components/schemas/Tree"}, "next": {"$ref": "#/components/schemas/Leaf"}}}
+        }}});
+        let object = json!({"type": "object"});
+        assert_eq!(
+            inlined_schema(&document, "g/v1", "Tree").unwrap()["properties"],
+            json!({"child": object, "leaf": {"properties": {"tree": object, "next": object}}})
+        );
     }
 }

@@ -7,7 +7,7 @@ use ferroplane_api::{Condition, Object, Status, set_condition};
 use serde_json::Value;
 
 use crate::failure::chain;
-use crate::outcome::{Event, EventKind, Outcome, Target};
+use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Target};
 use crate::plan::Plan;
 use crate::run::COMPOSE;
 
@@ -33,7 +33,7 @@ pub struct Settlement {
     /// The whole status, conditions included.
     pub status: Object,
     pub events: Vec<Event>,
-    /// Conditions that the claim should have too.
+    /// Conditions that the claim should have too, in the order in which functions first set them.
     pub claim_conditions: Vec<String>,
     /// When to look again if nothing happens before.
     pub look_again_in: Option<Duration>,
@@ -61,7 +61,7 @@ struct Settling {
 impl Settling {
     fn success(&mut self, outcome: &Outcome, plan: &Plan) -> Object {
         let mut status = plan.status.clone().unwrap_or_default();
-        self.conditions = status.remove("conditions").map(conditions_in).unwrap_or_default();
+        self.conditions = status.remove("conditions").as_ref().map(conditions_in).unwrap_or_default();
         for condition in std::mem::take(&mut self.world.conditions) {
             set_condition(&mut self.conditions, condition);
         }
@@ -69,8 +69,12 @@ impl Settling {
         self.function_conditions(outcome);
 
         let unsynced: Vec<_> = self.world.unsynced.iter().map(String::as_str).collect();
-        let unready: Vec<_> =
-            plan.apply.iter().filter(|wanted| !wanted.is_ready).map(|wanted| wanted.resource.as_str()).collect();
+        let unready: Vec<_> = plan
+            .apply
+            .iter()
+            .filter(|wanted| !wanted.is_ready)
+            .map(|wanted| wanted.resource.as_str())
+            .collect();
         let synced = synced(&unsynced);
         let ready = ready(plan.is_ready, &unready);
         self.complain(plan);
@@ -130,20 +134,26 @@ impl Settling {
 
     fn into_settlement(self, outcome: &Outcome, mut status: Object) -> Settlement {
         if !self.conditions.is_empty() {
-            let conditions = self.conditions.iter().filter_map(|condition| serde_json::to_value(condition).ok());
-            status.insert("conditions".to_owned(), Value::Array(conditions.collect()));
+            status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&self.conditions)));
         }
-        let for_claim = outcome.conditions.iter().filter(|function| {
-            function.target == Target::CompositeAndClaim && !function.condition.is_system()
-        });
-        let claim_conditions: BTreeSet<_> = for_claim.map(|function| function.condition.kind.clone()).collect();
         Settlement {
             status,
             events: self.events,
-            claim_conditions: claim_conditions.into_iter().collect(),
+            claim_conditions: claim_conditions(outcome),
             look_again_in: outcome.ttl.filter(|_| outcome.result.is_ok()),
         }
     }
+}
+
+fn claim_conditions(outcome: &Outcome) -> Vec<String> {
+    let mut kinds = Vec::new();
+    for FunctionCondition { condition, target } in &outcome.conditions {
+        if *target == Target::CompositeAndClaim && !condition.is_system() && !kinds.contains(&condition.kind)
+        {
+            kinds.push(condition.kind.clone());
+        }
+    }
+    kinds
 }
 
 fn synced(unsynced: &[&str]) -> Condition {
@@ -177,10 +187,26 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-/// Conditions a function wrote into the status itself. What is no condition is dropped.
-fn conditions_in(value: Value) -> Vec<Condition> {
-    let Value::Array(items) = value else { return Vec::new() };
-    items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect()
+/// The conditions in a list of them. What is no condition is dropped, and `null` is as good as nothing.
+pub fn conditions_in(list: &Value) -> Vec<Condition> {
+    let conditions = list.as_array().into_iter().flatten().filter_map(|item| {
+        let mut object = item.as_object()?.clone();
+        object.retain(|_, value| !value.is_null());
+        serde_json::from_value(Value::Object(object)).ok()
+    });
+    conditions.collect()
+}
+
+/// Conditions as they stand in a status. One that has no time says so: an empty text would not be a time.
+pub fn conditions_to_json(conditions: &[Condition]) -> Vec<Value> {
+    let conditions = conditions.iter().filter_map(|condition| {
+        let mut json = serde_json::to_value(condition).ok()?;
+        if condition.last_transition_time.is_empty() {
+            json["lastTransitionTime"] = Value::Null;
+        }
+        Some(json)
+    });
+    conditions.collect()
 }
 
 #[cfg(test)]

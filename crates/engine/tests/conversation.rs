@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ferroplane_engine::{
-    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement, Target, Turn, Want,
-    World, chain, settle, start,
+    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement, Target,
+    Turn, Want, World, chain, conditions_in, settle, start,
 };
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json, to_json};
@@ -155,8 +155,9 @@ fn composed_resource_is_named_and_owned() {
 
 #[test]
 fn composed_resource_is_deleted_when_no_function_desires_it() {
-    let mut conversation =
-        Conversation::with(cluster_xr()).observing("bucket", composed("bucket")).observing("user", composed("user"));
+    let mut conversation = Conversation::with(cluster_xr())
+        .observing("bucket", composed("bucket"))
+        .observing("user", composed("user"));
     let plan = conversation.converse(&[desires(json!({"bucket": config_map()}))]).result.unwrap();
     let deleted: Vec<_> = plan.delete.iter().map(|deletion| deletion.resource.as_str()).collect();
     assert_eq!(deleted, ["user"]);
@@ -169,7 +170,8 @@ fn resource_that_is_not_proven_ours_is_never_deleted() {
     orphan["metadata"]["ownerReferences"] = json!([]);
     let mut foreign = composed("foreign");
     foreign["metadata"]["ownerReferences"][0]["uid"] = "other".into();
-    let mut conversation = Conversation::with(cluster_xr()).observing("orphan", orphan).observing("foreign", foreign);
+    let mut conversation =
+        Conversation::with(cluster_xr()).observing("orphan", orphan).observing("foreign", foreign);
     assert_eq!(conversation.converse(&[json!({})]).result.unwrap().delete, []);
 }
 
@@ -222,13 +224,23 @@ fn each_step_sees_the_same_observed_state_and_what_came_before() {
 }
 
 #[test]
+fn step_after_one_that_says_nothing_about_desired_state_finds_none() {
+    let mut conversation = Conversation::with(cluster_xr()).steps(&["one", "two", "three"]);
+    let plan =
+        conversation.converse(&[desires(json!({"a": config_map()})), json!({}), json!({})]).result.unwrap();
+    assert_eq!(conversation.requests[2].1.desired, None);
+    assert_eq!(plan.apply, []);
+}
+
+#[test]
 fn later_step_replaces_what_an_earlier_one_wanted() {
     let mut conversation = Conversation::with(cluster_xr()).steps(&["one", "two"]);
     let plan = conversation
         .converse(&[desires(json!({"a": config_map()})), desires(json!({"b": config_map()}))])
         .result
         .unwrap();
-    let names: Vec<_> = plan.apply.iter().map(|wanted| (wanted.resource.as_str(), wanted.step.as_str())).collect();
+    let names: Vec<_> =
+        plan.apply.iter().map(|wanted| (wanted.resource.as_str(), wanted.step.as_str())).collect();
     assert_eq!(names, [("b", "two")]);
 }
 
@@ -274,18 +286,25 @@ fn results_become_events() {
                 Target::Composite,
                 r#"Pipeline step "one": plain"#.to_owned()
             ),
-            (EventKind::Warning, "Because", Target::CompositeAndClaim, r#"Pipeline step "one": told"#.to_owned()),
             (
                 EventKind::Warning,
-                "ComposeResources",
-                Target::Composite,
-                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): unknown"#.to_owned()
+                "Because",
+                Target::CompositeAndClaim,
+                r#"Pipeline step "one": told"#.to_owned()
             ),
             (
                 EventKind::Warning,
                 "ComposeResources",
                 Target::Composite,
-                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): newer"#.to_owned()
+                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): unknown"#
+                    .to_owned()
+            ),
+            (
+                EventKind::Warning,
+                "ComposeResources",
+                Target::Composite,
+                r#"Pipeline step "one" returned a result of unknown severity (assuming warning): newer"#
+                    .to_owned()
             ),
         ]
     );
@@ -379,8 +398,11 @@ fn composition_requirements_are_there_at_the_first_call_and_stay() {
         }
     }]);
     conversation.converse(&[requires("s")]);
-    let names: Vec<Vec<_>> =
-        conversation.requests.iter().map(|(_, request)| request.required_resources.keys().collect()).collect();
+    let names: Vec<Vec<_>> = conversation
+        .requests
+        .iter()
+        .map(|(_, request)| request.required_resources.keys().collect())
+        .collect();
     assert_eq!(names, [vec!["boot"], vec!["boot", "settings"]]);
     assert!(conversation.requests[1].1.required_schemas.contains_key("own"));
 }
@@ -474,15 +496,16 @@ fn references_are_sorted_and_keep_namespaces_of_cluster_composites() {
 fn bad_desired_resources_are_refused_by_name() {
     let named = |metadata: Value| json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}});
     let cases = [
-        (
-            json!({"a": {"resource": {"apiVersion": "v1"}}}),
-            "composed resource `a` of step `one` has no kind",
-        ),
+        (json!({"a": {"resource": {"apiVersion": "v1"}}}), "composed resource `a` of step `one` has no kind"),
         (
             json!({"a": {"resource": {"kind": "ConfigMap"}}}),
             "composed resource `a` of step `one` has no apiVersion",
         ),
         (json!({"a": {}}), "composed resource `a` of step `one` is not an object"),
+        (
+            json!({"a": named(json!("text"))}),
+            "metadata of composed resource `a` of step `one` is not an object",
+        ),
         (
             json!({"a": named(json!({"name": "Not_Valid"}))}),
             "composed resource `a` of step `one` has the invalid name `Not_Valid`: use lower-case letters, digits, \
@@ -501,6 +524,13 @@ fn bad_desired_resources_are_refused_by_name() {
         let outcome = Conversation::with(cluster_xr()).converse(&[desires(resources)]);
         assert_eq!(chain(&failure(outcome)), message);
     }
+}
+
+#[test]
+fn metadata_that_is_null_is_none() {
+    let resource = json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": null}});
+    let plan = Conversation::with(cluster_xr()).converse(&[desires(json!({"a": resource}))]).result.unwrap();
+    assert_eq!(plan.apply[0].object["metadata"]["generateName"], "parent-");
 }
 
 #[test]
@@ -528,7 +558,8 @@ fn conditions(outcome: &Outcome, world: World) -> Vec<(String, String, String, S
     let conditions = settlement.status["conditions"].as_array().unwrap().iter();
     conditions
         .map(|condition| {
-            let [kind, status, reason, message] = ["type", "status", "reason", "message"].map(|key| text(&condition[key]));
+            let [kind, status, reason, message] =
+                ["type", "status", "reason", "message"].map(|key| text(&condition[key]));
             (kind, status, reason, message)
         })
         .collect()
@@ -540,11 +571,11 @@ fn row(kind: &str, status: &str, reason: &str, message: &str) -> (String, String
 
 #[test]
 fn composite_is_ready_when_all_it_composes_is() {
-    let resource = |ready: &str| {
-        json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap"}, "ready": ready})
-    };
-    let outcome = Conversation::with(cluster_xr())
-        .converse(&[desires(json!({"a": resource("READY_TRUE"), "b": resource("READY_FALSE"), "c": config_map()}))]);
+    let resource =
+        |ready: &str| json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap"}, "ready": ready});
+    let outcome = Conversation::with(cluster_xr()).converse(&[desires(
+        json!({"a": resource("READY_TRUE"), "b": resource("READY_FALSE"), "c": config_map()}),
+    )]);
     assert_eq!(
         conditions(&outcome, World::default()),
         [
@@ -558,10 +589,10 @@ fn composite_is_ready_when_all_it_composes_is() {
 
 #[test]
 fn readiness_of_the_composite_itself_wins() {
-    let answer = |ready: &str| {
-        json!({"desired": {"composite": {"ready": ready}, "resources": {"a": config_map()}}})
-    };
-    for (ready, status, reason) in [("READY_TRUE", "True", "Available"), ("READY_FALSE", "False", "Creating")] {
+    let answer =
+        |ready: &str| json!({"desired": {"composite": {"ready": ready}, "resources": {"a": config_map()}}});
+    for (ready, status, reason) in [("READY_TRUE", "True", "Available"), ("READY_FALSE", "False", "Creating")]
+    {
         let outcome = Conversation::with(cluster_xr()).converse(&[answer(ready)]);
         assert_eq!(conditions(&outcome, World::default())[1], row("Ready", status, reason, ""));
     }
@@ -580,19 +611,42 @@ fn refused_resources_are_named() {
 #[test]
 fn functions_may_not_set_the_planes_own_conditions() {
     let kinds = ["Ready", "Synced", "Healthy", "UpToDate", "Responsive", "Fine"];
-    let set: Vec<_> =
-        kinds.iter().map(|kind| json!({"type": kind, "status": "STATUS_CONDITION_FALSE", "reason": "No"})).collect();
+    let set: Vec<_> = kinds
+        .iter()
+        .map(|kind| json!({"type": kind, "status": "STATUS_CONDITION_FALSE", "reason": "No"}))
+        .collect();
     let outcome = Conversation::with(cluster_xr()).converse(&[json!({"conditions": set})]);
-    let kinds: Vec<_> = conditions(&outcome, World::default()).into_iter().map(|condition| condition.0).collect();
+    let kinds: Vec<_> =
+        conditions(&outcome, World::default()).into_iter().map(|condition| condition.0).collect();
     assert_eq!(kinds, ["Fine", "Synced", "Ready"]);
+}
+
+#[test]
+fn claim_gets_conditions_in_the_order_in_which_functions_set_them() {
+    let set = |kind: &str, target: &str| json!({"type": kind, "status": "STATUS_CONDITION_TRUE", "reason": "Yes", "target": target});
+    let both = "TARGET_COMPOSITE_AND_CLAIM";
+    let set =
+        [set("Z", both), set("Own", "TARGET_COMPOSITE"), set("A", both), set("Z", both), set("Ready", both)];
+    let outcome = Conversation::with(cluster_xr()).converse(&[json!({"conditions": set})]);
+    assert_eq!(settle(&outcome, World::default()).claim_conditions, ["Z", "A"]);
+}
+
+#[test]
+fn condition_without_time_keeps_having_none() {
+    let found = json!([{"type": "Fine", "status": "True", "lastTransitionTime": null, "message": null}, "not one", {}]);
+    let outcome = Conversation::with(cluster_xr()).converse(&[json!({})]);
+    let world = World { conditions: conditions_in(&found), now: "now".into(), ..World::default() };
+    assert_eq!(
+        settle(&outcome, world).status["conditions"][0],
+        json!({"type": "Fine", "status": "True", "lastTransitionTime": null, "reason": ""})
+    );
 }
 
 #[test]
 fn condition_that_a_failed_run_did_not_reach_becomes_unknown() {
     let set = json!({"conditions": [{"type": "Fine", "status": "STATUS_CONDITION_TRUE", "reason": "Yes"}]});
     let before = Conversation::with(cluster_xr()).converse(&[set]);
-    let conditions_before: Vec<ferroplane_api::Condition> =
-        serde_json::from_value(settle(&before, World::default()).status["conditions"].clone()).unwrap();
+    let conditions_before = conditions_in(&settle(&before, World::default()).status["conditions"]);
     let failed = Conversation::with(cluster_xr())
         .converse(&[json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})]);
     let world = World { conditions: conditions_before.clone(), ..World::default() };
@@ -622,7 +676,7 @@ fn failing_again_for_the_same_reason_changes_nothing() {
     };
     let custom = ferroplane_api::Condition::new("Fine", ferroplane_api::Status::True, "Yes");
     let first = settle(&failed(), World { conditions: vec![custom], now: "then".into(), ..World::default() });
-    let conditions = serde_json::from_value(first.status["conditions"].clone()).unwrap();
+    let conditions = conditions_in(&first.status["conditions"]);
     let second = settle(&failed(), World { conditions, now: "now".into(), ..World::default() });
     assert_eq!(first.status, second.status);
 }

@@ -1,43 +1,34 @@
 //! `function-dummy`: answers with what its input says. For examples, and for testing everything else.
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
-use ferroplane_wire::{from_json, Struct};
-use prost::Message as _;
+use ferroplane_wire::{Struct, merge_json};
 use serde_json::Value;
 
 use crate::response;
 
 /// Merge the `response` of the input over what the request wants already.
 pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
-    let response = response::to(request);
-    match scripted(request.input.as_ref()) {
-        Ok(Some(scripted)) => merge(response, &scripted),
-        Ok(None) => response,
-        Err(problem) => response::fatal(response, format!("cannot get Function input: {problem}")),
+    let mut response = response::to(request);
+    match follow_script(request.input.as_ref(), &mut response) {
+        Ok(()) => response,
+        Err(problem) => {
+            response::fatal(response::to(request), format!("cannot get Function input: {problem}"))
+        }
     }
 }
 
-fn scripted(input: Option<&Struct>) -> Result<Option<RunFunctionResponse>, String> {
-    let Some(input) = input else { return Ok(None) };
+fn follow_script(input: Option<&Struct>, response: &mut RunFunctionResponse) -> Result<(), String> {
+    let Some(input) = input else { return Ok(()) };
     let input = input.json().map_err(|error| error.to_string())?;
     match input.get("response") {
-        None | Some(Value::Null) => Ok(None),
-        Some(response) => from_json(response).map(Some).map_err(|error| error.to_string()),
-    }
-}
-
-/// As protobuf merges messages: map entries are replaced, lists grow.
-fn merge(mut response: RunFunctionResponse, scripted: &RunFunctionResponse) -> RunFunctionResponse {
-    let bytes = scripted.encode_to_vec();
-    match response.merge(bytes.as_slice()) {
-        Ok(()) => response,
-        Err(error) => response::fatal(response, format!("cannot merge the scripted response: {error}")),
+        None | Some(Value::Null) => Ok(()),
+        Some(scripted) => merge_json(response, scripted).map_err(|error| error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ferroplane_wire::to_json;
+    use ferroplane_wire::{from_json, to_json};
     use serde_json::json;
 
     use super::*;

@@ -31,7 +31,11 @@ impl Directory {
     }
 
     /// Call a function by name.
-    pub async fn call(&self, name: &str, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
+    pub async fn call(
+        &self,
+        name: &str,
+        request: &RunFunctionRequest,
+    ) -> Result<RunFunctionResponse, CallError> {
         match self.0.get(name) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
             Some(Runner::Builtin(function)) => Ok(function(request)),

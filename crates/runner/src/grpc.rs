@@ -1,27 +1,46 @@
 //! Calls functions that are served over gRPC, with or without TLS.
+//!
+//! # Invariants
+//! * What a function may have worked on is not sent again: only what it has not seen, or says that it has not
+//!   touched.
+//! * A call ends at its deadline, whatever the peer does or does not do.
 
+mod attempt;
 mod balance;
+mod explain;
+mod route;
 mod target;
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
-use http::uri::PathAndQuery;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
-use tonic::{Code, Request, Status};
-use tonic_prost::ProstCodec;
+use prost::Message as _;
+use tokio::time::Instant;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status};
+use tower_service::Service as _;
 
 pub use balance::Resolve;
 pub use target::{BadTarget, Target};
 
-use crate::error::{CallError, Fault, innermost};
-use balance::Balanced;
+use crate::error::CallError;
+use attempt::{Attempt, Progress};
+use explain::{Fault, is_untouched};
+use route::{Route, endpoint};
 
-/// How often a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
+/// How soon a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(2);
 const SLOWEST_RETRY: Duration = Duration::from_millis(500);
+/// How much later than ours the deadline is that the function is told. If both fell together, it would be a
+/// matter of luck which of two errors there is.
+const DEADLINE_SLACK: Duration = Duration::from_secs(1);
+/// A timeout above this is none. Clocks overflow somewhere.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// How functions are called.
 #[derive(Debug, Clone)]
@@ -36,12 +55,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_mins(1),
-            max_request: 32 << 20,
-            max_response: 32 << 20,
-            tls: None,
-        }
+        Self { timeout: Duration::from_mins(1), max_request: 32 << 20, max_response: 32 << 20, tls: None }
     }
 }
 
@@ -65,139 +79,156 @@ impl std::fmt::Debug for Tls {
 #[derive(Debug)]
 pub struct Client {
     target: Target,
-    channel: Channel,
     options: Options,
-    /// Re-resolves the target's name while the client lives.
-    balanced: Option<Balanced>,
+    resolve: Resolve,
+    endpoint: Endpoint,
+    route: Mutex<Option<Arc<Route>>>,
     /// The function is known to serve only v1beta1.
     is_beta: AtomicBool,
+    /// The function has answered before, so it does speak what we speak.
+    has_answered: AtomicBool,
+}
+
+/// A call under way.
+struct Call {
+    message: Bytes,
+    deadline: Instant,
+    /// The attempt that is made now, or was made last.
+    progress: Arc<Progress>,
+    route: Arc<Route>,
+    /// Why the attempts before it came to nothing.
+    trouble: Option<String>,
 }
 
 impl Client {
-    /// A client of the function at this target. Must be made inside a Tokio runtime.
+    /// A client of the function at this target.
     pub fn new(target: Target, options: Options) -> Result<Self, CallError> {
         Self::with_resolver(target, options, balance::system())
     }
 
     /// The same, with another way to turn names into addresses.
     pub fn with_resolver(target: Target, options: Options, resolve: Resolve) -> Result<Self, CallError> {
-        let (channel, balanced) = if target.is_balanced() {
-            let (channel, balanced) = Balanced::new(target.clone(), options.clone(), resolve);
-            (channel, Some(balanced))
-        } else {
-            (endpoint(&target, target.host(), &options)?.connect_lazy(), None)
-        };
-        Ok(Self { target, channel, options, balanced, is_beta: AtomicBool::new(false) })
+        // Needed even for a name with many addresses: what is wrong with certificates is said here and now.
+        let endpoint = endpoint(&target, target.host(), &options)?;
+        Ok(Self {
+            target,
+            options,
+            resolve,
+            endpoint,
+            route: Mutex::default(),
+            is_beta: AtomicBool::default(),
+            has_answered: AtomicBool::default(),
+        })
     }
 
     /// Call the function. Waits for it to come up.
     pub async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
-        let mut unreachable = None;
-        let calling = self.call_when_ready(request, &mut unreachable);
-        if let Ok(result) = tokio::time::timeout(self.options.timeout, calling).await {
-            return result;
+        let limit = self.options.max_request;
+        if request.encoded_len() > limit {
+            return Err(CallError::RequestTooLarge { target: self.target.to_string(), limit });
         }
-        let (target, after) = (self.target.to_string(), self.options.timeout);
-        Err(match unreachable {
-            Some(reason) => CallError::Unreachable { target, waited: after, reason },
-            None => CallError::Timeout { target, after },
-        })
+        let mut call = Call {
+            message: request.encode_to_vec().into(),
+            deadline: Instant::now() + self.options.timeout.min(LONGEST_TIMEOUT),
+            progress: Arc::default(),
+            route: self.route(),
+            trouble: None,
+        };
+        match tokio::time::timeout_at(call.deadline, self.call_when_ready(&mut call)).await {
+            Ok(result) => result,
+            Err(_) => Err(self.give_up(call)),
+        }
     }
 
-    /// Nothing that was sent is ever sent again: only a connection that was not made is tried once more.
-    async fn call_when_ready(
-        &self,
-        request: &RunFunctionRequest,
-        unreachable: &mut Option<String>,
-    ) -> Result<RunFunctionResponse, CallError> {
+    async fn call_when_ready(&self, call: &mut Call) -> Result<RunFunctionResponse, CallError> {
         let mut pause = FIRST_RETRY;
         loop {
-            match self.call_either_version(request).await {
+            let error = match self.call_either_version(call).await {
                 Ok(response) => return Ok(response),
-                Err(status) if !is_refused(&status) => return Err(self.fault().explain(&status)),
-                Err(status) => *unreachable = Some(innermost(&status)),
+                Err(status) => self.explain(&status, &call.progress),
+            };
+            match error {
+                CallError::Lost { reason, .. } if !call.progress.is_sent() || is_untouched(&reason) => {
+                    call.trouble = Some(reason);
+                }
+                error => return Err(error),
             }
-            if let Some(balanced) = &self.balanced {
-                balanced.resolve_again();
-            }
+            call.route.resolve_again();
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(SLOWEST_RETRY);
         }
     }
 
-    async fn call_either_version(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, Status> {
-        if self.is_beta.load(Ordering::Relaxed) {
-            return self.call_version(request, methods::V1BETA1).await;
-        }
-        let result = self.call_version(request, methods::V1).await;
-        let Err(status) = &result else { return result };
-        if status.code() != Code::Unimplemented {
+    /// Try the version that worked the last time, then the other one.
+    async fn call_either_version(&self, call: &mut Call) -> Result<RunFunctionResponse, Status> {
+        let is_beta = self.is_beta.load(Ordering::Relaxed);
+        let result = self.call_version(call, is_beta).await;
+        if !is_unimplemented(&result, &call.progress) {
             return result;
         }
-        let response = self.call_version(request, methods::V1BETA1).await?;
-        self.is_beta.store(true, Ordering::Relaxed);
-        Ok(response)
+        let result = self.call_version(call, !is_beta).await;
+        if result.is_ok() {
+            self.is_beta.store(!is_beta, Ordering::Relaxed);
+        }
+        result
     }
 
-    async fn call_version(
-        &self,
-        request: &RunFunctionRequest,
-        method: &'static str,
-    ) -> Result<RunFunctionResponse, Status> {
-        let mut grpc = tonic::client::Grpc::new(self.channel.clone())
-            .max_encoding_message_size(self.options.max_request)
-            .max_decoding_message_size(self.options.max_response);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let mut request = Request::new(request.clone());
-        request.set_timeout(self.options.timeout);
-        let response =
-            grpc.unary(request, PathAndQuery::from_static(method), ProstCodec::default()).await?;
-        Ok(response.into_inner())
-    }
-
-    fn fault(&self) -> Fault<'_> {
-        Fault {
-            target: self.target.as_str(),
-            is_tls: self.options.tls.is_some(),
-            max_request: self.options.max_request,
+    async fn call_version(&self, call: &mut Call, is_beta: bool) -> Result<RunFunctionResponse, Status> {
+        (call.route, call.progress) = (self.route(), Arc::default());
+        let mut channel = call.route.channel();
+        if let Err(error) = poll_fn(|cx| channel.poll_ready(cx)).await {
+            // A channel ends with the runtime it was made in. The next attempt gets one of its own.
+            self.abandon(&call.route);
+            return Err(Status::from_error(error.into()));
+        }
+        let attempt = Attempt {
+            method: if is_beta { methods::V1BETA1 } else { methods::V1 },
+            message: call.message.clone(),
+            timeout: call.deadline.saturating_duration_since(Instant::now()) + DEADLINE_SLACK,
             max_response: self.options.max_response,
+            progress: call.progress.clone(),
+        };
+        let result = attempt.make(channel).await;
+        if result.is_ok() || call.progress.has_verdict() {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn explain(&self, status: &Status, progress: &Progress) -> CallError {
+        let has_answered = self.has_answered.load(Ordering::Relaxed);
+        Fault { target: &self.target, options: &self.options, progress, has_answered }.explain(status)
+    }
+
+    /// The deadline has come.
+    fn give_up(&self, call: Call) -> CallError {
+        let (target, timeout) = (self.target.to_string(), self.options.timeout);
+        if call.progress.is_sent() {
+            // The connection may be dead and nobody has said so: the next call gets another one.
+            self.abandon(&call.route);
+            return CallError::Timeout { target, after: timeout };
+        }
+        let reason = call.trouble.or_else(|| call.route.dead_end());
+        let reason = reason.unwrap_or_else(|| "connecting takes too long".to_owned());
+        CallError::Unreachable { target, waited: timeout, reason }
+    }
+
+    fn route(&self) -> Arc<Route> {
+        let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Route::new(&self.target, &self.endpoint, &self.options, &self.resolve));
+        route.get_or_insert_with(new).clone()
+    }
+
+    /// Use this route no more. Calls that are under way on it may still end well.
+    fn abandon(&self, old: &Arc<Route>) {
+        let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        if route.as_ref().is_some_and(|route| Arc::ptr_eq(route, old)) {
+            *route = None;
         }
     }
 }
 
-/// Whether there was no connection to send anything over.
-fn is_refused(status: &Status) -> bool {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(status);
-    let mut is_connect = false;
-    while let Some(error) = source {
-        is_connect |= error.is::<tonic::ConnectError>();
-        if error.downcast_ref::<std::io::Error>().is_some_and(|error| {
-            use std::io::ErrorKind::{InvalidData, Other};
-            // What TLS has to complain about does not go away by waiting.
-            matches!(error.kind(), InvalidData | Other)
-        }) {
-            return false;
-        }
-        source = error.source();
-    }
-    is_connect
-}
-
-/// One address of a target. TLS and HTTP know it by the target's name all the same.
-fn endpoint(target: &Target, address: &str, options: &Options) -> Result<Endpoint, CallError> {
-    let fault = |error: tonic::transport::Error| CallError::Tls {
-        target: target.to_string(),
-        reason: innermost(&error),
-    };
-    let scheme = if options.tls.is_some() { "https" } else { "http" };
-    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}:{}", target.port()))
-        .map_err(fault)?
-        .connect_timeout(Duration::from_secs(10))
-        .tcp_nodelay(true);
-    let Some(tls) = &options.tls else { return Ok(endpoint) };
-    let config = ClientTlsConfig::new()
-        .domain_name(target.host())
-        .ca_certificate(Certificate::from_pem(&tls.ca))
-        .identity(Identity::from_pem(&tls.certificate, &tls.key));
-    endpoint.tls_config(config).map_err(fault)
+/// Whether the peer knows no such method.
+fn is_unimplemented(result: &Result<RunFunctionResponse, Status>, progress: &Progress) -> bool {
+    progress.has_verdict() && result.as_ref().is_err_and(|status| status.code() == Code::Unimplemented)
 }

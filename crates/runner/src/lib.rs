@@ -4,7 +4,8 @@
 //!
 //! # Invariants
 //! * Every call ends: with an answer, an error that says what to do about it, or its deadline.
-//! * A program that was started is stopped, however the one who started it ends.
+//! * A program ends with its [`Program`], and all that it started ends with it. Only if our own process is
+//!   killed, nobody is left to end them.
 
 mod directory;
 mod drive;

@@ -1,7 +1,13 @@
-//! What tests need: function servers that do as they are told, and certificates. Never shipped.
+//! What tests need: function servers that do as they are told, servers that do as no server should, and
+//! certificates. Never shipped.
 
+mod background;
 mod pki;
 mod server;
+mod tcp;
+
+pub mod http;
 
 pub use pki::{Leaf, Pki};
 pub use server::{FunctionServer, Versions};
+pub use tcp::{TcpServer, forward};

@@ -349,8 +349,8 @@ impl<'a> Fields<'a> {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
     use proptest::prelude::*;
+    use prost::Message;
     use serde_json::json;
 
     use super::*;
@@ -459,7 +459,9 @@ mod tests {
     }
 
     fn to_prost_struct(object: &Map<String, Value>) -> prost_types::Struct {
-        prost_types::Struct { fields: object.iter().map(|(key, value)| (key.clone(), to_prost(value))).collect() }
+        prost_types::Struct {
+            fields: object.iter().map(|(key, value)| (key.clone(), to_prost(value))).collect(),
+        }
     }
 
     fn any_value() -> impl Strategy<Value = Value> {

@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
 use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Map, Value};
@@ -47,9 +48,17 @@ described! {
 
 /// The message that this JSON describes.
 pub fn from_json<M: Described>(json: &Value) -> Result<M, JsonError> {
+    let mut message = M::default();
+    merge_json(&mut message, json)?;
+    Ok(message)
+}
+
+/// Merge what this JSON describes into a message, as protobuf does: map entries are replaced, lists grow.
+pub fn merge_json<M: Described>(message: &mut M, json: &Value) -> Result<(), JsonError> {
     let mut wire = Vec::new();
     write_message(M::table(), json, &mut wire).map_err(|problem| problem.at(M::table().name))?;
-    M::decode(wire.as_slice())
+    message
+        .merge(Bytes::from(wire))
         .map_err(|error| JsonError { path: M::table().name.to_owned(), problem: error.to_string() })
 }
 
@@ -201,8 +210,7 @@ fn bytes_of(json: &Value) -> Result<Vec<u8>, Problem> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let text = text_of(json)?;
-    let alphabet =
-        if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
+    let alphabet = if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
     GeneralPurpose::new(alphabet, LENIENT)
         .decode(text)
         .map_err(|error| Problem::new(format!("expected base64: {error}")))

@@ -23,6 +23,8 @@ pub struct Struct(Arc<Forms>);
 struct Forms {
     json: OnceLock<Result<Map<String, Value>, StructError>>,
     wire: OnceLock<Bytes>,
+    /// Whether the bytes are an object, and if so whether equal objects would have equal bytes.
+    is_canonical: OnceLock<Result<bool, StructError>>,
     digest: OnceLock<[u8; 32]>,
 }
 
@@ -66,7 +68,7 @@ impl Struct {
     pub(crate) fn digest(&self) -> &[u8; 32] {
         self.0.digest.get_or_init(|| {
             let wire = self.wire();
-            if codec::check(wire) == Ok(true) {
+            if self.is_canonical() == Ok(true) {
                 return Sha256::digest(wire).into();
             }
             // Some languages write maps in any order: two equal answers must still have one digest.
@@ -79,9 +81,13 @@ impl Struct {
     pub(crate) fn check(&self) -> Result<(), StructError> {
         match (self.0.json.get(), self.0.wire.get()) {
             (Some(json), _) => json.as_ref().map(|_| ()).map_err(|error| *error),
-            (None, Some(wire)) => codec::check(wire).map(|_| ()),
+            (None, Some(_)) => self.is_canonical().map(|_| ()),
             (None, None) => Ok(()),
         }
+    }
+
+    fn is_canonical(&self) -> Result<bool, StructError> {
+        *self.0.is_canonical.get_or_init(|| codec::check(self.wire()))
     }
 }
 

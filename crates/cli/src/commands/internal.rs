@@ -49,7 +49,8 @@ impl Render {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).context("cannot read the render request")?;
-        let request = RenderRequest::decode(bytes.as_slice()).context("standard input is not a RenderRequest")?;
+        let request =
+            RenderRequest::decode(bytes.as_slice()).context("standard input is not a RenderRequest")?;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

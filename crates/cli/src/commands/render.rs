@@ -1,26 +1,22 @@
 //! `ferroplane render`: what would this composite resource become?
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
-use ferroplane_engine::{Pipeline, PipelineError, chain};
+use ferroplane_api::meta;
+use ferroplane_engine::chain;
 use ferroplane_runner::{Directory, grpc};
-use ferroplane_wire::Struct;
-use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 use crate::Verdict;
 use crate::duration;
-use crate::manifest::{Files, Manifest, yaml};
-use crate::render::composite::{Composite, layout_of};
-use crate::render::functions::Functions;
+use crate::manifest::{Files, Manifest};
+use crate::render::given::Given;
 use crate::render::output::{self, Format, Include};
-use crate::render::world::{Shared, World};
-use crate::render::{Rendered, Task, defaults, render, seam};
+use crate::render::work::Work;
 use crate::terminal::Terminal;
 
 /// Show what composite resources would become, without a cluster
@@ -44,22 +40,8 @@ use crate::terminal::Terminal;
   kubectl get app my-app -o yaml | ferroplane render - composition.yaml functions.yaml --output json
   ferroplane render xr.yaml composition.yaml functions.yaml --watch")]
 pub(crate) struct Render {
-    /// The XR: a file, a directory of files, or `-`. Several XRs are rendered at once
-    composite_resource: PathBuf,
-
-    /// The Composition to render it with
-    composition: PathBuf,
-
-    /// The Functions that the Composition calls: a file or directory. Not needed for built-in functions
-    functions: Option<PathBuf>,
-
-    /// What the first function finds in its context under this key, as a file of JSON or YAML
-    #[arg(long, value_name = "KEY=FILE", value_delimiter = ',', value_parser = pair)]
-    context_files: Vec<(String, String)>,
-
-    /// The same as JSON or YAML. Wins over --context-files
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    context_values: Vec<(String, String)>,
+    #[command(flatten)]
+    given: Given,
 
     /// Print what functions had to say, as objects of kind Result
     #[arg(short = 'r', long)]
@@ -76,30 +58,6 @@ pub(crate) struct Render {
     /// Do not print what would be deleted, as objects of kind Deletion
     #[arg(long)]
     hide_deletions: bool,
-
-    /// Composed resources that exist already: a file or directory
-    #[arg(short = 'o', long, value_name = "PATH")]
-    observed_resources: Vec<PathBuf>,
-
-    /// Resources that functions may ask for: a file or directory
-    #[arg(short = 'e', long, value_name = "PATH", alias = "extra-resources")]
-    required_resources: Vec<PathBuf>,
-
-    /// `OpenAPI` v3 documents that functions may ask for: a directory of JSON files
-    #[arg(short = 's', long, value_name = "DIR")]
-    required_schemas: Vec<PathBuf>,
-
-    /// Secrets that the Composition gives to functions: a file or directory
-    #[arg(long, value_name = "PATH")]
-    function_credentials: Vec<PathBuf>,
-
-    /// Set an annotation on every Function
-    #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
-    function_annotations: Vec<(String, String)>,
-
-    /// The `CompositeResourceDefinition` of the XR, for its defaults and its layout
-    #[arg(long, value_name = "PATH")]
-    xrd: Option<PathBuf>,
 
     /// How to print
     #[arg(long, value_enum, default_value_t)]
@@ -129,11 +87,6 @@ pub(crate) struct Render {
     /// Ignored: nothing runs in Docker
     #[arg(long, hide = true)]
     crossplane_docker_network: Option<String>,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("expected KEY=VALUE, got `{text}`"))?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Render {
@@ -173,7 +126,7 @@ impl Render {
     }
 
     async fn render_once(&self, files: &mut Files, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let work = self.load(files)?;
+        let work = self.given.load(files)?;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let functions = work.functions.start(&work.composition, &work.manifest, &options).await?;
         let result =
@@ -181,98 +134,8 @@ impl Render {
         result.unwrap_or_else(|_| bail!("rendering took longer than {:?}; see --timeout", self.timeout))
     }
 
-    /// Read everything, and complain about all of it before anything is started.
-    fn load(&self, files: &mut Files) -> anyhow::Result<Work> {
-        let manifest = files.load_one(&self.composition, "Composition")?;
-        let composition = load_composition(&manifest)?;
-        let pipeline = Pipeline::new(&composition.spec.pipeline)
-            .map_err(|error| locate(&manifest, &composition, &error))?;
-        let definition = match &self.xrd {
-            Some(path) => Some(load_definition(&files.load_one(path, "CompositeResourceDefinition")?)?),
-            None => None,
-        };
-        let functions = match &self.functions {
-            Some(path) => Functions::load(files, path, &self.function_annotations)?,
-            None => Functions::default(),
-        };
-        let xrs = self.load_xrs(files, &manifest, &composition, definition.as_ref())?;
-        let work = Work {
-            is_alone: xrs.len() == 1,
-            xrs,
-            observed: load_all(files, &self.observed_resources)?,
-            shared: Arc::new(self.load_shared(files)?),
-            context: self.load_context(files)?,
-            pipeline: Arc::new(pipeline),
-            composition: Arc::new(composition),
-            definition,
-            functions,
-            manifest,
-        };
-        Ok(work)
-    }
-
-    fn load_xrs(
-        &self,
-        files: &mut Files,
-        manifest: &Manifest,
-        composition: &Composition,
-        definition: Option<&CompositeResourceDefinition>,
-    ) -> anyhow::Result<Vec<Manifest>> {
-        let xrs = files.load(&self.composite_resource)?;
-        if xrs.is_empty() {
-            bail!("{}: expected a composite resource, found nothing", self.composite_resource.display());
-        }
-        xrs.into_iter()
-            .map(|xr| {
-                xr.require_identity("composite resource")?;
-                let wanted = &composition.spec.composite_type_ref;
-                if let Err(problem) = seam::check_type(composition, xr.object()) {
-                    let path = if wanted.kind == meta::kind(xr.object()) { "apiVersion" } else { "kind" };
-                    return Err(manifest.error(&["spec", "compositeTypeRef", path], problem.to_string()).into());
-                }
-                let mut object = xr.object().clone();
-                let version = meta::api_version(&object).rsplit('/').next().unwrap_or_default().to_owned();
-                if let Some(schema) = definition.and_then(|definition| definition.schema(&version)) {
-                    defaults::apply(&mut object, schema);
-                }
-                check_selector(&xr, manifest, composition, definition)?;
-                Ok(xr.with_object(object))
-            })
-            .collect()
-    }
-
-    fn load_shared(&self, files: &mut Files) -> anyhow::Result<Shared> {
-        let mut shared = Shared::default();
-        shared.knows_scopes = true;
-        for manifest in load_all(files, &self.required_resources)? {
-            manifest.require_identity("required resource")?;
-            shared.add(manifest.object().clone())?;
-        }
-        for manifest in load_all(files, &self.function_credentials)? {
-            manifest.require_kind("", "Secret")?;
-            shared.add(manifest.object().clone())?;
-        }
-        for path in &self.required_schemas {
-            for manifest in files.load_documents(path, &["json"])? {
-                shared.add_schemas(Value::Object(manifest.object().clone()));
-            }
-        }
-        Ok(shared)
-    }
-
-    fn load_context(&self, files: &mut Files) -> anyhow::Result<Option<Struct>> {
-        let mut context = Map::new();
-        for (key, path) in &self.context_files {
-            let text = files.load_text(path.as_ref()).with_context(|| format!("context `{key}`"))?;
-            context.insert(key.clone(), context_value(key, &text)?);
-        }
-        for (key, text) in &self.context_values {
-            context.insert(key.clone(), context_value(key, text)?);
-        }
-        if context.is_empty() { Ok(None) } else { Ok(Some(Struct::try_from(context).context("--context-values")?)) }
-    }
-
-    /// Render every XR, several at once, and print the results in the order of the XRs.
+    /// Render every XR, several at once, and print the results in the order of the XRs. No more are held in
+    /// memory than are rendered at once.
     async fn render_all(
         &self,
         mut work: Work,
@@ -281,190 +144,102 @@ impl Render {
     ) -> anyhow::Result<Verdict> {
         let xrs = std::mem::take(&mut work.xrs);
         let work = Arc::new(work);
-        let slots = Arc::new(Semaphore::new(self.max_concurrency as usize));
-        let mut rendering = JoinSet::new();
-        for (index, xr) in xrs.iter().cloned().enumerate() {
-            let (work, functions, slots) = (work.clone(), functions.clone(), slots.clone());
-            rendering.spawn(async move {
-                let _slot = slots.acquire_owned().await;
-                (index, work.render(&xr, &functions).await)
-            });
+        let mut rendering: VecDeque<JoinHandle<_>> = VecDeque::new();
+        let mut report = Report { verdict: Verdict::Yes, errors: Vec::new() };
+        for xr in xrs {
+            if rendering.len() == self.max_concurrency as usize
+                && let Some(first) = rendering.pop_front()
+            {
+                report.add(first.await.context("rendering was cut short")?, terminal)?;
+            }
+            let (work, functions, printing) = (work.clone(), functions.clone(), self.printing(&xr));
+            rendering.push_back(tokio::spawn(async move { printing.print(&xr, &work, &functions).await }));
         }
-        let mut results: Vec<_> = xrs.iter().map(|_| None).collect();
-        while let Some(done) = rendering.join_next().await {
-            let (index, result) = done.context("rendering was cut short")?;
-            results[index] = Some(result);
+        for rest in rendering {
+            report.add(rest.await.context("rendering was cut short")?, terminal)?;
         }
         if let Ok(functions) = Arc::try_unwrap(functions) {
             functions.stop().await;
         }
-        self.report(&xrs, results.into_iter().flatten(), terminal)
+        report.conclude(terminal)
     }
 
-    fn report(
-        &self,
-        xrs: &[Manifest],
-        results: impl Iterator<Item = anyhow::Result<Rendered>>,
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<Verdict> {
-        let mut verdict = Verdict::Yes;
-        let mut errors = Vec::new();
-        for (xr, result) in xrs.iter().zip(results) {
-            let rendered = match result {
-                Ok(rendered) => rendered,
-                Err(error) => {
-                    errors.push(error);
-                    continue;
-                }
-            };
-            match &rendered.failure {
-                Some(failure) if !failure.is_fatal_result() => {
-                    let what = format!("cannot render {} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
-                    errors.push(anyhow::anyhow!("{}", chain(failure)).context(what));
-                    continue;
-                }
-                Some(failure) => {
-                    terminal.warn(&format!("{} `{}`: {failure}", meta::kind(xr.object()), meta::name(xr.object())));
-                    verdict = Verdict::No;
-                }
-                None => {}
-            }
-            let include = Include {
-                full_xr: self.include_full_xr.then(|| xr.object().clone()),
-                results: self.include_function_results,
-                context: self.include_context,
-                deletions: !self.hide_deletions,
-            };
-            terminal.data(&output::print(&rendered, &include, self.output)?)?;
+    fn printing(&self, xr: &Manifest) -> Printing {
+        let include = Include {
+            full_xr: self.include_full_xr.then(|| xr.object().clone()),
+            results: self.include_function_results,
+            context: self.include_context,
+            deletions: !self.hide_deletions,
+        };
+        Printing { include, format: self.output }
+    }
+}
+
+/// How one XR is printed.
+struct Printing {
+    include: Include,
+    format: Format,
+}
+
+/// One XR, printed, and what a function that gave up had to say.
+struct Printed {
+    text: Vec<u8>,
+    fatal: Option<String>,
+}
+
+impl Printing {
+    async fn print(self, xr: &Manifest, work: &Work, functions: &Directory) -> anyhow::Result<Printed> {
+        let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
+        let mut rendered = work.render(xr, functions).await?;
+        let failure = rendered.failure.take();
+        if let Some(failure) = &failure
+            && !failure.is_fatal_result()
+        {
+            bail!("cannot render {name}: {}", chain(failure));
         }
-        let Some(last) = errors.pop() else { return Ok(verdict) };
-        for error in errors {
+        let text = output::print(rendered, self.include, self.format)?;
+        Ok(Printed { text, fatal: failure.map(|failure| format!("{name}: {failure}")) })
+    }
+}
+
+/// What became of all XRs.
+struct Report {
+    verdict: Verdict,
+    errors: Vec<anyhow::Error>,
+}
+
+impl Report {
+    fn add(&mut self, result: anyhow::Result<Printed>, terminal: &mut Terminal) -> anyhow::Result<()> {
+        match result {
+            Ok(printed) => {
+                if let Some(fatal) = printed.fatal {
+                    terminal.warn(&fatal);
+                    self.verdict = Verdict::No;
+                }
+                terminal.data(&printed.text)
+            }
+            Err(error) => {
+                self.errors.push(error);
+                Ok(())
+            }
+        }
+    }
+
+    /// The last error is the answer; the others are told now.
+    fn conclude(mut self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let Some(last) = self.errors.pop() else { return Ok(self.verdict) };
+        for error in self.errors {
             terminal.error(&error);
         }
         Err(last)
     }
 }
 
-/// Everything there is to render, read and checked.
-#[derive(Debug)]
-struct Work {
-    xrs: Vec<Manifest>,
-    /// There is only one XR.
-    is_alone: bool,
-    manifest: Manifest,
-    composition: Arc<Composition>,
-    pipeline: Arc<Pipeline>,
-    definition: Option<CompositeResourceDefinition>,
-    functions: Functions,
-    observed: Vec<Manifest>,
-    shared: Arc<Shared>,
-    context: Option<Struct>,
-}
-
-impl Work {
-    async fn render(&self, xr: &Manifest, functions: &Directory) -> anyhow::Result<Rendered> {
-        let layout = layout_of(self.definition.as_ref());
-        let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
-        let mut world = World::new(self.shared.clone());
-        let given = self.observed_of(composite.object());
-        let observed = seam::observe(&mut composite, given, &mut world)?;
-        world.add(composite.object().clone())?;
-        let task = Task {
-            composite,
-            composition: self.composition.clone(),
-            pipeline: self.pipeline.clone(),
-            observed,
-            context: self.context.clone(),
-            now: output::NOW.to_owned(),
-        };
-        Ok(render(task, functions, &world).await?)
-    }
-
-    /// What is observed of one XR. If there are several, each has what it controls or what bears its name.
-    fn observed_of(&self, xr: &Object) -> Vec<Object> {
-        let is_its_own = |object: &&Object| {
-            let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
-            self.is_alone
-                || controller.map_or(meta::label(object, keys::COMPOSITE) == meta::name(xr), |uid| uid == meta::uid(xr))
-        };
-        self.observed.iter().map(Manifest::object).filter(is_its_own).cloned().collect()
-    }
-}
-
-fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
-    manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
-    manifest.require_identity("Composition")?;
-    Ok(manifest.parse_strictly()?)
-}
-
-fn load_definition(manifest: &Manifest) -> anyhow::Result<CompositeResourceDefinition> {
-    manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
-    Ok(manifest.parse()?)
-}
-
-fn load_all(files: &mut Files, paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
-    let mut manifests = Vec::new();
-    for path in paths {
-        manifests.extend(files.load(path)?);
-    }
-    Ok(manifests)
-}
-
-fn context_value(key: &str, text: &str) -> anyhow::Result<Value> {
-    let documents = yaml::parse(text).map_err(|bad| anyhow::anyhow!("context `{key}`: {}", bad.message))?;
-    match documents.as_slice() {
-        [] => Ok(Value::Null),
-        [value] => Ok(value.to_json()),
-        _ => bail!("context `{key}` has more than one document"),
-    }
-}
-
-/// Where in the composition the pipeline is wrong.
-fn locate(manifest: &Manifest, composition: &Composition, error: &PipelineError) -> anyhow::Error {
-    let steps = &composition.spec.pipeline;
-    let index_of = |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
-    let (step, field) = match error {
-        PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
-        PipelineError::DuplicateStep(step) => (step, "step"),
-        PipelineError::Input { step, .. } => (step, "input"),
-        PipelineError::Credential { step, .. } => (step, "credentials"),
-        PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
-    };
-    manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
-}
-
-/// An XR that chooses its composition by labels must be able to choose this one.
-fn check_selector(
-    xr: &Manifest,
-    manifest: &Manifest,
-    composition: &Composition,
-    definition: Option<&CompositeResourceDefinition>,
-) -> anyhow::Result<()> {
-    let composite = Composite::new(xr.object().clone(), layout_of(definition), composition);
-    for (key, wanted) in composite.composition_selector().into_iter().flatten() {
-        let actual = composition.label(key);
-        if actual != wanted.as_str() {
-            let actual = actual.map_or_else(|| "does not have".to_owned(), |actual| format!("has as `{actual}`"));
-            let message = format!(
-                "the composite resource selects compositions with label `{key}: {}`, which composition `{}` {actual}",
-                wanted.as_str().unwrap_or_default(),
-                composition.name()
-            );
-            return Err(manifest.error(&["metadata", "labels", key], message).into());
-        }
-    }
-    Ok(())
-}
-
 /// How often files are looked at. Asking the operating system to tell would miss network file systems.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 async fn until_changed(files: &Files) {
-    let before = files.fingerprint();
-    loop {
+    while !files.have_changed() {
         tokio::time::sleep(LOOK_EVERY).await;
-        if files.fingerprint() != before {
-            return;
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Finds manifests: in a file, in a directory and all below it, or on standard input.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ impl fmt::Display for Source {
 /// Reads manifests, and remembers which files they came from.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// Every file and directory that was looked into.
-    seen: BTreeSet<PathBuf>,
+    /// Every file and directory that was looked into, and what it looked like just before.
+    seen: BTreeMap<PathBuf, Look>,
     /// What standard input said. It says it only once.
     stdin: Option<String>,
 }
@@ -56,7 +56,11 @@ impl Files {
     }
 
     /// The same, in files with these extensions if it is a directory.
-    pub(crate) fn load_documents(&mut self, path: &Path, extensions: &[&str]) -> anyhow::Result<Vec<Manifest>> {
+    pub(crate) fn load_documents(
+        &mut self,
+        path: &Path,
+        extensions: &[&str],
+    ) -> anyhow::Result<Vec<Manifest>> {
         let mut manifests = Vec::new();
         for source in self.sources(path, extensions)? {
             let text = self.read(&source)?;
@@ -81,7 +85,7 @@ impl Files {
 
     /// The text of a file that is not a manifest.
     pub(crate) fn load_text(&mut self, path: &Path) -> anyhow::Result<String> {
-        self.seen.insert(path.to_owned());
+        self.see(path);
         self.read(&Source::File(path.to_owned()))
     }
 
@@ -90,8 +94,8 @@ impl Files {
         if path == Path::new("-") {
             return Ok(vec![Source::Stdin]);
         }
+        self.see(path);
         let info = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-        self.seen.insert(path.to_owned());
         if !info.is_dir() {
             return Ok(vec![Source::File(path.to_owned())]);
         }
@@ -113,7 +117,8 @@ impl Files {
         let Some(depth) = depth.checked_sub(1) else {
             bail!("{}: directories are nested too deeply (a loop of links?)", directory.display());
         };
-        let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        let entries =
+            std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
         paths.sort();
         for path in paths {
@@ -122,10 +127,13 @@ impl Files {
                 continue;
             }
             if path.is_dir() {
-                self.seen.insert(path.clone());
+                self.see(&path);
                 self.walk(&path, extensions, found, depth)?;
-            } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known)) {
-                self.seen.insert(path.clone());
+            } else if path
+                .extension()
+                .is_some_and(|extension| extensions.iter().any(|known| extension == *known))
+            {
+                self.see(&path);
                 found.push(Source::File(path));
             }
         }
@@ -136,10 +144,13 @@ impl Files {
         match source {
             Source::File(path) => {
                 let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-                String::from_utf8(bytes)
-                    .map_err(|error| Located::new(source, line_of_bad_text(&error), "the file is not text").into())
+                String::from_utf8(bytes).map_err(|error| {
+                    Located::new(source, line_of_bad_text(&error), "the file is not text").into()
+                })
             }
-            Source::Stdin if self.stdin.is_some() => bail!("`-` is there twice: standard input can be read only once"),
+            Source::Stdin if self.stdin.is_some() => {
+                bail!("`-` is there twice: standard input can be read only once")
+            }
             Source::Stdin => {
                 let mut text = String::new();
                 std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
@@ -149,14 +160,23 @@ impl Files {
         }
     }
 
-    /// What every file looked like: changes when one of them does.
-    pub(crate) fn fingerprint(&self) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
-        let look = |path: &PathBuf| {
-            let info = std::fs::metadata(path).ok()?;
-            Some((info.modified().ok()?, info.len()))
-        };
-        self.seen.iter().map(|path| (path.clone(), look(path))).collect()
+    /// Whether any file looks different from just before it was read.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.seen.iter().any(|(path, before)| look(path) != *before)
     }
+
+    /// Looking before reading: what changes while it is read has changed.
+    fn see(&mut self, path: &Path) {
+        self.seen.entry(path.to_owned()).or_insert_with(|| look(path));
+    }
+}
+
+/// When a file was last written, and how large it is. Nothing if it is not there.
+type Look = Option<(SystemTime, u64)>;
+
+fn look(path: &Path) -> Look {
+    let info = std::fs::metadata(path).ok()?;
+    Some((info.modified().ok()?, info.len()))
 }
 
 /// How deep directories may nest.

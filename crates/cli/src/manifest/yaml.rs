@@ -25,6 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, BadYaml> {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             // Bundles of CRDs are large. Aliases are what makes a small file dangerous.
+            max_documents: 1_000_000,
             max_nodes: 20_000_000,
             max_events: 60_000_000,
             max_total_scalar_bytes: 1 << 30,
@@ -92,7 +93,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Value>, String> {
-        let nodes = parse(text).map_err(|bad| format!("{}: {}", bad.line.unwrap_or_default(), bad.message))?;
+        let nodes =
+            parse(text).map_err(|bad| format!("{}: {}", bad.line.unwrap_or_default(), bad.message))?;
         Ok(nodes.iter().map(Node::to_json).collect())
     }
 
@@ -105,7 +107,10 @@ mod tests {
 
     #[test]
     fn empty_documents_do_not_count() {
-        assert_eq!(read("---\n---\na: 1\n---\n# nothing\n---\nb: 2\n").unwrap(), [json!({"a": 1}), json!({"b": 2})]);
+        assert_eq!(
+            read("---\n---\na: 1\n---\n# nothing\n---\nb: 2\n").unwrap(),
+            [json!({"a": 1}), json!({"b": 2})]
+        );
         assert_eq!(read("").unwrap(), Vec::<Value>::new());
     }
 
@@ -135,14 +140,29 @@ mod tests {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
         for level in 1..10 {
             let aliases = vec![format!("*a{}", level - 1); 10].join(",");
-            bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+            bomb += &format!("a{level}: &a{level} [{aliases}]\n");
         }
         assert!(read(&bomb).unwrap_err().contains("too large or too clever"));
     }
 
     #[test]
     fn text_that_looks_like_something_else_is_quoted() {
-        for text in ["yes", "1.0", "null", "0x10", "1_000", "", " a", "a: b", "- a", "2024-01-01", "~", "!x", "&x", "*x"] {
+        for text in [
+            "yes",
+            "1.0",
+            "null",
+            "0x10",
+            "1_000",
+            "",
+            " a",
+            "a: b",
+            "- a",
+            "2024-01-01",
+            "~",
+            "!x",
+            "&x",
+            "*x",
+        ] {
             let printed = print(&json!({"key": text})).unwrap();
             assert_eq!(read(&printed).unwrap(), [json!({"key": text})], "{printed}");
             assert!(printed.contains('"') || printed.contains('\''), "{printed}");

@@ -1,11 +1,15 @@
 //! A composite resource, made ready to be rendered as a controller would find it.
 
 use ferroplane_api::{CompositeResourceDefinition, Composition, Condition, Object, keys, meta};
-use ferroplane_engine::{Event, EventKind, Layout, Reference};
+use ferroplane_engine::{Event, EventKind, Layout, Reference, conditions_in};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::event;
+use super::rest::Rest;
+
+/// On composite resources: a token that asks to look at it now.
+const RECONCILE_REQUESTED: &str = "crossplane.io/reconcile-requested-at";
 
 /// A composite resource.
 #[derive(Debug)]
@@ -17,20 +21,26 @@ pub(crate) struct Composite {
 }
 
 impl Composite {
-    /// Make a composite resource ready: it gets an identity, the label that names what it composes, and a
-    /// reference to the composition.
+    /// Make a composite resource ready: it gets an identity, and unless it is left alone, the label that names
+    /// what it composes and a reference to the composition.
     pub(crate) fn new(mut object: Object, layout: Layout, composition: &Composition) -> Self {
         if meta::uid(&object).is_empty() {
             let uid = stable_uid(&object);
             meta::set_field(&mut object, "uid", &uid);
         }
-        if meta::label(&object, keys::COMPOSITE).is_empty() {
-            let name = meta::name(&object).to_owned();
-            meta::set_label(&mut object, keys::COMPOSITE, &name);
-        }
         let mut composite = Self { object, layout, named: None };
-        composite.select(composition);
+        if Rest::of(&composite.object).is_none() {
+            composite.label();
+            composite.select(composition);
+        }
         composite
+    }
+
+    fn label(&mut self) {
+        if meta::label(&self.object, keys::COMPOSITE).is_empty() {
+            let name = meta::name(&self.object).to_owned();
+            meta::set_label(&mut self.object, keys::COMPOSITE, &name);
+        }
     }
 
     fn select(&mut self, composition: &Composition) {
@@ -62,13 +72,14 @@ impl Composite {
 
     /// The conditions it has. What is no condition is none.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let conditions = self.object.get("status").and_then(|status| status.get("conditions")?.as_array());
-        conditions.into_iter().flatten().filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
+        let conditions = self.object.get("status").and_then(|status| status.get("conditions"));
+        conditions.map(conditions_in).unwrap_or_default()
     }
 
     /// What it refers to.
     pub(crate) fn references(&self) -> Vec<Reference> {
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let references = self.machinery().and_then(|machinery| machinery.get("resourceRefs")?.as_array());
         let references = references.into_iter().flatten().map(|reference| Reference {
             api_version: text(reference, "apiVersion"),
@@ -87,6 +98,15 @@ impl Composite {
     /// The label selector it chooses its composition with.
     pub(crate) fn composition_selector(&self) -> Option<&Object> {
         self.machinery()?.get("compositionSelector")?.get("matchLabels")?.as_object()
+    }
+
+    /// What is told about a request to look at it now, unless it was told before.
+    pub(crate) fn requested(&self) -> Option<Event> {
+        let token = meta::annotation(&self.object, RECONCILE_REQUESTED);
+        let handled = self.object.get("status").and_then(|status| status.get("lastHandledReconcileAt"));
+        let is_new = !token.is_empty() && handled.and_then(Value::as_str) != Some(token);
+        let message = "Handling reconcile request".to_owned();
+        is_new.then(|| event(EventKind::Normal, "ReconcileRequestHandled", message))
     }
 
     /// What is told about the choice of the composition, unless it was named all along.
@@ -131,7 +151,11 @@ impl Composite {
 
 /// The layout that a definition gives its composite resources. Without a definition: the modern one.
 pub(crate) fn layout_of(definition: Option<&CompositeResourceDefinition>) -> Layout {
-    if definition.is_some_and(CompositeResourceDefinition::is_legacy) { Layout::Legacy } else { Layout::Modern }
+    if definition.is_some_and(CompositeResourceDefinition::is_legacy) {
+        Layout::Legacy
+    } else {
+        Layout::Modern
+    }
 }
 
 /// The same for the same composite resource, so that what is rendered twice is the same.
@@ -150,13 +174,14 @@ fn stable_uid(object: &Object) -> String {
 
 fn to_json(references: &[Reference]) -> Value {
     let references = references.iter().map(|reference| {
-        let mut json = json!({
-            "apiVersion": reference.api_version, "kind": reference.kind, "name": reference.name
-        });
-        if let Some(namespace) = &reference.namespace {
-            json["namespace"] = namespace.as_str().into();
-        }
-        json
+        let fields = [
+            ("apiVersion", reference.api_version.as_str()),
+            ("kind", &reference.kind),
+            ("name", &reference.name),
+            ("namespace", reference.namespace.as_deref().unwrap_or_default()),
+        ];
+        let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        Value::Object(fields.map(|(key, value)| (key.to_owned(), value.into())).collect())
     });
     Value::Array(references.collect())
 }

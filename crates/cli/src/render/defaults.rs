@@ -72,7 +72,10 @@ mod tests {
             "nullable": {"default": 5, "nullable": true}
         }});
         assert_eq!(
-            defaulted(json!({"list": [{}, {"port": 1}], "map": {"a": {}}, "nothing": null, "nullable": null}), &schema),
+            defaulted(
+                json!({"list": [{}, {"port": 1}], "map": {"a": {}}, "nothing": null, "nullable": null}),
+                &schema
+            ),
             json!({
                 "size": "small", "nested": {"on": true}, "list": [{"port": 80}, {"port": 1}],
                 "map": {"a": {"weight": 1}}, "nothing": 5, "nullable": null

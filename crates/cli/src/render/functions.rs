@@ -31,7 +31,11 @@ pub(crate) struct Functions(BTreeMap<String, (Function, Manifest)>);
 
 impl Functions {
     /// Read Functions from a file or directory. Other objects are refused.
-    pub(crate) fn load(files: &mut Files, path: &Path, overrides: &[(String, String)]) -> anyhow::Result<Self> {
+    pub(crate) fn load(
+        files: &mut Files,
+        path: &Path,
+        overrides: &[(String, String)],
+    ) -> anyhow::Result<Self> {
         let mut functions = BTreeMap::new();
         for manifest in files.load(path)? {
             manifest.require_kind(keys::PKG, "Function")?;
@@ -68,7 +72,8 @@ async fn start_all(ways: BTreeMap<String, Way>, options: &grpc::Options) -> anyh
     for (name, way) in ways {
         let options = options.clone();
         starting.spawn(async move {
-            let runner = start(way, options).await.with_context(|| format!("cannot start function `{name}`"))?;
+            let runner =
+                start(way, options).await.with_context(|| format!("cannot start function `{name}`"))?;
             anyhow::Ok((name, runner))
         });
     }
@@ -92,7 +97,9 @@ async fn start_all(ways: BTreeMap<String, Way>, options: &grpc::Options) -> anyh
 async fn start(way: Way, options: grpc::Options) -> anyhow::Result<Runner> {
     Ok(match way {
         Way::Builtin(function) => Runner::Builtin(function),
-        Way::Served { target, tls } => Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?),
+        Way::Served { target, tls } => {
+            Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
+        }
         Way::Started(command) => Runner::Program(Program::start(&command, options).await?),
     })
 }
@@ -109,14 +116,17 @@ fn way(function: &Function, manifest: &Manifest) -> anyhow::Result<Way> {
     match annotation(RUNTIME) {
         Some("Development") => {
             let target = annotation(TARGET).unwrap_or(DEFAULT_TARGET);
-            let target = target.parse().map_err(|problem| error(TARGET, format!("function `{name}`: {problem}")))?;
+            let target =
+                target.parse().map_err(|problem| error(TARGET, format!("function `{name}`: {problem}")))?;
             let directory = annotation(TLS_DIRECTORY).map(|path| manifest.source().directory().join(path));
             Ok(Way::Served { target, tls: directory.map(|directory| read_tls(&directory)).transpose()? })
         }
-        None | Some("Docker") => match builtin(name).or_else(|| builtin(package_name(&function.spec.package))) {
-            Some(function) => Ok(Way::Builtin(function)),
-            None => Err(not_runnable(function, manifest).into()),
-        },
+        None | Some("Docker") => {
+            match builtin(name).or_else(|| builtin(package_name(&function.spec.package))) {
+                Some(function) => Ok(Way::Builtin(function)),
+                None => Err(not_runnable(function, manifest).into()),
+            }
+        }
         Some(other) => {
             let message = format!(
                 "function `{name}`: unknown runtime `{other}`: expected `Development`, or leave it out and say how to \

@@ -17,7 +17,7 @@ pub(crate) enum Format {
 }
 
 /// What to print besides the composite resource and what it is composed of.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Include {
     /// The input's metadata and spec.
     pub(crate) full_xr: Option<Object>,
@@ -30,7 +30,7 @@ pub(crate) struct Include {
 pub(crate) const NOW: &str = "2024-01-01T00:00:00Z";
 
 /// Everything there is to show, in order.
-pub(crate) fn print(rendered: &Rendered, include: &Include, format: Format) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn print(rendered: Rendered, include: Include, format: Format) -> anyhow::Result<Vec<u8>> {
     let documents = documents(rendered, include)?;
     match format {
         Format::Yaml => {
@@ -42,7 +42,9 @@ pub(crate) fn print(rendered: &Rendered, include: &Include, format: Format) -> a
             Ok(text.into_bytes())
         }
         Format::Json => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
+            let mut list = json!({"apiVersion": "v1", "kind": "List"});
+            // Moved, not copied: it can be large.
+            list["items"] = Value::Array(documents);
             let mut text = serde_json::to_vec_pretty(&list)?;
             text.push(b'\n');
             Ok(text)
@@ -50,15 +52,15 @@ pub(crate) fn print(rendered: &Rendered, include: &Include, format: Format) -> a
     }
 }
 
-fn documents(rendered: &Rendered, include: &Include) -> anyhow::Result<Vec<Value>> {
-    let mut xr = match &include.full_xr {
-        Some(full) => merged(full.clone(), &rendered.xr),
-        None => rendered.xr.clone(),
+fn documents(rendered: Rendered, include: Include) -> anyhow::Result<Vec<Value>> {
+    let mut xr = match include.full_xr {
+        Some(full) => merged(full, &rendered.xr),
+        None => rendered.xr,
     };
     pin_times(&mut xr);
     let mut documents = vec![Value::Object(xr)];
 
-    let mut composed = rendered.composed.clone();
+    let mut composed = rendered.composed;
     composed.sort_by(|one, other| resource_name(one).cmp(resource_name(other)));
     composed.iter_mut().for_each(pin_times);
     documents.extend(composed.into_iter().map(Value::Object));
@@ -78,7 +80,8 @@ fn documents(rendered: &Rendered, include: &Include) -> anyhow::Result<Vec<Value
         && let Some(context) = &rendered.context
     {
         let fields = context.json().context("cannot print the context")?;
-        documents.push(json!({"apiVersion": "render.crossplane.io/v1beta1", "kind": "Context", "fields": fields}));
+        documents
+            .push(json!({"apiVersion": "render.crossplane.io/v1beta1", "kind": "Context", "fields": fields}));
     }
     Ok(documents)
 }
@@ -114,7 +117,9 @@ fn pin_times(object: &mut Object) {
 fn merged(mut base: Object, over: &Object) -> Object {
     for (key, value) in over {
         match (base.get_mut(key), value) {
-            (Some(Value::Object(below)), Value::Object(above)) => *below = merged(std::mem::take(below), above),
+            (Some(Value::Object(below)), Value::Object(above)) => {
+                *below = merged(std::mem::take(below), above);
+            }
             (Some(_), above) if is_empty(above) => {}
             _ => {
                 base.insert(key.clone(), value.clone());

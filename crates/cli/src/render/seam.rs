@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
-use ferroplane_engine::{Failure, Pipeline, Reference};
+use ferroplane_engine::{Failure, Pipeline, Reference, Want};
 use ferroplane_runner::{Directory, Runner, grpc};
 use ferroplane_wire::render::render_request::Input;
 use ferroplane_wire::render::{
-    CompositeInput, CompositeOutput, Event, RenderRequest, RenderResponse, ResponseMeta, render_response::Output,
+    CompositeInput, CompositeOutput, Event, RenderRequest, RenderResponse, ResponseMeta,
+    render_response::Output,
 };
-use ferroplane_wire::v1::{ResourceSelector, SchemaSelector};
 use ferroplane_wire::{Described, Struct, to_json};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -173,7 +173,8 @@ pub(crate) fn check_type(composition: &Composition, xr: &Object) -> anyhow::Resu
 
 fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> anyhow::Result<()> {
     let (group, kind) = (meta::group(meta::api_version(xr)), meta::kind(xr));
-    if meta::group(&definition.api_version) != keys::APIEXTENSIONS {
+    let version = definition.api_version.strip_prefix(keys::APIEXTENSIONS);
+    if !version.is_some_and(|version| ["/v1", "/v2"].contains(&version)) {
         bail!("expected a CompositeResourceDefinition, got {} ({})", definition.kind, definition.api_version);
     }
     if definition.spec.group == group && definition.spec.names.kind == kind {
@@ -205,7 +206,14 @@ fn to_output(rendered: Rendered) -> anyhow::Result<CompositeOutput> {
         reason: event.reason.clone(),
         message: event.detailed(),
     });
-    let resources = rendered.requirements.iter().map(|requirement| &requirement.selector);
+    let (mut required_resources, mut required_schemas) = (Vec::new(), Vec::new());
+    for want in &rendered.asked {
+        match want {
+            Want::Resources(wanted) => required_resources.push(selector(wanted)?),
+            Want::Schema(wanted) => required_schemas.push(selector(wanted)?),
+            Want::Secret { .. } | Want::Scope { .. } => {}
+        }
+    }
     Ok(CompositeOutput {
         composite_resource: Some(Struct::try_from(rendered.xr)?),
         composed_resources: rendered.composed.into_iter().map(Struct::try_from).collect::<Result<_, _>>()?,
@@ -215,8 +223,8 @@ fn to_output(rendered: Rendered) -> anyhow::Result<CompositeOutput> {
             .map(|(_, object)| Struct::try_from(object))
             .collect::<Result<_, _>>()?,
         events: events.collect(),
-        required_resources: resources.map(selector::<ResourceSelector>).collect::<Result<_, _>>()?,
-        required_schemas: rendered.schemas.iter().map(selector::<SchemaSelector>).collect::<Result<_, _>>()?,
+        required_resources,
+        required_schemas,
     })
 }
 

@@ -1,16 +1,17 @@
 //! The world as files describe it: what functions may ask to see.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::anyhow;
 use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::{Answer, Reference, Want};
 use ferroplane_runner::Resources;
-use ferroplane_wire::{Struct, StructError};
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
+use ferroplane_wire::{Struct, StructError};
 use serde_json::Value;
 
 use super::scopes;
@@ -20,6 +21,7 @@ use super::scopes;
 pub(crate) struct World {
     shared: Arc<Shared>,
     own: BTreeMap<Identity, Struct>,
+    asked: Mutex<Vec<Want>>,
 }
 
 /// What all composite resources may see.
@@ -67,7 +69,7 @@ impl Shared {
 impl World {
     /// A world that has nothing of its own yet.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, own: BTreeMap::new() }
+        Self { shared, own: BTreeMap::new(), asked: Mutex::default() }
     }
 
     /// Let an object exist in this world alone.
@@ -76,19 +78,33 @@ impl World {
         Ok(())
     }
 
+    /// Everything that was asked so far, in order.
+    pub(crate) fn asked(&self) -> Vec<Want> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The object a reference leads to.
     pub(crate) fn get(&self, reference: &Reference) -> Option<&Object> {
-        let found = self.find(&reference.api_version, &reference.kind, reference.namespace.as_deref(), &reference.name);
+        let found = self.find(
+            &reference.api_version,
+            &reference.kind,
+            reference.namespace.as_deref(),
+            &reference.name,
+        );
         found?.json().ok()
     }
 
-    /// What the connection secret of an object holds.
-    pub(crate) fn connection_details(&self, object: &Object) -> BTreeMap<String, Bytes> {
+    /// What the connection secret of an object holds. Nothing if there is none.
+    pub(crate) fn connection_details(&self, object: &Object) -> anyhow::Result<BTreeMap<String, Bytes>> {
         let reference = object.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
         let text = |key| reference.and_then(|reference| reference.get(key)?.as_str()).unwrap_or_default();
         let own = meta::namespace(object);
         let namespace = if own.is_empty() { text("namespace") } else { own };
-        self.secret(namespace, text("name")).unwrap_or_default()
+        let details = self.secret(namespace, text("name")).map_err(|reason| {
+            let (kind, name) = (meta::kind(object), meta::name(object));
+            anyhow!("cannot read the connection secret of {kind} `{name}`: {reason}")
+        });
+        Ok(details?.unwrap_or_default())
     }
 
     fn find(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Struct> {
@@ -96,15 +112,22 @@ impl World {
         self.own.get(&identity).or_else(|| self.shared.objects.get(&identity))
     }
 
-    fn secret(&self, namespace: &str, name: &str) -> Option<BTreeMap<String, Bytes>> {
-        let secret = self.find("v1", "Secret", Some(namespace), name)?.json().ok()?;
-        let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
-        let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
-        let data = data.filter_map(|(key, value)| Some((key.clone(), decode(value)?.into())));
+    /// What a Secret holds, if there is one. An error if no Secret may hold it.
+    fn secret(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Bytes>>, String> {
+        let secret = self.find("v1", "Secret", Some(namespace), name);
+        let Some(secret) = secret.and_then(|secret| secret.json().ok()) else { return Ok(None) };
+        let entries = |field| secret.get(field).and_then(Value::as_object).into_iter().flatten();
+        let mut data = BTreeMap::new();
+        for (key, value) in entries("data") {
+            let decoded = value.as_str().and_then(decode);
+            data.insert(key.clone(), decoded.ok_or_else(|| format!("its `data.{key}` is not base64"))?);
+        }
         // What was written in clear is stored encoded.
-        let clear = secret.get("stringData").and_then(Value::as_object).into_iter().flatten();
-        let clear = clear.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned().into())));
-        Some(data.chain(clear).collect())
+        for (key, value) in entries("stringData") {
+            let clear = value.as_str().ok_or_else(|| format!("its `stringData.{key}` is not text"))?;
+            data.insert(key.clone(), clear.to_owned().into());
+        }
+        Ok(Some(data))
     }
 
     fn select(&self, selector: &ResourceSelector) -> Vec<Struct> {
@@ -119,7 +142,8 @@ impl World {
         let namespace = namespace.as_deref().unwrap_or_default();
         let matches = |object: &Object| {
             let labels = labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
-            (namespace.is_empty() || meta::namespace(object) == namespace) && meta::matches_labels(object, labels)
+            (namespace.is_empty() || meta::namespace(object) == namespace)
+                && meta::matches_labels(object, labels)
         };
         let first = Identity::new(api_version, kind, String::new());
         let of_kind = |objects: &'_ BTreeMap<Identity, Struct>| -> BTreeMap<Identity, Struct> {
@@ -136,27 +160,71 @@ impl World {
     }
 
     fn schema(&self, api_version: &str, kind: &str) -> Option<Value> {
-        self.shared.schemas.iter().find_map(|document| ferroplane_engine::inlined_schema(document, api_version, kind))
+        self.shared
+            .schemas
+            .iter()
+            .find_map(|document| ferroplane_engine::inlined_schema(document, api_version, kind))
     }
 
     fn answer(&self, want: &Want) -> Answer {
         match want {
             Want::Resources(selector) => Answer::Resources(self.select(selector)),
             Want::Schema(selector) => match self.schema(&selector.api_version, &selector.kind) {
-                Some(Value::Object(schema)) => Struct::try_from(schema)
-                    .map_or_else(|error| Answer::Failed(error.to_string()), |schema| Answer::Schema(Some(schema))),
+                Some(Value::Object(schema)) => Struct::try_from(schema).map_or_else(
+                    |error| Answer::Failed(error.to_string()),
+                    |schema| Answer::Schema(Some(schema)),
+                ),
                 _ => Answer::Schema(None),
             },
-            Want::Secret { namespace, name } => Answer::Secret(self.secret(namespace, name)),
+            Want::Secret { namespace, name } => {
+                self.secret(namespace, name).map_or_else(Answer::Failed, Answer::Secret)
+            }
             Want::Scope { api_version, kind } => Answer::Scope {
-                is_namespaced: !(self.shared.knows_scopes && scopes::is_cluster_scoped(meta::group(api_version), kind)),
+                is_namespaced: !(self.shared.knows_scopes
+                    && scopes::is_cluster_scoped(meta::group(api_version), kind)),
             },
         }
     }
 }
 
+/// Bytes from base64, which may be broken into lines.
+fn decode(text: &str) -> Option<Bytes> {
+    let text: String = text.chars().filter(|letter| !['\r', '\n'].contains(letter)).collect();
+    Some(base64::engine::general_purpose::STANDARD.decode(text).ok()?.into())
+}
+
 impl Resources for World {
     async fn fetch(&self, want: &Want) -> Answer {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(want.clone());
         self.answer(want)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(content: Value) -> Result<Option<BTreeMap<String, Bytes>>, String> {
+        let mut secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"}});
+        secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+        let mut world = World::new(Arc::new(Shared::default()));
+        world.add(secret.as_object().unwrap().clone()).unwrap();
+        world.secret("secrets", "cloud")
+    }
+
+    #[test]
+    fn secrets_are_decoded() {
+        let data = secret(json!({"data": {"a": "dG9r\nZW4="}, "stringData": {"b": "clear"}})).unwrap().unwrap();
+        assert_eq!(data, BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())]));
+    }
+
+    #[test]
+    fn secret_that_no_cluster_would_hold_is_refused() {
+        for value in [json!("not base64!"), json!(1)] {
+            assert_eq!(secret(json!({"data": {"a": value}})).unwrap_err(), "its `data.a` is not base64");
+        }
     }
 }

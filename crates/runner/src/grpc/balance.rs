@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 use tonic::transport::channel::Change;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Options, Target, endpoint};
+use super::route::endpoint;
+use super::{Options, Target};
 
 /// How often a name is resolved when nothing goes wrong.
 const EVERY: Duration = Duration::from_secs(30);
@@ -51,20 +52,28 @@ pub(super) fn system() -> Resolve {
 #[derive(Debug)]
 pub(super) struct Balanced {
     again: Arc<Notify>,
+    dead_end: Arc<Mutex<Option<String>>>,
     task: JoinHandle<()>,
 }
 
 impl Balanced {
     pub(super) fn new(target: Target, options: Options, resolve: Resolve) -> (Channel, Self) {
         let (channel, changes) = Channel::balance_channel(64);
-        let again = Arc::new(Notify::new());
-        let task = tokio::spawn(keep_up(target, options, resolve, changes, again.clone()));
-        (channel, Self { again, task })
+        let (again, dead_end) = (Arc::new(Notify::new()), Arc::default());
+        let addresses =
+            Addresses { target, options, changes, known: BTreeSet::new(), dead_end: Arc::clone(&dead_end) };
+        let task = tokio::spawn(addresses.keep_up(resolve, again.clone()));
+        (channel, Self { again, dead_end, task })
     }
 
     /// Something could not be reached: perhaps it moved.
     pub(super) fn resolve_again(&self) {
         self.again.notify_one();
+    }
+
+    /// Why no address is known, if so.
+    pub(super) fn dead_end(&self) -> Option<String> {
+        self.dead_end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -74,51 +83,64 @@ impl Drop for Balanced {
     }
 }
 
-async fn keep_up(
+/// The addresses of a target, as a channel knows them.
+struct Addresses {
     target: Target,
     options: Options,
-    resolve: Resolve,
     changes: mpsc::Sender<Change<SocketAddr, Endpoint>>,
-    again: Arc<Notify>,
-) {
-    let mut known = BTreeSet::new();
-    loop {
-        match (resolve.0)(target.host().to_owned(), target.port()).await {
-            Ok(addresses) => {
-                if update(&target, &options, &changes, &mut known, addresses).await.is_none() {
-                    return;
-                }
+    known: BTreeSet<SocketAddr>,
+    dead_end: Arc<Mutex<Option<String>>>,
+}
+
+impl Addresses {
+    async fn keep_up(mut self, resolve: Resolve, again: Arc<Notify>) {
+        loop {
+            let addresses = (resolve.0)(self.target.host().to_owned(), self.target.port()).await;
+            if self.learn(addresses).await.is_err() {
+                return;
             }
-            // The addresses it had may still be good.
-            Err(error) => tracing::debug!(%target, %error, "cannot resolve function"),
+            tokio::time::sleep(AT_MOST_EVERY).await;
+            let _ = tokio::time::timeout(EVERY, again.notified()).await;
         }
-        tokio::time::sleep(AT_MOST_EVERY).await;
-        let _ = tokio::time::timeout(EVERY, again.notified()).await;
+    }
+
+    /// An error or an empty answer is a name server's bad day more often than the end of a function: the
+    /// addresses that are known may still be good. Fails when nobody listens any more.
+    async fn learn(&mut self, addresses: std::io::Result<Vec<SocketAddr>>) -> Result<(), Closed> {
+        let host = self.target.host();
+        let problem = match addresses {
+            Ok(addresses) if !addresses.is_empty() => {
+                return self.change_to(addresses.into_iter().collect()).await;
+            }
+            Ok(_) => format!("`{host}` has no addresses"),
+            Err(error) => format!("cannot resolve `{host}`: {error}"),
+        };
+        tracing::debug!(target = %self.target, problem, "cannot resolve function");
+        if self.known.is_empty() {
+            self.set_dead_end(Some(problem));
+        }
+        Ok(())
+    }
+
+    /// Tell the channel what is new and what is gone.
+    async fn change_to(&mut self, addresses: BTreeSet<SocketAddr>) -> Result<(), Closed> {
+        self.set_dead_end(None);
+        for gone in self.known.difference(&addresses) {
+            self.changes.send(Change::Remove(*gone)).await?;
+        }
+        for new in addresses.difference(&self.known) {
+            let ip = if new.is_ipv6() { format!("[{}]", new.ip()) } else { new.ip().to_string() };
+            if let Ok(endpoint) = endpoint(&self.target, &ip, &self.options) {
+                self.changes.send(Change::Insert(*new, endpoint)).await?;
+            }
+        }
+        self.known = addresses;
+        Ok(())
+    }
+
+    fn set_dead_end(&self, reason: Option<String>) {
+        *self.dead_end.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 }
 
-/// Tell the channel what is new and what is gone. Nothing if nobody listens any more.
-async fn update(
-    target: &Target,
-    options: &Options,
-    changes: &mpsc::Sender<Change<SocketAddr, Endpoint>>,
-    known: &mut BTreeSet<SocketAddr>,
-    addresses: Vec<SocketAddr>,
-) -> Option<()> {
-    let addresses: BTreeSet<_> = addresses.into_iter().collect();
-    // An empty answer is a name server's bad day more often than the end of a function.
-    if addresses.is_empty() {
-        return Some(());
-    }
-    for gone in known.difference(&addresses) {
-        changes.send(Change::Remove(*gone)).await.ok()?;
-    }
-    for new in addresses.difference(known) {
-        let ip = if new.is_ipv6() { format!("[{}]", new.ip()) } else { new.ip().to_string() };
-        if let Ok(endpoint) = endpoint(target, &ip, options) {
-            changes.send(Change::Insert(*new, endpoint)).await.ok()?;
-        }
-    }
-    *known = addresses;
-    Some(())
-}
+type Closed = mpsc::error::SendError<Change<SocketAddr, Endpoint>>;

@@ -1,7 +1,7 @@
 //! Where a function is served.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 /// Where a function is served: `host:port`, or `dns:///host:port` for every address of a name.
@@ -28,10 +28,6 @@ impl Target {
         self.port
     }
 
-    pub(crate) fn as_str(&self) -> &str {
-        &self.text
-    }
-
     /// Whether calls are spread over all addresses of the name. An address has only itself, and this machine
     /// is one place under whatever addresses.
     pub(crate) fn is_balanced(&self) -> bool {
@@ -50,14 +46,21 @@ impl FromStr for Target {
             None => (text.strip_prefix("passthrough:///").unwrap_or(text), false),
         };
         let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
-        let port = port.parse().map_err(|_| bad())?;
-        let is_bracketed = host.starts_with('[') && host.ends_with(']');
-        let is_plain = !host.is_empty() && !host.contains(['/', ':', '[', ']', ' ', '@', '?', '#']);
-        if !is_plain && !is_bracketed {
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(bad)?;
+        if !is_name(host) && !is_bracketed(host) {
             return Err(bad());
         }
         Ok(Self { text: text.to_owned(), host: host.to_owned(), port, is_dns })
     }
+}
+
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter))
+}
+
+fn is_bracketed(host: &str) -> bool {
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inside.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 impl fmt::Display for Target {
@@ -82,14 +85,32 @@ mod tests {
             ("dns:///[::1]:9443", "[::1]", false),
         ] {
             let target: Target = text.parse().unwrap();
-            assert_eq!((target.host(), target.port(), target.is_balanced()), (host, 9443, is_balanced), "{text}");
+            assert_eq!(
+                (target.host(), target.port(), target.is_balanced()),
+                (host, 9443, is_balanced),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn other_text_is_refused() {
-        for text in ["", "localhost", "localhost:", ":9443", "http://localhost:9443", "a b:1", "localhost:99999", "::1:1"]
-        {
+        for text in [
+            "",
+            "localhost",
+            "localhost:",
+            ":9443",
+            "http://localhost:9443",
+            "a b:1",
+            "localhost:99999",
+            "localhost:0",
+            "::1:1",
+            "[name]:1",
+            "[::1:1",
+            "a{b}:1",
+            "ä:1",
+            "dns://8.8.8.8/name:1",
+        ] {
             assert_eq!(text.parse::<Target>().unwrap_err(), BadTarget(text.to_owned()));
         }
     }

@@ -42,7 +42,10 @@ impl Command {
     pub(crate) fn at(&self, address: SocketAddr) -> tokio::process::Command {
         let values = [address.to_string(), address.ip().to_string(), address.port().to_string()];
         let arguments = self.arguments.iter().map(|argument| {
-            PLACES.iter().zip(&values).fold(argument.clone(), |text, (place, value)| text.replace(place, value))
+            PLACES
+                .iter()
+                .zip(&values)
+                .fold(argument.clone(), |text, (place, value)| text.replace(place, value))
         });
         let mut command = tokio::process::Command::new(self.path());
         command.args(arguments).current_dir(&self.directory);

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// How much of what a program said is kept: its last words, not its life story.
 const KEPT: usize = 8 << 10;
 /// How long to wait for the rest of what a program that ended has said.
-const REST: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_secs(1);
 
 /// The last words of a program.
 #[derive(Debug)]
@@ -34,10 +34,15 @@ impl Output {
         Self { tail, reading: reading.into() }
     }
 
-    /// What it said last, ready to be put after an error, or nothing.
+    /// What a program that has ended said last, ready to be put after an error, or nothing.
     pub(super) async fn last_words(&self) -> String {
         let mut reading = self.reading.lock().await;
         let _ = timeout(REST, async { while reading.join_next().await.is_some() {} }).await;
+        self.so_far()
+    }
+
+    /// The same, of a program that may have more to say.
+    pub(super) fn so_far(&self) -> String {
         let tail: Vec<u8> = lock(&self.tail).iter().copied().collect();
         let text = String::from_utf8_lossy(&tail);
         let text = text.trim();

@@ -1,0 +1,29 @@
+//! Measures what has a budget, side by side in one run, and prints tables. `cargo xtask bench` runs it.
+//!
+//! Nothing here is asserted: a busy machine is no bug. `docs/benchmarks.md` says how to read the tables.
+
+mod batch;
+mod codec;
+mod grpc;
+mod measure;
+mod objects;
+mod pipeline;
+mod process;
+
+fn main() {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    let benches: [(&str, fn()); 5] = [
+        ("codec", codec::run),
+        ("pipeline", pipeline::run),
+        ("grpc", grpc::run),
+        ("process", process::run),
+        ("batch", batch::run),
+    ];
+    measure::describe_machine();
+    for (name, run) in benches {
+        if name.contains(&filter) {
+            println!("\n## {name}\n");
+            run();
+        }
+    }
+}

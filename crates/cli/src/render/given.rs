@@ -1,0 +1,237 @@
+//! What the user gives to be rendered: reads it, and complains about all of it before anything is started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::{CompositeResourceDefinition, Composition, keys, meta};
+use ferroplane_engine::{Pipeline, PipelineError, chain};
+use ferroplane_wire::Struct;
+use serde_json::{Map, Value};
+
+use super::composite::{Composite, layout_of};
+use super::functions::Functions;
+use super::work::Work;
+use super::world::Shared;
+use super::{defaults, seam};
+use crate::manifest::{Files, Manifest, yaml};
+
+/// What the user gives to be rendered.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Given {
+    /// The XR: a file, a directory of files, or `-`. Several XRs are rendered at once
+    composite_resource: PathBuf,
+
+    /// The Composition to render it with
+    composition: PathBuf,
+
+    /// The Functions that the Composition calls: a file or directory. Not needed for built-in functions
+    functions: Option<PathBuf>,
+
+    /// What the first function finds in its context under this key, as a file of JSON or YAML
+    #[arg(long, value_name = "KEY=FILE", value_delimiter = ',', value_parser = pair)]
+    context_files: Vec<(String, String)>,
+
+    /// The same as JSON or YAML. Wins over --context-files
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    context_values: Vec<(String, String)>,
+
+    /// Composed resources that exist already: a file or directory
+    #[arg(short = 'o', long, value_name = "PATH")]
+    observed_resources: Vec<PathBuf>,
+
+    /// Resources that functions may ask for: a file or directory
+    #[arg(short = 'e', long, value_name = "PATH", alias = "extra-resources")]
+    required_resources: Vec<PathBuf>,
+
+    /// `OpenAPI` v3 documents that functions may ask for: a directory of JSON files
+    #[arg(short = 's', long, value_name = "DIR")]
+    required_schemas: Vec<PathBuf>,
+
+    /// Secrets that the Composition gives to functions: a file or directory
+    #[arg(long, value_name = "PATH")]
+    function_credentials: Vec<PathBuf>,
+
+    /// Set an annotation on every Function
+    #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
+    function_annotations: Vec<(String, String)>,
+
+    /// The `CompositeResourceDefinition` of the XR, for its defaults and its layout
+    #[arg(long, value_name = "PATH")]
+    xrd: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("expected KEY=VALUE, got `{text}`"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl Given {
+    /// Read everything, and complain about all of it before anything is started.
+    pub(crate) fn load(&self, files: &mut Files) -> anyhow::Result<Work> {
+        let manifest = files.load_one(&self.composition, "Composition")?;
+        let composition = load_composition(&manifest)?;
+        let pipeline = Pipeline::new(&composition.spec.pipeline)
+            .map_err(|error| locate(&manifest, &composition, &error))?;
+        let definition = match &self.xrd {
+            Some(path) => Some(load_definition(&files.load_one(path, "CompositeResourceDefinition")?)?),
+            None => None,
+        };
+        let functions = match &self.functions {
+            Some(path) => Functions::load(files, path, &self.function_annotations)?,
+            None => Functions::default(),
+        };
+        let xrs = self.load_xrs(files, &manifest, &composition, definition.as_ref())?;
+        let work = Work {
+            is_alone: xrs.len() == 1,
+            xrs,
+            observed: load_all(files, &self.observed_resources)?,
+            shared: Arc::new(self.load_shared(files)?),
+            context: self.load_context(files)?,
+            pipeline: Arc::new(pipeline),
+            composition: Arc::new(composition),
+            definition,
+            functions,
+            manifest,
+        };
+        Ok(work)
+    }
+
+    fn load_xrs(
+        &self,
+        files: &mut Files,
+        manifest: &Manifest,
+        composition: &Composition,
+        definition: Option<&CompositeResourceDefinition>,
+    ) -> anyhow::Result<Vec<Manifest>> {
+        let xrs = files.load(&self.composite_resource)?;
+        if xrs.is_empty() {
+            bail!("{}: expected a composite resource, found nothing", self.composite_resource.display());
+        }
+        xrs.into_iter().map(|xr| check_xr(xr, manifest, composition, definition)).collect()
+    }
+
+    fn load_shared(&self, files: &mut Files) -> anyhow::Result<Shared> {
+        let mut shared = Shared::default();
+        shared.knows_scopes = true;
+        for manifest in load_all(files, &self.required_resources)? {
+            manifest.require_identity("required resource")?;
+            shared.add(manifest.object().clone())?;
+        }
+        for manifest in load_all(files, &self.function_credentials)? {
+            manifest.require_kind("", "Secret")?;
+            shared.add(manifest.object().clone())?;
+        }
+        for path in &self.required_schemas {
+            for manifest in files.load_documents(path, &["json"])? {
+                shared.add_schemas(Value::Object(manifest.object().clone()));
+            }
+        }
+        Ok(shared)
+    }
+
+    fn load_context(&self, files: &mut Files) -> anyhow::Result<Option<Struct>> {
+        let mut context = Map::new();
+        for (key, path) in &self.context_files {
+            let text = files.load_text(path.as_ref()).with_context(|| format!("context `{key}`"))?;
+            context.insert(key.clone(), context_value(key, &text)?);
+        }
+        for (key, text) in &self.context_values {
+            context.insert(key.clone(), context_value(key, text)?);
+        }
+        if context.is_empty() {
+            Ok(None)
+        } else {
+            Ok(Some(Struct::try_from(context).context("--context-values")?))
+        }
+    }
+}
+
+/// An XR that this composition is for, with its defaults.
+fn check_xr(
+    xr: Manifest,
+    manifest: &Manifest,
+    composition: &Composition,
+    definition: Option<&CompositeResourceDefinition>,
+) -> anyhow::Result<Manifest> {
+    xr.require_identity("composite resource")?;
+    if let Err(problem) = seam::check_type(composition, xr.object()) {
+        let is_kind = composition.spec.composite_type_ref.kind != meta::kind(xr.object());
+        let field = if is_kind { "kind" } else { "apiVersion" };
+        return Err(manifest.error(&["spec", "compositeTypeRef", field], problem.to_string()).into());
+    }
+    check_selector(&xr, manifest, composition, definition)?;
+    let mut object = xr.object().clone();
+    let version = meta::api_version(&object).rsplit('/').next().unwrap_or_default().to_owned();
+    if let Some(schema) = definition.and_then(|definition| definition.schema(&version)) {
+        defaults::apply(&mut object, schema);
+    }
+    Ok(xr.with_object(object))
+}
+
+fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
+    manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
+    manifest.require_identity("Composition")?;
+    Ok(manifest.parse_strictly()?)
+}
+
+fn load_definition(manifest: &Manifest) -> anyhow::Result<CompositeResourceDefinition> {
+    manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
+    Ok(manifest.parse()?)
+}
+
+fn load_all(files: &mut Files, paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    for path in paths {
+        manifests.extend(files.load(path)?);
+    }
+    Ok(manifests)
+}
+
+fn context_value(key: &str, text: &str) -> anyhow::Result<Value> {
+    let documents = yaml::parse(text).map_err(|bad| anyhow::anyhow!("context `{key}`: {}", bad.message))?;
+    match documents.as_slice() {
+        [] => Ok(Value::Null),
+        [value] => Ok(value.to_json()),
+        _ => bail!("context `{key}` has more than one document"),
+    }
+}
+
+/// Where in the composition the pipeline is wrong.
+fn locate(manifest: &Manifest, composition: &Composition, error: &PipelineError) -> anyhow::Error {
+    let steps = &composition.spec.pipeline;
+    let index_of =
+        |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
+    let (step, field) = match error {
+        PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
+        PipelineError::DuplicateStep(step) => (step, "step"),
+        PipelineError::Input { step, .. } => (step, "input"),
+        PipelineError::Credential { step, .. } => (step, "credentials"),
+        PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
+    };
+    manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
+}
+
+/// An XR that chooses its composition by labels must be able to choose this one.
+fn check_selector(
+    xr: &Manifest,
+    manifest: &Manifest,
+    composition: &Composition,
+    definition: Option<&CompositeResourceDefinition>,
+) -> anyhow::Result<()> {
+    let composite = Composite::new(xr.object().clone(), layout_of(definition), composition);
+    for (key, wanted) in composite.composition_selector().into_iter().flatten() {
+        let actual = composition.label(key);
+        if actual != wanted.as_str() {
+            let actual =
+                actual.map_or_else(|| "does not have".to_owned(), |actual| format!("has as `{actual}`"));
+            let message = format!(
+                "the composite resource selects compositions with label `{key}: {}`, which composition `{}` {actual}",
+                wanted.as_str().unwrap_or_default(),
+                composition.name()
+            );
+            return Err(manifest.error(&["metadata", "labels", key], message).into());
+        }
+    }
+    Ok(())
+}

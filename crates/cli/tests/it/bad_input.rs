@@ -1,0 +1,230 @@
+//! Every mistake gets one clear message that names the file and line, or the step.
+
+use crate::sandbox::{Sandbox, XR, composition, dummy, started};
+
+/// The message a mistake in one file gets.
+fn mistake(file: &str, content: &str) -> String {
+    let good = composition(&[("one", "function-dummy", "")]);
+    let sandbox = Sandbox::new().with("composition.yaml", &good).with(file, content);
+    let said = sandbox.render(&[]).fails_with(1);
+    assert_eq!(said.lines().count(), said.trim_end().lines().count().max(1), "{said}");
+    said.trim_end().to_owned()
+}
+
+fn good_composition() -> String {
+    composition(&[("one", "function-dummy", "")])
+}
+
+#[test]
+fn mistakes_in_the_xr_are_located() {
+    let cases = [
+        ("\tapiVersion: v1\n", "error: xr.yaml:1: a line starts with a tab: indent with spaces"),
+        (
+            "apiVersion: v1\nmetadata:\n\tname: x\n",
+            "error: xr.yaml:3: a line is indented with a tab: use spaces",
+        ),
+        ("apiVersion: v1\nkind: A\nkind: B\n", "error: xr.yaml:3: key `kind` is there twice"),
+        ("- a\n- b\n", "error: xr.yaml:1: expected a Kubernetes object, got a list"),
+        ("just text\n", "error: xr.yaml:1: expected a Kubernetes object, got a string"),
+        ("", "error: xr.yaml: expected a composite resource, found nothing"),
+        ("kind: App\nmetadata: {name: a}\n", "error: xr.yaml:1: composite resource has no `apiVersion`"),
+        ("apiVersion: a/v1\nmetadata: {name: a}\n", "error: xr.yaml:1: composite resource has no `kind`"),
+        (
+            "apiVersion: a/v1\nkind: App\nmetadata:\n  labels: {}\n",
+            "error: xr.yaml:3: composite resource has no `metadata.name`",
+        ),
+        (
+            "apiVersion: other.org/v1\nkind: App\nmetadata: {name: a}\n",
+            "error: composition.yaml:7: the composition is for App (example.org/v1), but the composite resource is a \
+             App (other.org/v1)",
+        ),
+        ("a: {b: [\n", "error: xr.yaml:1: unclosed bracket '['"),
+    ];
+    for (content, message) in cases {
+        assert_eq!(mistake("xr.yaml", content), message, "{content:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_composition_are_located() {
+    let good = good_composition();
+    let cases = [
+        (
+            XR.to_owned(),
+            "error: composition.yaml:3: expected a Composition (apiextensions.crossplane.io), got App (example.org/v1)",
+        ),
+        (
+            good.replace("    functionRef:\n      name: function-dummy\n", ""),
+            "error: composition.yaml:11: missing field `functionRef`",
+        ),
+        (
+            good.replace("functionRef:", "functionReff:"),
+            "error: composition.yaml:11: missing field `functionRef`",
+        ),
+        (
+            good.replace("  mode: Pipeline", "  mode: Pipelin"),
+            "error: composition.yaml:9: unknown variant `Pipelin`, expected `Pipeline`",
+        ),
+        (
+            good.replace("  mode: Pipeline", "  mode: Pipeline\n  environment: {}"),
+            "error: composition.yaml:10: unknown field `environment` in `spec`",
+        ),
+        (
+            good.replace("      name: function-dummy", "      name: function-dummy\n      nme: x"),
+            "error: composition.yaml:14: unknown field `nme` in `spec.pipeline[0].functionRef`",
+        ),
+        (
+            good.replace("pipeline:\n", "pipeline: []\n").split("  - step").next().unwrap().to_owned(),
+            "error: composition.yaml:10: the pipeline has no steps",
+        ),
+        (
+            composition(&[("one", "function-dummy", ""), ("one", "function-dummy", "")]),
+            "error: composition.yaml:14: two steps are named `one`",
+        ),
+        (
+            composition(&[("one", "function-missing", "")]),
+            "error: composition.yaml:13: step `one` calls function `function-missing`, which is neither among the \
+             Functions given nor built in (function-dummy)",
+        ),
+        (
+            format!("{good}---\n{good}"),
+            "error: composition.yaml:15: expected one Composition, found another object",
+        ),
+        (
+            good.replace("    kind: App", "    kind: Other"),
+            "error: composition.yaml:8: the composition is for Other (example.org/v1), but the composite resource is a \
+             App (example.org/v1)",
+        ),
+    ];
+    for (content, message) in cases {
+        assert_eq!(mistake("composition.yaml", &content), message, "{content}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_functions_are_located() {
+    let function = |annotation: &str| {
+        format!(
+            "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: f\n  annotations:\n    {annotation}\n\
+             spec:\n  package: registry.example/f:v1\n"
+        )
+    };
+    let cases = [
+        (
+            "apiVersion: pkg.crossplane.io/v1\nkind: Provider\nmetadata: {name: f}\n".to_owned(),
+            "error: functions.yaml:2: expected a Function (pkg.crossplane.io), got Provider (pkg.crossplane.io/v1)",
+        ),
+        (
+            function("render.crossplane.io/runtime: Magic"),
+            "error: functions.yaml:6: function `f`: unknown runtime `Magic`",
+        ),
+        (
+            function("render.ferroplane.io/command: \"a 'b\""),
+            "error: functions.yaml:6: function `f`: the command has an unclosed quote",
+        ),
+        (
+            function("x: z"),
+            "error: functions.yaml:4: function `f`: the image `registry.example/f:v1` cannot be run here",
+        ),
+    ];
+    let development = function("render.crossplane.io/runtime: Development")
+        .replace("spec:", "    render.crossplane.io/runtime-development-target: nowhere\nspec:");
+    let cases = cases.into_iter().chain([(
+        development,
+        "error: functions.yaml:7: function `f`: `nowhere` is not the address of a function: expected `host:port`",
+    )]);
+    for (content, message) in cases {
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &composition(&[("one", "f", "")]))
+            .with("functions.yaml", &content);
+        let said = sandbox.render(&[]).fails_with(1);
+        assert!(said.starts_with(message), "expected {message}\ngot {said}");
+    }
+}
+
+#[test]
+fn files_that_are_not_there_are_named() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.run(&["render", "xr.yaml", "missing.yaml"]).fails_with(1);
+    assert!(said.starts_with("error: cannot read missing.yaml: No such file"), "{said}");
+    std::fs::create_dir(sandbox.path("empty")).unwrap();
+    let said = sandbox.run(&["render", "xr.yaml", "empty"]).fails_with(1);
+    assert!(said.starts_with("error: empty: found no yaml or yml or json files"), "{said}");
+}
+
+#[test]
+fn usage_mistakes_exit_with_2() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        &["render"][..],
+        &["render", "a", "b", "--timeout", "soon"],
+        &["nonsense"],
+        &["render", "a", "b", "-a", "x"],
+    ] {
+        assert_eq!(sandbox.run(arguments).code, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn bombs_are_defused() {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..10 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(",");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    assert!(mistake("xr.yaml", &bomb).contains("too large or too clever"));
+    assert!(mistake("xr.yaml", &"[".repeat(100_000)).contains("nested more than 128 levels deep"));
+    assert!(mistake("xr.yaml", &"{a: ".repeat(100_000)).contains("nested more than 128 levels deep"));
+}
+
+#[test]
+fn bad_answers_are_blamed_on_their_step() {
+    let named = "{apiVersion: v1, kind: ConfigMap, metadata: {name: same}}";
+    let cases = [
+        (
+            "{desired: {resources: {a: {resource: {apiVersion: v1}}}}}".to_owned(),
+            "composed resource `a` of step `bad` has no kind",
+        ),
+        (
+            format!("{{desired: {{resources: {{a: {{resource: {named}}}, b: {{resource: {named}}}}}}}}}"),
+            "composed resources `a` and `b` are the same object, ConfigMap `same`: give them different names",
+        ),
+        (
+            "{desired: {composite: {resource: {status: text}}}}".to_owned(),
+            "desired status of the composite resource is not an object",
+        ),
+    ];
+    for (response, message) in cases {
+        let composition =
+            composition(&[("good", "function-dummy", ""), ("bad", "function-dummy", &dummy(&response))]);
+        let said = Sandbox::new().with("composition.yaml", &composition).render(&[]).fails_with(1);
+        assert_eq!(said.trim_end(), format!("error: cannot render App `app`: {message}"));
+    }
+}
+
+#[test]
+fn mistake_in_the_dummys_script_is_fatal_and_located() {
+    let composition = composition(&[("bad", "function-dummy", &dummy("{results: [{severity: LOUD}]}"))]);
+    let said = Sandbox::new().with("composition.yaml", &composition).render(&[]).fails_with(3);
+    assert!(said.contains("step `bad` returned a fatal result: cannot get Function input"), "{said}");
+    assert!(said.contains("RunFunctionResponse.results[0].severity: `LOUD` is none of"), "{said}");
+}
+
+#[test]
+fn program_that_does_not_start_is_named_with_what_it_said() {
+    let cases = [
+        ("./missing", "cannot start function `f`: cannot run `./missing`: No such file"),
+        (
+            "sh -c 'echo sorry >&2; exit 7' {address}",
+            "cannot start function `f`: `sh` ended before it listened (exit status: 7); it said:\nsorry",
+        ),
+        ("sleep 60 {port}", "`sleep` did not listen on 127.0.0.1:"),
+    ];
+    for (command, message) in cases {
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &composition(&[("one", "f", "")]))
+            .with("functions.yaml", &started("f", command));
+        let said = sandbox.render(&["--timeout", "1s"]).fails_with(1);
+        assert!(said.contains(message), "expected {message}\ngot {said}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The small commands.
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn version_is_printed_for_people_and_programs() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run(&["version"]).ok(), concat!("ferroplane ", env!("CARGO_PKG_VERSION"), "\n"));
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.run(&["version", "--output", "json"]).ok()).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(Sandbox::new().run(&["completions", shell]).ok().contains("render"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_has_a_page_per_command() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["man", "manual"]).ok();
+    for page in ["ferroplane.1", "ferroplane-render.1"] {
+        assert!(sandbox.path("manual").join(page).exists(), "{page}");
+    }
+}
+
+#[test]
+fn help_teaches() {
+    let help = Sandbox::new().run(&["render", "--help"]).ok();
+    for words in ["Examples:", "render.ferroplane.io/command", "Exits with 3"] {
+        assert!(help.contains(words), "{words}\n{help}");
+    }
+}
+
+#[test]
+fn seam_refuses_what_is_no_request() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.run(&["internal", "render"]).fails_with(1);
+    assert!(said.contains("the render request is empty"), "{said}");
+}

@@ -1,0 +1,27 @@
+//! Every example renders to what it says it does.
+
+use std::path::Path;
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn examples_render_as_they_say() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let directory = entry.unwrap().path();
+        let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+        let mut arguments = vec!["render".to_owned(), at("xr.yaml"), at("composition.yaml")];
+        if Path::new(&at("functions.yaml")).exists() {
+            arguments.push(at("functions.yaml"));
+        }
+        for (flag, file) in [("-o", "observed.yaml"), ("-e", "required.yaml"), ("--xrd", "xrd.yaml")] {
+            if Path::new(&at(file)).exists() {
+                arguments.extend([flag.to_owned(), at(file)]);
+            }
+        }
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let printed = Sandbox::new().run(&arguments).ok();
+        let expected = std::fs::read_to_string(at("expected.yaml")).unwrap();
+        assert_eq!(printed, expected, "{}", directory.display());
+    }
+}

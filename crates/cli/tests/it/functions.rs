@@ -1,0 +1,166 @@
+//! Functions that misbehave, and what becomes of their processes.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use ferroplane_testkit::FunctionServer;
+use ferroplane_wire::v1::{Resource, RunFunctionResponse};
+use ferroplane_wire::{Struct, from_json};
+use serde_json::json;
+
+use crate::sandbox::{Sandbox, composition, served, started};
+
+fn sandbox_with(functions: &str) -> Sandbox {
+    Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", functions)
+}
+
+async fn said_about(server: &FunctionServer, flags: &[&str]) -> String {
+    let sandbox = sandbox_with(&served("f", &server.address()));
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    tokio::task::spawn_blocking(move || {
+        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+        sandbox.render(&flags).fails_with(1)
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_with_a_broken_object_is_blamed_on_its_step() {
+    let server = FunctionServer::start(|_| {
+        let broken = Struct::from(bytes::Bytes::from_static(b"\x0a\x03abc"));
+        let resource = Resource { resource: Some(broken), ..Resource::default() };
+        let desired = ferroplane_wire::State::new(None, [("a".to_owned(), resource)].into());
+        Ok(RunFunctionResponse { desired: Some(desired), ..RunFunctionResponse::default() })
+    })
+    .await;
+    let said = said_about(&server, &[]).await;
+    assert!(
+        said.contains("cannot use the answer of pipeline step `one`: field `desired.resources[\"a\"]`"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn function_that_never_settles_is_given_up_on() {
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let server = FunctionServer::start(move |_| {
+        let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(from_json(&json!({"requirements": {"resources": {"r": {
+            "apiVersion": "v1", "kind": "ConfigMap", "matchName": format!("n{call}")
+        }}}}))
+        .unwrap())
+    })
+    .await;
+    assert!(said_about(&server, &[]).await.contains("pipeline step `one` never settles"));
+    assert_eq!(server.calls(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enormous_answer_is_refused() {
+    let server = FunctionServer::start(|_| {
+        let text = "x".repeat(100 << 20);
+        Ok(from_json(&json!({"desired": {"resources": {"a": {"resource": {"text": text}}}}})).unwrap())
+    })
+    .await;
+    let said = said_about(&server, &[]).await;
+    assert!(said.contains("is larger than the 33554432 bytes that are accepted"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answer_is_fine() {
+    let server = FunctionServer::start(|_| {
+        let text = "x".repeat(8 << 20);
+        Ok(from_json(&json!({"desired": {"resources": {"a": {"resource": {
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text}
+        }}}}}))
+        .unwrap())
+    })
+    .await;
+    let sandbox = sandbox_with(&served("f", &server.address()));
+    let printed = tokio::task::spawn_blocking(move || sandbox.render(&[]).ok()).await.unwrap();
+    assert!(printed.len() > 8 << 20);
+}
+
+#[test]
+fn function_that_hangs_is_given_up_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let accepting = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut sink = Vec::new();
+        let _ = connection.read_to_end(&mut sink);
+    });
+    let said = sandbox_with(&served("f", &address)).render(&["--timeout", "300ms"]).fails_with(1);
+    assert!(said.contains("0.3s") || said.contains("300ms"), "{said}");
+    accepting.join().unwrap();
+}
+
+#[test]
+fn something_that_is_no_function_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        while let Ok((mut connection, _)) = listener.accept() {
+            let _ = connection.write_all(b"220 mail.example ESMTP\r\n");
+        }
+    });
+    let said = sandbox_with(&served("f", &address)).render(&["--timeout", "5s"]).fails_with(1);
+    assert!(said.contains("cannot run pipeline step `one`"), "{said}");
+    assert!(said.contains(&address), "{said}");
+}
+
+#[test]
+fn function_that_is_not_running_is_named_with_its_address() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let said = sandbox_with(&served("f", &free)).render(&["--timeout", "500ms"]).fails_with(1);
+    assert!(said.contains(&free), "{said}");
+}
+
+/// Whether any process on this machine has this text in its command line.
+fn is_running(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok()).any(|command| {
+        // The test itself has the mark in its memory, not in its command line.
+        String::from_utf8_lossy(&command).contains(mark)
+    })
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn no_process_is_left_behind() {
+    let mark = format!("left-behind-{}", std::process::id());
+    let command = format!("sh -c 'sleep 600 & exec sleep 600' {mark} {{port}}");
+    let sandbox = sandbox_with(&started("f", &command));
+    sandbox.render(&["--timeout", "300ms"]).fails_with(1);
+    until("the program is still running", || !is_running(&mark));
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_behind() {
+    let mark = format!("interrupted-{}", std::process::id());
+    let command = format!("sh -c 'sleep 600 & wait' {mark} {{port}}");
+    let sandbox = sandbox_with(&started("f", &command));
+    let mut child = sandbox
+        .command(&["render", "xr.yaml", "composition.yaml", "functions.yaml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the program was not started", || is_running(&mark));
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    until("the program is still running", || !is_running(&mark));
+}

@@ -1,0 +1,10 @@
+//! Runs the real binary, and looks at what it prints and how it exits.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should not")]
+
+mod bad_input;
+mod commands;
+mod examples;
+mod functions;
+mod peers;
+mod render;
+mod sandbox;

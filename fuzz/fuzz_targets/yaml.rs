@@ -1,0 +1,24 @@
+//! Any text is documents or an error, and what was read can be printed and read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/cli/src/manifest/node.rs"]
+#[allow(dead_code)]
+mod node;
+#[path = "../../crates/cli/src/manifest/yaml.rs"]
+#[allow(dead_code)]
+mod yaml;
+
+use node::Node;
+
+fuzz_target!(|text: &str| {
+    let Ok(documents) = yaml::parse(text) else { return };
+    for document in documents {
+        let json = document.to_json();
+        let _ = document.line_of(&["metadata", "name"]);
+        let printed = yaml::print(&json).expect("JSON prints");
+        let again = yaml::parse(&printed).expect("we printed it");
+        assert_eq!(again.first().map(Node::to_json).unwrap_or_default(), json, "{printed}");
+    }
+});

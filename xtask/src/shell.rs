@@ -1,0 +1,65 @@
+//! Runs other programs, and says what they were when they fail.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+/// A command that is described by what it runs.
+#[derive(Debug)]
+pub(crate) struct Shell(Command);
+
+/// Cargo, in the root of the repository.
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Shell {
+    let is_toolchain = arguments.first().is_some_and(|first| first.starts_with('+'));
+    // The cargo that runs us knows no other toolchain than its own.
+    let program =
+        if is_toolchain { "cargo".into() } else { std::env::var_os("CARGO").unwrap_or("cargo".into()) };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root);
+    if is_toolchain {
+        command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
+    }
+    Shell(command)
+}
+
+impl Shell {
+    pub(crate) fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
+        self.0.arg(argument);
+        self
+    }
+
+    pub(crate) fn env(&mut self, key: &str, value: impl AsRef<OsStr>) -> &mut Self {
+        self.0.env(key, value);
+        self
+    }
+
+    /// Run it. An error if it fails.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        let status = self.0.status().with_context(|| format!("cannot run {:?}", self.0))?;
+        if !status.success() {
+            bail!("{:?} failed: {status}", self.0);
+        }
+        Ok(())
+    }
+
+    /// What it prints.
+    pub(crate) fn output(&mut self) -> Result<String> {
+        let output = self.0.output().with_context(|| format!("cannot run {:?}", self.0))?;
+        if !output.status.success() {
+            bail!("{:?} failed: {}\n{}", self.0, output.status, String::from_utf8_lossy(&output.stderr));
+        }
+        String::from_utf8(output.stdout).with_context(|| format!("{:?} prints no text", self.0))
+    }
+}
+
+/// One part of a longer chore, with its name and how long it took.
+pub(crate) fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("=== {name}");
+    let started = Instant::now();
+    work().with_context(|| format!("{name} failed"))?;
+    eprintln!("=== {name}: {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! `cargo xtask tidy`: guards what no compiler guards.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::codegen;
+use crate::shell::cargo;
+
+/// Which crate may depend on which of ours. A new arrow is an ADR and a line here.
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("ferroplane-api", &[]),
+    ("ferroplane-wire", &[]),
+    ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
+    ("ferroplane-functions", &["ferroplane-wire", "ferroplane-engine"]),
+    ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
+    (
+        "ferroplane",
+        &[
+            "ferroplane-api",
+            "ferroplane-engine",
+            "ferroplane-functions",
+            "ferroplane-runner",
+            "ferroplane-wire",
+        ],
+    ),
+    ("ferroplane-testkit", &["ferroplane-wire"]),
+    (
+        "benches",
+        &[
+            "ferroplane-api",
+            "ferroplane-engine",
+            "ferroplane-functions",
+            "ferroplane-runner",
+            "ferroplane-testkit",
+            "ferroplane-wire",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Crates that only know or decide, and what they must never know.
+const PURE: [&str; 4] = ["ferroplane-api", "ferroplane-wire", "ferroplane-engine", "ferroplane-functions"];
+const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
+
+const LICENCES: [&str; 10] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Zlib",
+];
+
+/// Complain about everything that is untidy.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut complaints = Vec::new();
+    check_arrows(root, &mut complaints)?;
+    check_licences(root, &mut complaints)?;
+    for file in rust_files(root)? {
+        check_file(root, &file, &mut complaints)?;
+    }
+    check_examples(root, &mut complaints)?;
+    codegen::run(root, true)?;
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    bail!("untidy:\n  {}", complaints.join("\n  "))
+}
+
+fn check_arrows(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let metadata = cargo(root, &["metadata", "--format-version", "1", "--no-deps"]).output()?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is not JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    let ours: BTreeSet<_> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = ARROWS.iter().find(|(candidate, _)| *candidate == name) else {
+            complaints.push(format!("crate `{name}` is not in the table of arrows (xtask/src/tidy.rs)"));
+            continue;
+        };
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        // Tests may use whatever they like.
+        for dependency in dependencies.filter(|dependency| dependency["kind"].is_null()) {
+            let dependency = dependency["name"].as_str().unwrap_or_default();
+            if ours.contains(dependency) && !allowed.contains(&dependency) {
+                complaints.push(format!("crate `{name}` may not depend on `{dependency}`"));
+            }
+            if PURE.contains(&name) && IMPURE.contains(&dependency) {
+                complaints.push(format!("crate `{name}` is pure and may not depend on `{dependency}`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every dependency must offer a licence that asks for no more than attribution.
+fn check_licences(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let metadata =
+        cargo(root, &["metadata", "--format-version", "1", "--all-features", "--locked"]).output()?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is not JSON")?;
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let licence = package["license"].as_str().unwrap_or_default();
+        let is_fine = |offer: &str| {
+            let parts = offer.split(" AND ").map(|part| part.trim_matches(['(', ')', ' ']));
+            parts.into_iter().all(|part| LICENCES.contains(&part))
+        };
+        if !licence.replace('/', " OR ").split(" OR ").any(is_fine) {
+            let name = package["name"].as_str().unwrap_or_default();
+            complaints
+                .push(format!("dependency `{name}` has the licence `{licence}`, which is not in our list"));
+        }
+    }
+    Ok(())
+}
+
+fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let name = file.strip_prefix(root).unwrap_or(file).display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    // A shebang or an attribute of the whole file may come first.
+    if !text.lines().any(|line| line.starts_with("//!"))
+        || !text.starts_with("//!") && !text.starts_with("#!")
+    {
+        complaints.push(format!("{name} does not open with what it is for (`//!`)"));
+    }
+    if file.file_name().is_some_and(|name| name == "mod.rs") {
+        complaints.push(format!("{name}: write `foo.rs` beside `foo/`, never `mod.rs`"));
+    }
+    Ok(())
+}
+
+fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(root.join("examples"))? {
+        let path = entry?.path();
+        for file in ["README.md", "expected.yaml"] {
+            if path.is_dir() && !path.join(file).exists() {
+                complaints
+                    .push(format!("{} has no {file}", path.strip_prefix(root).unwrap_or(&path).display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let listed = std::process::Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(root)
+        .output()
+        .context("cannot run git")?;
+    let listed = String::from_utf8(listed.stdout).context("git prints no text")?;
+    Ok(listed.lines().map(|line| root.join(line)).filter(|path| path.exists()).collect())
+}
