@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod duration;
+mod interrupt;
 mod manifest;
 mod render;
 mod terminal;
@@ -19,8 +20,8 @@ pub(crate) enum Verdict {
     Yes,
     /// The answer is no: a fatal result, differences, not ready.
     No,
-    /// Somebody pressed Ctrl-C.
-    Interrupted,
+    /// Somebody pressed Ctrl-C, or told us to end: with which signal.
+    Interrupted(u8),
 }
 
 impl From<Verdict> for ExitCode {
@@ -28,7 +29,8 @@ impl From<Verdict> for ExitCode {
         Self::from(match verdict {
             Verdict::Yes => 0,
             Verdict::No => 3,
-            Verdict::Interrupted => 130,
+            // As shells say it.
+            Verdict::Interrupted(signal) => 128 + signal,
         })
     }
 }

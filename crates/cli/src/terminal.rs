@@ -1,6 +1,9 @@
 //! The only place that prints: data to standard output, words to standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Where a command's answer goes.
 #[derive(Debug)]
@@ -37,6 +40,27 @@ impl Terminal {
     /// What went wrong, and why.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.say("error", "31", &chain(error));
+    }
+
+    /// Show that something is going on, if anybody looks.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn spinner(&mut self, words: &'static str) -> ProgressBar {
+        let style =
+            ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
+        let spinner = ProgressBar::new_spinner().with_style(style).with_message(words);
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        spinner
+    }
+
+    /// Show how far something is, if anybody looks and nothing else is printed there.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn progress(&mut self, total: usize, words: &'static str) -> ProgressBar {
+        if io::stdout().is_terminal() || total < 2 {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} ({eta} left)");
+        let style = style.expect("the template is valid");
+        ProgressBar::new(total as u64).with_style(style).with_message(words)
     }
 
     /// Start with an empty screen, if there is one.

@@ -101,7 +101,7 @@ pub struct Fetch {
 pub enum Want {
     /// Objects, sorted by namespace and name.
     Resources(ResourceSelector),
-    /// The `OpenAPI` schema of a kind.
+    /// The OpenAPI schema of a kind.
     Schema(SchemaSelector),
     /// The data of a Secret.
     Secret { namespace: String, name: String },

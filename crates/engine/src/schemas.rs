@@ -1,4 +1,4 @@
-//! Finds the schema of a kind in an `OpenAPI` v3 document, and makes it stand on its own.
+//! Finds the schema of a kind in an OpenAPI v3 document, and makes it stand on its own.
 
 use ferroplane_api::meta;
 use serde_json::{Map, Value, json};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ferroplane_functions::Builtin;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use tokio::time::Instant;
 
 use crate::error::CallError;
 use crate::grpc;
@@ -11,7 +12,10 @@ use crate::process::Program;
 
 /// The functions that can be called, by name.
 #[derive(Debug, Default)]
-pub struct Directory(BTreeMap<String, Runner>);
+pub struct Directory {
+    runners: BTreeMap<String, Runner>,
+    deadline: Option<Instant>,
+}
 
 /// How a function is called.
 #[derive(Debug)]
@@ -27,7 +31,12 @@ pub enum Runner {
 impl Directory {
     /// List a function.
     pub fn insert(&mut self, name: String, runner: Runner) {
-        self.0.insert(name, runner);
+        self.runners.insert(name, runner);
+    }
+
+    /// Let no call go on after this.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
     }
 
     /// Call a function by name.
@@ -36,7 +45,18 @@ impl Directory {
         name: &str,
         request: &RunFunctionRequest,
     ) -> Result<RunFunctionResponse, CallError> {
-        match self.0.get(name) {
+        let calling = self.call_now(name, request);
+        let Some(deadline) = self.deadline else { return calling.await };
+        let time_is_up = || CallError::TimeIsUp { function: name.to_owned() };
+        tokio::time::timeout_at(deadline, calling).await.map_err(|_| time_is_up())?
+    }
+
+    async fn call_now(
+        &self,
+        name: &str,
+        request: &RunFunctionRequest,
+    ) -> Result<RunFunctionResponse, CallError> {
+        match self.runners.get(name) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
             Some(Runner::Builtin(function)) => Ok(function(request)),
             Some(Runner::Grpc(client)) => client.call(request).await,
@@ -47,7 +67,7 @@ impl Directory {
     /// Stop every program that was started, all at once.
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
-        for runner in self.0.into_values() {
+        for runner in self.runners.into_values() {
             if let Runner::Program(program) = runner {
                 stopping.spawn(program.stop());
             }
@@ -58,6 +78,6 @@ impl Directory {
 
 impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
-        Self(runners.into_iter().collect())
+        Self { runners: runners.into_iter().collect(), deadline: None }
     }
 }

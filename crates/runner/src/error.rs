@@ -19,6 +19,9 @@ pub enum CallError {
     #[error("the function at {target} did not answer within {}", seconds(.after))]
     Timeout { target: String, after: Duration },
 
+    #[error("function `{function}` was still at work when the time was up")]
+    TimeIsUp { function: String },
+
     #[error("lost the connection to the function at {target} before it answered: {reason}")]
     Lost { target: String, reason: String },
 

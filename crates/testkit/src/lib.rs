@@ -6,7 +6,7 @@ mod pki;
 mod server;
 mod tcp;
 
-pub mod http;
+pub mod raw;
 
 pub use pki::{Leaf, Pki};
 pub use server::{FunctionServer, Versions};

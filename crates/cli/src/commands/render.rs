@@ -9,10 +9,13 @@ use anyhow::{Context as _, bail};
 use ferroplane_api::meta;
 use ferroplane_engine::chain;
 use ferroplane_runner::{Directory, grpc};
+use indicatif::ProgressBar;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::duration;
+use crate::interrupt::interrupted;
 use crate::manifest::{Files, Manifest};
 use crate::render::given::Given;
 use crate::render::output::{self, Format, Include};
@@ -104,7 +107,7 @@ impl Render {
         runtime.block_on(async {
             tokio::select! {
                 result = self.render_or_watch(terminal) => result,
-                _ = tokio::signal::ctrl_c() => Ok(Verdict::Interrupted),
+                verdict = interrupted() => Ok(verdict.context("cannot listen for signals")?),
             }
         })
     }
@@ -127,11 +130,14 @@ impl Render {
 
     async fn render_once(&self, files: &mut Files, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let work = self.given.load(files)?;
+        let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
-        let functions = work.functions.start(&work.composition, &work.manifest, &options).await?;
-        let result =
-            tokio::time::timeout(self.timeout, self.render_all(work, Arc::new(functions), terminal)).await;
-        result.unwrap_or_else(|_| bail!("rendering took longer than {:?}; see --timeout", self.timeout))
+        let spinner = terminal.spinner("starting functions");
+        let functions = work.functions.start(&work.composition, &work.manifest, &options).await;
+        spinner.finish_and_clear();
+        let mut functions = functions?;
+        functions.set_deadline(deadline);
+        self.render_all(work, Arc::new(functions), terminal).await
     }
 
     /// Render every XR, several at once, and print the results in the order of the XRs. No more are held in
@@ -145,7 +151,8 @@ impl Render {
         let xrs = std::mem::take(&mut work.xrs);
         let work = Arc::new(work);
         let mut rendering: VecDeque<JoinHandle<_>> = VecDeque::new();
-        let mut report = Report { verdict: Verdict::Yes, errors: Vec::new() };
+        let progress = terminal.progress(xrs.len(), "rendering");
+        let mut report = Report { verdict: Verdict::Yes, errors: Vec::new(), progress };
         for xr in xrs {
             if rendering.len() == self.max_concurrency as usize
                 && let Some(first) = rendering.pop_front()
@@ -206,10 +213,12 @@ impl Printing {
 struct Report {
     verdict: Verdict,
     errors: Vec<anyhow::Error>,
+    progress: ProgressBar,
 }
 
 impl Report {
     fn add(&mut self, result: anyhow::Result<Printed>, terminal: &mut Terminal) -> anyhow::Result<()> {
+        self.progress.inc(1);
         match result {
             Ok(printed) => {
                 if let Some(fatal) = printed.fatal {
@@ -227,6 +236,7 @@ impl Report {
 
     /// The last error is the answer; the others are told now.
     fn conclude(mut self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        self.progress.finish_and_clear();
         let Some(last) = self.errors.pop() else { return Ok(self.verdict) };
         for error in self.errors {
             terminal.error(&error);
@@ -234,6 +244,10 @@ impl Report {
         Err(last)
     }
 }
+
+/// How much later than the timeout of one call the time for all of them is up: whichever call used up the time
+/// by itself has more to say about it.
+const SLACK: Duration = Duration::from_millis(500);
 
 /// How often files are looked at. Asking the operating system to tell would miss network file systems.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -44,7 +44,7 @@ pub(crate) struct Given {
     #[arg(short = 'e', long, value_name = "PATH", alias = "extra-resources")]
     required_resources: Vec<PathBuf>,
 
-    /// `OpenAPI` v3 documents that functions may ask for: a directory of JSON files
+    /// OpenAPI v3 documents that functions may ask for: a directory of JSON files
     #[arg(short = 's', long, value_name = "DIR")]
     required_schemas: Vec<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Given {
     #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
     function_annotations: Vec<(String, String)>,
 
-    /// The `CompositeResourceDefinition` of the XR, for its defaults and its layout
+    /// The CompositeResourceDefinition of the XR, for its defaults and its layout
     #[arg(long, value_name = "PATH")]
     xrd: Option<PathBuf>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct World {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     objects: BTreeMap<Identity, Struct>,
-    /// `OpenAPI` v3 documents.
+    /// OpenAPI v3 documents.
     schemas: Vec<Value>,
     /// Whether kinds are known to be cluster scoped. If not, everything is taken to be namespaced.
     pub(crate) knows_scopes: bool,
@@ -60,7 +60,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Let the kinds in an `OpenAPI` v3 document have schemas.
+    /// Let the kinds in an OpenAPI v3 document have schemas.
     pub(crate) fn add_schemas(&mut self, document: Value) {
         self.schemas.push(document);
     }
@@ -207,8 +207,7 @@ mod tests {
     use super::*;
 
     fn secret(content: Value) -> Result<Option<BTreeMap<String, Bytes>>, String> {
-        let mut secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"}});
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"}});
         secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
         let mut world = World::new(Arc::new(Shared::default()));
         world.add(secret.as_object().unwrap().clone()).unwrap();
@@ -217,8 +216,12 @@ mod tests {
 
     #[test]
     fn secrets_are_decoded() {
-        let data = secret(json!({"data": {"a": "dG9r\nZW4="}, "stringData": {"b": "clear"}})).unwrap().unwrap();
-        assert_eq!(data, BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())]));
+        let data =
+            secret(json!({"data": {"a": "dG9r\nZW4="}, "stringData": {"b": "clear"}})).unwrap().unwrap();
+        assert_eq!(
+            data,
+            BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())])
+        );
     }
 
     #[test]

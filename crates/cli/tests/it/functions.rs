@@ -100,6 +100,24 @@ fn function_that_hangs_is_given_up_on() {
     accepting.join().unwrap();
 }
 
+/// Every call is in time by itself, but all of them together are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn step_at_which_the_time_is_up_is_named() {
+    let server = FunctionServer::start(|_| {
+        std::thread::sleep(Duration::from_millis(400));
+        Ok(RunFunctionResponse::default())
+    })
+    .await;
+    let steps = ["one", "two", "three", "four", "five"].map(|step| (step, "f", ""));
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&steps))
+        .with("functions.yaml", &served("f", &server.address()));
+    let said = tokio::task::spawn_blocking(move || sandbox.render(&["--timeout", "500ms"]).fails_with(1));
+    let said = said.await.unwrap();
+    assert!(said.contains("cannot run pipeline step `"), "{said}");
+    assert!(said.contains("function `f` was still at work when the time was up"), "{said}");
+}
+
 #[test]
 fn something_that_is_no_function_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -147,9 +165,9 @@ fn no_process_is_left_behind() {
     until("the program is still running", || !is_running(&mark));
 }
 
-#[test]
-fn ctrl_c_leaves_no_process_behind() {
-    let mark = format!("interrupted-{}", std::process::id());
+/// End a render with a signal while its function is running.
+fn interrupt(signal: rustix::process::Signal, code: i32) {
+    let mark = format!("interrupted-{code}-{}", std::process::id());
     let command = format!("sh -c 'sleep 600 & wait' {mark} {{port}}");
     let sandbox = sandbox_with(&started("f", &command));
     let mut child = sandbox
@@ -160,7 +178,33 @@ fn ctrl_c_leaves_no_process_behind() {
         .unwrap();
     until("the program was not started", || is_running(&mark));
     let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    rustix::process::kill_process(id, signal).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code));
     until("the program is still running", || !is_running(&mark));
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_behind() {
+    interrupt(rustix::process::Signal::INT, 130);
+}
+
+#[test]
+fn being_told_to_end_leaves_no_process_behind() {
+    interrupt(rustix::process::Signal::TERM, 143);
+}
+
+#[test]
+fn function_that_crashes_while_it_works_is_named_with_what_it_said() {
+    // Listens, and ends as soon as somebody says something.
+    let script = "import socket,sys; s=socket.create_server(('127.0.0.1', int(sys.argv[1]))); s.accept(); \
+                  c,_=s.accept(); c.recv(1); sys.exit('out of luck')";
+    let command = format!("python3 -c \"{script}\" {{port}}");
+    let functions = "---\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: f\n  annotations:\n    \
+                     render.ferroplane.io/command: |-\n      COMMAND\n";
+    let said = sandbox_with(&functions.replace("COMMAND", &command)).render(&[]).fails_with(1);
+    assert!(
+        said.contains("cannot run pipeline step `one`: the function's program ended (exit status: 1)"),
+        "{said}"
+    );
+    assert!(said.contains("out of luck"), "{said}");
 }

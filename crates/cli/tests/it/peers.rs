@@ -63,8 +63,17 @@ fn render_both_ways(
     prepare: impl Fn(Sandbox) -> Sandbox,
     flags: &[&str],
 ) -> Vec<Vec<Value>> {
+    render_composition_both_ways(name, &composition(&[("one", "f", input)]), prepare, flags)
+}
+
+fn render_composition_both_ways(
+    name: &str,
+    composition: &str,
+    prepare: impl Fn(Sandbox) -> Sandbox,
+    flags: &[&str],
+) -> Vec<Vec<Value>> {
     let Some(peer) = peer(name) else { return Vec::new() };
-    let sandbox = prepare(Sandbox::new()).with("composition.yaml", &composition(&[("one", "f", input)]));
+    let sandbox = prepare(Sandbox::new()).with("composition.yaml", composition);
     let sandbox = sandbox.with("functions.yaml", &started("f", peer.to_str().unwrap()));
     let plain = sandbox.render(flags).documents();
 
@@ -170,24 +179,25 @@ fn upstreams_go_templating_templates() {
 
 #[test]
 fn upstreams_auto_ready_finds_readiness() {
-    let Some(peer) = peer("function-auto-ready") else { return };
-    let response = "{desired: {resources: {a: {resource: {apiVersion: example.org/v1, kind: Thing}}}}}";
-    let steps = [("make", "function-dummy", crate::sandbox::dummy(response)), ("ready", "f", String::new())];
-    let steps = steps.each_ref().map(|(step, function, input)| (*step, *function, input.as_str()));
     let observed = "
-apiVersion: example.org/v1
-kind: Thing
+apiVersion: v1
+kind: ConfigMap
 metadata: {name: thing, namespace: default, annotations: {crossplane.io/composition-resource-name: a}}
-status: {conditions: [{type: Ready, status: 'True', reason: Available, lastTransitionTime: '2024-01-01T00:00:00Z'}]}
 ";
-    let sandbox = Sandbox::new()
-        .with("composition.yaml", &composition(&steps))
-        .with("functions.yaml", &started("f", peer.to_str().unwrap()))
-        .with("observed.yaml", observed);
-    let ready = |documents: Vec<Value>| {
+    let make = "{desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap}}}}}";
+    let prepare = |sandbox: Sandbox| sandbox.with("observed.yaml", observed);
+    let steps = [("make", "function-dummy", crate::sandbox::dummy(make)), ("ready", "f", String::new())];
+    let steps = steps.each_ref().map(|(step, function, input)| (*step, *function, input.as_str()));
+    let composition = composition(&steps);
+    let ready = |documents: &[Value]| {
         let conditions = documents[0]["status"]["conditions"].as_array().unwrap().clone();
         conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap()["status"].clone()
     };
-    assert_eq!(ready(sandbox.render(&[]).documents()), "False");
-    assert_eq!(ready(sandbox.render(&["-o", "observed.yaml"]).documents()), "True");
+    for documents in render_composition_both_ways("function-auto-ready", &composition, prepare, &[]) {
+        assert_eq!(ready(&documents), "False");
+    }
+    let flags = ["-o", "observed.yaml"];
+    for documents in render_composition_both_ways("function-auto-ready", &composition, prepare, &flags) {
+        assert_eq!(ready(&documents), "True");
+    }
 }

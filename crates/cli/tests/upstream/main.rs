@@ -12,23 +12,21 @@ mod engine;
 mod function;
 mod generate;
 mod peers;
+mod report;
 mod seen;
 mod shrink;
 
-use std::collections::BTreeMap;
 use std::env;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use tokio::task::JoinSet;
 
 use crate::compare::{Comparison, Engines};
 use crate::engine::Engine;
+use crate::report::Report;
 
 /// How many cases are compared at once.
 const AT_ONCE: u64 = 2;
-/// How many cases that differ are shrunk and shown.
-const SHOWN: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engine_agrees_with_crossplane() {
@@ -42,19 +40,16 @@ async fn engine_agrees_with_crossplane() {
         let seeds = (seed + offset..seed + cases).step_by(usize::try_from(AT_ONCE).expect("it is small"));
         comparing.spawn(compare_all(engines, seeds));
     }
-    let results: BTreeMap<_, _> = comparing.join_all().await.into_iter().flatten().collect();
-
-    let failed: Vec<_> =
-        results.iter().filter(|(_, comparison)| !comparison.differences.is_empty()).collect();
-    peers::say(&summary(&results));
-    if !failed.is_empty() {
-        panic!("{}", explanation(&engines, &failed).await);
+    let report = Report(comparing.join_all().await.into_iter().flatten().collect());
+    peers::say(&report.to_string());
+    if let Some(unexplained) = report.unexplained(&engines).await {
+        panic!("{unexplained}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crossplane_render_does_not_notice_the_engine() {
-    let (Some(command_line), Some(crossplane)) = (peers::peer("crossplane-cli"), peers::peer("crossplane"))
+    let Some((command_line, crossplane)) = peers::peer("crossplane-cli").zip(peers::peer("crossplane"))
     else {
         return;
     };
@@ -63,16 +58,15 @@ async fn crossplane_render_does_not_notice_the_engine() {
         let stage = scenario.set().await;
         let theirs = stage.render_with(&command_line, &crossplane).await;
         let ours = stage.render_with(&command_line, &ferroplane().0).await;
-        let said = String::from_utf8_lossy(&ours.stderr);
         assert_eq!(theirs.stdout.is_empty(), name == "fatal result", "{name}: {}", text(&theirs.stderr));
-        assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{name}: {said}");
-        assert_eq!(ours.status.code(), theirs.status.code(), "{name}: {said}");
+        assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{name}: {}", text(&ours.stderr));
+        assert_eq!(ours.status.code(), theirs.status.code(), "{name}: {}", text(&ours.stderr));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ferroplane_render_prints_what_crossplane_render_does() {
-    let (Some(command_line), Some(crossplane)) = (peers::peer("crossplane-cli"), peers::peer("crossplane"))
+    let Some((command_line, crossplane)) = peers::peer("crossplane-cli").zip(peers::peer("crossplane"))
     else {
         return;
     };
@@ -81,11 +75,10 @@ async fn ferroplane_render_prints_what_crossplane_render_does() {
         let stage = scenario.set().await;
         let theirs = stage.render_with(&command_line, &crossplane).await;
         let ours = stage.render(&ferroplane().0, &["--hide-deletions".to_owned()]).await;
-        let said = String::from_utf8_lossy(&ours.stderr);
-        assert_eq!(ours.status.success(), theirs.status.success(), "{name}: {said}");
+        assert_eq!(ours.status.success(), theirs.status.success(), "{name}: {}", text(&ours.stderr));
         // After a fatal result, only Ferroplane prints what is known.
         if theirs.status.success() {
-            assert_eq!(documents(&ours.stdout), documents(&theirs.stdout), "{name}: {said}");
+            assert_eq!(documents(&ours.stdout), documents(&theirs.stdout), "{name}");
         }
     }
 }
@@ -113,44 +106,4 @@ async fn compare_all(engines: Engines, seeds: impl Iterator<Item = u64>) -> Vec<
         results.push((seed, comparison));
     }
     results
-}
-
-fn summary(results: &BTreeMap<u64, Comparison>) -> String {
-    let mut kinds = BTreeMap::new();
-    for kind in results.values().flat_map(|comparison| &comparison.deliberate) {
-        *kinds.entry(format!("{kind:?}")).or_insert(0) += 1;
-    }
-    let unexplained: usize = results.values().map(|comparison| comparison.differences.len()).sum();
-    let deliberate: usize = kinds.values().sum();
-    let kinds: Vec<_> = kinds.into_iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
-    format!(
-        "{} cases, {} differences, {deliberate} deliberate ({})",
-        results.len(),
-        unexplained + deliberate,
-        kinds.join(", ")
-    )
-}
-
-async fn explanation(engines: &Engines, failed: &[(&u64, &Comparison)]) -> String {
-    let mut text = format!("{} cases differ\n", failed.len());
-    for (seed, comparison) in failed {
-        let _ = writeln!(text, "FERROPLANE_SEED={seed}");
-        for difference in comparison.differences.iter().take(6) {
-            let _ = writeln!(text, "  {difference}");
-        }
-        let [ours, theirs] = &comparison.words;
-        let _ = writeln!(text, "  ferroplane said: {ours}\n  crossplane said: {theirs}");
-    }
-    for (seed, _) in failed.iter().take(SHOWN) {
-        let case = generate::case(**seed);
-        let comparison = engines.compare(&case).await.expect("it was compared before");
-        let (case, comparison) = shrink::shrink(engines, case, comparison).await;
-        let _ = writeln!(text, "\nThe least of FERROPLANE_SEED={seed} FERROPLANE_CASES=1:\n{case}");
-        for difference in &comparison.differences {
-            let _ = writeln!(text, "  {difference}");
-        }
-        let [ours, theirs] = &comparison.words;
-        let _ = writeln!(text, "  ferroplane said: {ours}\n  crossplane said: {theirs}");
-    }
-    text
 }

@@ -82,7 +82,7 @@ fn forget_times(value: &mut Value) {
             for (key, value) in object {
                 match value.as_str() {
                     Some(time) if key == "lastTransitionTime" && !time.starts_with("2020-") => {
-                        *value = "now".into()
+                        *value = "now".into();
                     }
                     _ => forget_times(value),
                 }

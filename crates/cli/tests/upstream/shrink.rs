@@ -67,7 +67,8 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = String> + '_> {
 }
 
 fn pointer(path: &[String]) -> String {
-    path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
+    path.iter()
+        .fold(String::new(), |pointer, part| pointer + "/" + &part.replace('~', "~0").replace('/', "~1"))
 }
 
 fn remove(value: &mut Value, path: &[String]) -> Option<Value> {

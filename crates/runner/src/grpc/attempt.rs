@@ -38,11 +38,11 @@ impl Progress {
     }
 
     fn look_at(&self, headers: &mut HeaderMap) {
-        if headers.get(Status::GRPC_STATUS).is_some_and(|status| status != "0") {
+        if headers.get("grpc-status").is_some_and(|status| status != "0") {
             self.has_verdict.store(true, Ordering::Relaxed);
         }
         // Nobody reads the details, and tonic panics if they are not base64.
-        headers.remove(Status::GRPC_STATUS_DETAILS);
+        headers.remove("grpc-status-details-bin");
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+/// As DNS has it.
+const LONGEST_NAME: usize = 253;
+
 /// Where a function is served: `host:port`, or `dns:///host:port` for every address of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -55,7 +58,8 @@ impl FromStr for Target {
 }
 
 fn is_name(host: &str) -> bool {
-    !host.is_empty() && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter))
+    (1..=LONGEST_NAME).contains(&host.len())
+        && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter))
 }
 
 fn is_bracketed(host: &str) -> bool {
@@ -95,8 +99,10 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
+        let endless = format!("{}:1", "a".repeat(300));
         for text in [
             "",
+            &endless,
             "localhost",
             "localhost:",
             ":9443",

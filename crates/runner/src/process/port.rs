@@ -1,28 +1,41 @@
 //! Ports for programs to listen on.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The ports that were given to programs that still run.
+/// Below the ports that operating systems hand out. Of those, one that is free now may be anybody's before a
+/// program has had the time to listen on it, and then one function would answer for another.
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 20_000;
+/// How many ports are tried before we believe that there is none.
+const TRIES: u32 = 100;
+
+/// The ports of programs that still run.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port of this machine that no other program of ours is given. One that is not ours may still be faster.
+/// A port of this machine that no other program of ours is given.
 #[derive(Debug)]
 pub(super) struct Port(u16);
 
 impl Port {
     /// A port that nobody listens on.
     pub(super) fn free() -> io::Result<Self> {
-        // The operating system forgets a port that it chose as soon as it is let go. If two programs that
-        // start at once were given the same one, one function would answer for the other.
-        loop {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-            if TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
-                return Ok(Self(port));
+        let mut problem = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..TRIES {
+            let number = random();
+            if !taken().insert(number) {
+                continue;
+            }
+            let port = Self(number);
+            match TcpListener::bind(port.address()) {
+                Ok(_) => return Ok(port),
+                Err(error) => problem = error,
             }
         }
+        Err(problem)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -32,8 +45,18 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        taken().remove(&self.0);
     }
+}
+
+fn random() -> u16 {
+    // Every hasher of the standard library has random keys.
+    let number = RandomState::new().hash_one(()) % u64::from(COUNT);
+    FIRST + u16::try_from(number).expect("it is below COUNT")
+}
+
+fn taken() -> MutexGuard<'static, BTreeSet<u16>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -45,5 +68,14 @@ mod tests {
         let ports: Vec<_> = (0..2000).map(|_| Port::free().unwrap()).collect();
         let distinct: BTreeSet<_> = ports.iter().map(Port::address).collect();
         assert_eq!(distinct.len(), ports.len());
+    }
+
+    #[test]
+    fn port_that_somebody_listens_on_is_not_free() {
+        let listeners: Vec<_> =
+            (0..500).map(|_| TcpListener::bind(Port::free().unwrap().address()).unwrap()).collect();
+        let used: BTreeSet<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let ports: Vec<_> = (0..500).map(|_| Port::free().unwrap()).collect();
+        assert!(ports.iter().all(|port| !used.contains(&port.address())));
     }
 }

@@ -1,23 +1,27 @@
 //! Calls functions over gRPC.
 
+mod balance;
+mod tls;
+
 use std::future::pending;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferroplane_runner::CallError;
-use ferroplane_runner::grpc::{Client, Options, Resolve, Tls};
-use ferroplane_testkit::http::{HttpServer, answer, message};
-use ferroplane_testkit::{FunctionServer, Leaf, Pki, TcpServer, Versions, forward};
+use ferroplane_runner::grpc::{Client, Options};
+use ferroplane_testkit::raw::{HttpServer, answer, message};
+use ferroplane_testkit::{FunctionServer, TcpServer, Versions, forward};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
 use crate::{asks, said, says};
+use balance::Names;
 
 fn client(address: &str, options: Options) -> Client {
     Client::new(address.parse().unwrap(), options).unwrap()
@@ -28,23 +32,9 @@ fn impatient() -> Options {
     Options { timeout: Duration::from_millis(500), ..Options::default() }
 }
 
-/// Trusts this authority, and is this one.
-fn secure(authority: &Pki, identity: Leaf) -> Options {
-    let tls =
-        Tls { ca: authority.ca().into(), certificate: identity.certificate.into(), key: identity.key.into() };
-    Options { tls: Some(tls), ..Options::default() }
-}
-
 #[expect(clippy::unnecessary_wraps, reason = "it is what functions do")]
 fn echoes(request: RunFunctionRequest) -> Result<RunFunctionResponse, Status> {
     Ok(says(request.meta.unwrap_or_default().tag))
-}
-
-async fn secure_server(authority: &Pki, identity: Leaf) -> (FunctionServer, String) {
-    let server =
-        FunctionServer::serve("127.0.0.1:0", Versions::Both, Some((authority, identity)), echoes).await;
-    let address = format!("localhost:{}", server.port());
-    (server, address)
 }
 
 async fn failure(client: &Client) -> CallError {
@@ -71,134 +61,18 @@ async fn function_answers_in_plain_text() {
     assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
 }
 
-#[tokio::test]
-async fn function_answers_over_mutual_tls() {
-    let pki = Pki::new();
-    let (_server, address) = secure_server(&pki, pki.issue(&["localhost"])).await;
-    let client = client(&address, secure(&pki, pki.issue(&["plane"])));
-    assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
-}
-
-#[tokio::test]
-async fn certificate_of_another_authority_is_refused() {
-    let (pki, other) = (Pki::new(), Pki::new());
-    let (_server, address) = secure_server(&pki, pki.issue(&["localhost"])).await;
-    let client = client(&address, secure(&other, pki.issue(&["plane"])));
-    let error = failure(&client).await;
-    let text = text(&error, &address);
-    assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
-    assert!(
-        text.starts_with("cannot agree on TLS with the function at ADDRESS: invalid peer certificate: "),
-        "{text}"
-    );
-    assert!(text.ends_with(" (is it signed by the certificate authority that we were given?)"), "{text}");
-}
-
-#[tokio::test]
-async fn function_that_does_not_accept_our_certificate_always_gives_the_same_error() {
-    let (pki, other) = (Pki::new(), Pki::new());
-    let (_server, address) = secure_server(&pki, pki.issue(&["localhost"])).await;
-    let client = client(&address, secure(&pki, other.issue(&["plane"])));
-    for _ in 0..20 {
-        let error = failure(&client).await;
-        let text = text(&error, &address);
-        assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
-        assert_eq!(
-            text,
-            "cannot agree on TLS with the function at ADDRESS: it hung up after the handshake (does it \
-             accept our certificate?)"
-        );
-    }
-}
-
-#[tokio::test]
-async fn expired_certificate_is_refused_without_telling_the_time() {
-    let pki = Pki::new();
-    let (_server, address) = secure_server(&pki, pki.issue_expired(&["localhost"])).await;
-    let client = client(&address, secure(&pki, pki.issue(&["plane"])));
-    let error = failure(&client).await;
-    let text = text(&error, &address);
-    assert_eq!(
-        text,
-        "cannot agree on TLS with the function at ADDRESS: invalid peer certificate: certificate expired"
-    );
-}
-
-#[tokio::test]
-async fn certificate_for_another_name_is_refused() {
-    let pki = Pki::new();
-    let (_server, address) = secure_server(&pki, pki.issue(&["elsewhere.test"])).await;
-    let client = client(&address, secure(&pki, pki.issue(&["plane"])));
-    let error = failure(&client).await;
-    let text = text(&error, &address);
-    assert!(text.contains("not valid for name \"localhost\"") && text.contains("elsewhere.test"), "{text}");
-}
-
-#[tokio::test]
-async fn function_without_tls_is_told_from_one_with() {
-    let pki = Pki::new();
-    let server = FunctionServer::start(echoes).await;
-    let client = client(&server.address(), secure(&pki, pki.issue(&["plane"])));
-    let error = failure(&client).await;
-    let text = text(&error, &server.address());
-    assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
-    assert!(text.ends_with(" (does it serve without TLS?)"), "{text}");
-}
-
-#[tokio::test]
-async fn function_with_tls_is_told_from_one_without() {
-    let pki = Pki::new();
-    let (_server, address) = secure_server(&pki, pki.issue(&["localhost"])).await;
-    let client = client(&address, Options::default());
-    for _ in 0..20 {
-        let error = failure(&client).await;
-        let text = text(&error, &address);
-        assert!(matches!(error, CallError::Lost { .. }), "{error:?}");
-        assert_eq!(
-            text,
-            "lost the connection to the function at ADDRESS before it answered: it hung up or does not \
-             speak HTTP/2 (does it expect TLS?)"
-        );
-    }
-}
-
-#[tokio::test]
-async fn peer_that_is_silent_in_the_handshake_is_given_up_on() {
-    let pki = Pki::new();
-    let server = TcpServer::start(|stream, _| async move {
-        let _open = stream;
-        pending::<()>().await;
-    });
-    let options = Options { tls: secure(&pki, pki.issue(&["plane"])).tls, ..impatient() };
-    let error = failure(&client(&server.address(), options)).await;
-    let text = text(&error, &server.address());
-    assert!(matches!(error, CallError::Unreachable { .. }), "{error:?}");
-    assert!(text.ends_with("does not take part in the TLS handshake (does it serve without TLS?)"), "{text}");
-}
-
-#[test]
-fn certificates_that_are_none_are_refused_at_once() {
-    let pki = Pki::new();
-    let mut options = secure(&pki, pki.issue(&["plane"]));
-    options.tls.as_mut().unwrap().key = b"no key".to_vec();
-    for target in ["localhost:9443", "dns:///function.test:9443"] {
-        let error = Client::new(target.parse().unwrap(), options.clone()).unwrap_err();
-        assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
-        assert!(error.to_string().contains(target) && error.to_string().contains("private key"), "{error}");
-    }
-}
-
-#[test]
-fn address_of_any_kind_may_have_a_certificate() {
-    let pki = Pki::new();
-    for target in ["[::1]:9443", "127.0.0.1:9443", "function_1.test.:9443", "dns:///function.test:9443"] {
-        Client::new(target.parse().unwrap(), secure(&pki, pki.issue(&["plane"]))).unwrap();
-    }
+/// An address that nobody listens on, and nobody will by chance.
+fn reserve() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
 }
 
 #[tokio::test]
 async fn call_waits_for_the_function_to_come_up() {
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let (_reserved, address) = reserve();
     let client = client(&address, Options::default());
     let request = asks("hello");
     let mut call = Box::pin(client.call(&request));
@@ -212,7 +86,7 @@ async fn call_waits_for_the_function_to_come_up() {
 
 #[tokio::test]
 async fn function_that_does_not_come_up_is_given_up_on() {
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let (_reserved, address) = reserve();
     let error = failure(&client(&address, impatient())).await;
     let text = text(&error, &address);
     assert!(matches!(error, CallError::Unreachable { .. }), "{error:?}");
@@ -354,7 +228,7 @@ async fn peer_that_speaks_no_http2_is_told_so() {
 
 #[tokio::test]
 async fn function_that_was_restarted_is_found_again() {
-    let server = FunctionServer::start(echoes).await;
+    let server = FunctionServer::serve("127.0.0.2:0", Versions::Both, None, echoes).await;
     let address = server.address();
     let client = client(&address, Options::default());
     client.call(&asks("hello")).await.unwrap();
@@ -628,135 +502,4 @@ fn client_outlives_the_runtime_that_it_was_used_in() {
             assert_eq!(said(&runtime.block_on(client.call(&asks(text))).unwrap()), text);
         }
     }
-}
-
-/// A name server.
-#[derive(Clone, Default)]
-struct Names(Arc<Mutex<Vec<IpAddr>>>);
-
-impl Names {
-    fn of<const N: usize>(addresses: [[u8; 4]; N]) -> Self {
-        let names = Self::default();
-        names.change_to(addresses);
-        names
-    }
-
-    fn change_to<const N: usize>(&self, addresses: [[u8; 4]; N]) {
-        *self.0.lock().unwrap() = addresses.map(IpAddr::from).into();
-    }
-
-    fn resolve(&self) -> Resolve {
-        let names = self.0.clone();
-        Resolve::new(move |host, port| {
-            assert_eq!(host, "function.test");
-            let addresses = names.lock().unwrap().iter().map(|ip| SocketAddr::new(*ip, port)).collect();
-            async move { Ok(addresses) }
-        })
-    }
-
-    fn client(&self, port: u16, options: Options) -> Client {
-        let target = format!("dns:///function.test:{port}").parse().unwrap();
-        Client::with_resolver(target, options, self.resolve()).unwrap()
-    }
-}
-
-/// Two servers on the same port of two addresses. Each says which one it is.
-async fn pair() -> (FunctionServer, FunctionServer) {
-    let first = FunctionServer::start(|_| Ok(says("first"))).await;
-    let address = format!("127.0.0.2:{}", first.port());
-    let second = FunctionServer::serve(&address, Versions::Both, None, |_| Ok(says("second"))).await;
-    (first, second)
-}
-
-/// Call until this one answers.
-async fn call_until(client: &Client, wanted: &str) {
-    for _ in 0..1000 {
-        if said(&client.call(&asks("hello")).await.unwrap()) == wanted {
-            return;
-        }
-    }
-    panic!("{wanted} was never called");
-}
-
-#[tokio::test]
-async fn calls_are_spread_over_all_addresses_of_a_name() {
-    let (first, _second) = pair().await;
-    let client = Names::of([[127, 0, 0, 1], [127, 0, 0, 2]]).client(first.port(), Options::default());
-    call_until(&client, "first").await;
-    call_until(&client, "second").await;
-    call_until(&client, "first").await;
-}
-
-#[tokio::test]
-async fn address_that_is_dead_stops_no_call() {
-    let (first, _second) = pair().await;
-    let client =
-        Names::of([[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]]).client(first.port(), Options::default());
-    call_until(&client, "first").await;
-    first.stop().await;
-    assert_eq!(said(&call_after_a_loss(&client).await), "second");
-    call_after_a_loss(&client).await;
-    for _ in 0..50 {
-        assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "second");
-    }
-}
-
-#[tokio::test]
-async fn function_that_moves_is_followed() {
-    let (first, second) = pair().await;
-    let names = Names::of([[127, 0, 0, 1]]);
-    // Sooner than names are resolved when nothing is wrong.
-    let client =
-        names.client(first.port(), Options { timeout: Duration::from_secs(10), ..Options::default() });
-    assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "first");
-
-    names.change_to([[127, 0, 0, 2]]);
-    let address = first.address();
-    first.stop().await;
-    assert_eq!(said(&call_after_a_loss(&client).await), "second");
-
-    let _first = FunctionServer::serve(&address, Versions::Both, None, |_| Ok(says("first"))).await;
-    names.change_to([[127, 0, 0, 1]]);
-    second.stop().await;
-    assert_eq!(said(&call_after_a_loss(&client).await), "first");
-}
-
-#[tokio::test]
-async fn name_without_addresses_is_given_up_on() {
-    let error = failure(&Names::of([]).client(9443, impatient())).await;
-    let text = error.to_string();
-    assert!(matches!(error, CallError::Unreachable { .. }), "{error:?}");
-    assert_eq!(
-        text,
-        "cannot reach the function at dns:///function.test:9443 within 0.5s: `function.test` has no addresses"
-    );
-}
-
-#[tokio::test]
-async fn name_that_cannot_be_resolved_is_given_up_on() {
-    let resolve = Resolve::new(|_, _| async { Err(std::io::Error::other("the name server is on strike")) });
-    let target = "dns:///function.test:9443".parse().unwrap();
-    let client = Client::with_resolver(target, impatient(), resolve).unwrap();
-    let error = failure(&client).await;
-    let text = error.to_string();
-    assert!(matches!(error, CallError::Unreachable { .. }), "{error:?}");
-    assert!(text.ends_with("cannot resolve `function.test`: the name server is on strike"), "{text}");
-}
-
-#[tokio::test]
-async fn function_is_known_by_its_name_wherever_it_is() {
-    let pki = Pki::new();
-    let identity = pki.issue(&["function.test"]);
-    let server = FunctionServer::serve("127.0.0.1:0", Versions::Both, Some((&pki, identity)), echoes).await;
-    let client = Names::of([[127, 0, 0, 1]]).client(server.port(), secure(&pki, pki.issue(&["plane"])));
-    assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
-
-    let (sender, mut authorities) = mpsc::unbounded_channel();
-    let server = HttpServer::start(move |request| {
-        sender.send(request.uri().authority().unwrap().host().to_owned()).unwrap();
-        answer(&[], message(b""), &[("grpc-status", "0")])
-    });
-    let port = server.address().parse::<SocketAddr>().unwrap().port();
-    Names::of([[127, 0, 0, 1]]).client(port, Options::default()).call(&asks("hello")).await.unwrap();
-    assert_eq!(authorities.recv().await.unwrap(), "function.test");
 }

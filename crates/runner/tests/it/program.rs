@@ -1,7 +1,7 @@
 //! The program that tests start.
 //!
-//! A test cannot find the binaries of another package, so the test binary runs itself: what looks like one more
-//! test is the program, and does what `ROLE` says. Without a role there is nothing to do.
+//! A test cannot find the binaries of another package, so the test binary runs itself: what looks like one
+//! more test is the program, and does what `ROLE` says. Without a role there is nothing to do.
 
 use std::future::pending;
 use std::io::Write as _;

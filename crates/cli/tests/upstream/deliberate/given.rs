@@ -9,15 +9,13 @@ use crate::case::list;
 /// Crossplane replaces them by those of what the field refers to.
 pub(super) fn field_description(views: &mut Views<'_>) -> bool {
     let mut is_found = false;
-    let ours = views.ours["requests"].clone();
-    for (index, request) in items(&mut views.theirs, "/requests").enumerate() {
+    for request in items(&mut views.theirs, "/requests") {
         let schemas = request.get_mut("requiredSchemas").and_then(Value::as_object_mut);
-        for (name, schema) in schemas.into_iter().flatten() {
-            let ours = &ours[index]["requiredSchemas"][name]["openapiV3"]["properties"]["metadata"];
+        for (_, schema) in schemas.into_iter().flatten() {
             let Some(field) = schema.pointer_mut("/openapiV3/properties/metadata") else { continue };
-            if field["description"] == "Metadata." && ours["description"] == "Standard object's metadata." {
-                field["description"] = ours["description"].clone();
-                field["default"] = ours["default"].clone();
+            if field["description"] == "Metadata." {
+                field["description"] = "Standard object's metadata.".into();
+                field["default"] = json!({});
                 is_found = true;
             }
         }

@@ -23,7 +23,9 @@ pub(super) fn changed(views: &mut Views<'_>) -> bool {
             continue;
         }
         let (our_new, their_new) = (our_new.clone(), their_new.clone());
-        forget_deletion(&mut views.ours, old);
+        if our_new["metadata"]["name"] == old["metadata"]["name"] || !forget_deletion(&mut views.ours, old) {
+            continue;
+        }
         forget_warning(&mut views.ours, key);
         if let Some(object) = views.theirs.pointer_mut(&place) {
             take_name(object, &our_new);
@@ -39,16 +41,16 @@ fn group_kind(object: &Value) -> (&str, &Value) {
     (version.rsplit_once('/').map_or("", |(group, _)| group), &object["kind"])
 }
 
-/// The old object is deleted, if it is proven to be the composite resource's own.
-fn forget_deletion(ours: &mut Value, old: &Value) {
-    let is_controlled =
-        list(&old["metadata"]["ownerReferences"]).iter().any(|owner| owner["controller"] == true);
+/// The old object is deleted if, and only if, it is proven to be the composite resource's own.
+fn forget_deletion(ours: &mut Value, old: &Value) -> bool {
+    let is_own = list(&old["metadata"]["ownerReferences"]).iter().any(|owner| owner["controller"] == true);
     let deleted = ours.pointer_mut("/output/deletedResources").and_then(Value::as_array_mut);
-    if let (true, Some(deleted)) = (is_controlled, deleted) {
-        deleted.retain(|object| {
-            group_kind(object) != group_kind(old) || object["metadata"]["name"] != old["metadata"]["name"]
-        });
-    }
+    let Some(deleted) = deleted else { return false };
+    let before = deleted.len();
+    deleted.retain(|object| {
+        group_kind(object) != group_kind(old) || object["metadata"]["name"] != old["metadata"]["name"]
+    });
+    is_own == (deleted.len() < before)
 }
 
 /// The new object is not where the old one was, which may be worth a warning.

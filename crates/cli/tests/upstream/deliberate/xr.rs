@@ -129,11 +129,12 @@ pub(super) fn fatal_time(views: &mut Views<'_>) -> bool {
     let mut is_found = false;
     let path = format!("{OUTPUT}/status/conditions");
     let ours = views.ours.pointer(&path).cloned().unwrap_or_default();
+    let before = list(&views.case.xr()["status"]["conditions"]);
     for (theirs, ours) in items(&mut views.theirs, &path).zip(list(&ours)) {
-        if ours["reason"] == "FatalError"
-            && ours["lastTransitionTime"] == "now"
-            && theirs["lastTransitionTime"] != "now"
-        {
+        let before = before.iter().find(|condition| condition["type"] == theirs["type"]);
+        let is_kept =
+            before.is_some_and(|before| before["lastTransitionTime"] == theirs["lastTransitionTime"]);
+        if is_kept && theirs["reason"] == "FatalError" && ours["lastTransitionTime"] == "now" {
             theirs["lastTransitionTime"] = "now".into();
             is_found = true;
         }

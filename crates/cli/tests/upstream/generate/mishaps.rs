@@ -276,7 +276,7 @@ fn observed_odd(dice: &mut Dice, setting: &Setting, case: &mut Value) {
         1 => {
             metadata["ownerReferences"] = json!([{
                 "apiVersion": API_VERSION, "kind": KIND, "name": "other", "uid": "someone-else", "controller": true
-            }])
+            }]);
         }
         2 => metadata["namespace"] = dice.pick(&["elsewhere", "", NAMESPACE]).into(),
         3 => metadata["name"] = "".into(),
