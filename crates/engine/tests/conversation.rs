@@ -15,11 +15,11 @@ const UID: &str = "75e4a668-035f-4ce8-8c45-f4d3ac850155";
 
 fn object(value: Value) -> Struct {
     let Value::Object(object) = value else { panic!("not an object: {value}") };
-    Struct::try_from(object).unwrap()
+    Struct::try_from(object).expect("it is shallow")
 }
 
-fn response(value: Value) -> RunFunctionResponse {
-    from_json(&value).unwrap()
+fn response(value: &Value) -> RunFunctionResponse {
+    from_json(value).expect("it is a response")
 }
 
 fn cluster_xr() -> Value {
@@ -87,7 +87,8 @@ impl Conversation {
 
     /// Answers in turn; the last one is given again and again.
     fn converse(&mut self, answers: &[Value]) -> Outcome {
-        let steps: Vec<ferroplane_api::Step> = serde_json::from_value(self.steps.clone()).unwrap();
+        let steps: Vec<ferroplane_api::Step> =
+            serde_json::from_value(self.steps.clone()).expect("they are steps");
         let observed = self.observed.iter().map(|(key, value)| {
             (key.clone(), Observed { object: object(value.clone()), connection_details: BTreeMap::new() })
         });
@@ -96,7 +97,7 @@ impl Conversation {
             layout: Layout::Modern,
             connection_details: BTreeMap::new(),
             observed: observed.collect(),
-            pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
+            pipeline: Arc::new(Pipeline::new(&steps).expect("they are a pipeline")),
             remembered: self.remembered.clone(),
             context: None,
         });
@@ -105,7 +106,7 @@ impl Conversation {
                 Turn::Call(call) => {
                     let answer = &answers[self.requests.len().min(answers.len() - 1)];
                     self.requests.push((call.step().to_owned(), call.request().clone()));
-                    call.answer(response(answer.clone()))
+                    call.answer(response(answer))
                 }
                 Turn::Fetch(fetch) => {
                     let answers = fetch.wants().iter().map(&self.world).collect();
@@ -118,7 +119,9 @@ impl Conversation {
 }
 
 fn desires(resources: Value) -> Value {
-    json!({"desired": {"resources": resources}})
+    let mut answer = json!({"desired": {}});
+    answer["desired"]["resources"] = resources;
+    answer
 }
 
 fn config_map() -> Value {
@@ -126,7 +129,7 @@ fn config_map() -> Value {
 }
 
 fn failure(outcome: Outcome) -> Failure {
-    outcome.result.unwrap_err()
+    outcome.result.expect_err("the run fails")
 }
 
 #[test]
@@ -555,7 +558,7 @@ fn same_answers_give_the_same_plan() {
 fn conditions(outcome: &Outcome, world: World) -> Vec<(String, String, String, String)> {
     let settlement = settle(outcome, world);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let conditions = settlement.status["conditions"].as_array().unwrap().iter();
+    let conditions = settlement.status["conditions"].as_array().expect("conditions are a list").iter();
     conditions
         .map(|condition| {
             let [kind, status, reason, message] =

@@ -20,7 +20,7 @@ mod tag;
 pub use codec::{MAX_DEPTH, StructError};
 pub use generated::{render, v1};
 pub use json::{Described, JsonError, from_json, merge_json, to_json};
-pub use message::{BadResponse, capabilities, check};
+pub use message::{BadResponse, MAX_ENTRIES, capabilities, check};
 pub use state::State;
 pub use structs::Struct;
 pub use tag::{tag, to_hex};

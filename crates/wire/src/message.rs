@@ -18,19 +18,44 @@ pub fn capabilities() -> Vec<i32> {
 
 /// A response that cannot be used, and the field that is to blame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("field `{field}` of the response is not a JSON object")]
-pub struct BadResponse {
-    field: String,
-    #[source]
-    source: StructError,
+pub enum BadResponse {
+    #[error("field `{field}` of the response is not a JSON object")]
+    NotAnObject { field: String, source: StructError },
+    #[error("the response has {count} {field}: at most {MAX_ENTRIES} are accepted")]
+    TooMany { field: &'static str, count: usize },
 }
 
-/// Whether every object in the response is one. Nothing that fails this may reach the next function, or the
-/// next function would be blamed for it.
+/// How many results, conditions and requirements one response may have. Each will be an event, an entry of the
+/// status or a watch: nobody could read more.
+pub const MAX_ENTRIES: usize = 1000;
+
+/// Whether the response can be used: every object in it is one, and it does not say too much. Nothing that
+/// fails this may reach the next function, or the next function would be blamed for it.
 pub fn check(response: &RunFunctionResponse) -> Result<(), BadResponse> {
+    check_counts(response)?;
+    check_objects(response)
+}
+
+fn check_counts(response: &RunFunctionResponse) -> Result<(), BadResponse> {
+    let asked = response.requirements.as_ref();
+    let asked = asked.map_or(0, |asked| {
+        asked.resources.len() + asked.extra_resources.len() + asked.schemas.len()
+    });
+    let counts = [
+        ("results", response.results.len()),
+        ("conditions", response.conditions.len()),
+        ("requirements", asked),
+    ];
+    match counts.into_iter().find(|(_, count)| *count > MAX_ENTRIES) {
+        Some((field, count)) => Err(BadResponse::TooMany { field, count }),
+        None => Ok(()),
+    }
+}
+
+fn check_objects(response: &RunFunctionResponse) -> Result<(), BadResponse> {
     let blame = |field: &dyn Fn() -> String| {
         let field = field();
-        move |source| BadResponse { field, source }
+        move |source| BadResponse::NotAnObject { field, source }
     };
     if let Some(desired) = &response.desired {
         if let Some(composite) = desired.composite() {
@@ -60,6 +85,16 @@ mod tests {
 
     use super::*;
     use crate::{State, Struct};
+
+    #[test]
+    fn response_that_says_too_much_is_refused() {
+        let conditions = vec![crate::v1::Condition::default(); MAX_ENTRIES + 1];
+        let response = RunFunctionResponse { conditions, ..Default::default() };
+        assert_eq!(
+            check(&response).unwrap_err().to_string(),
+            "the response has 1001 conditions: at most 1000 are accepted"
+        );
+    }
 
     #[test]
     fn blames_the_field_that_is_no_object() {

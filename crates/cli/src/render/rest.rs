@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn rest(metadata: Value) -> Option<Rest> {
-        Rest::of(json!({ "metadata": metadata }).as_object().unwrap())
+        Rest::of(&Object::from_iter([("metadata".to_owned(), metadata)]))
     }
 
     #[test]

@@ -206,11 +206,12 @@ mod tests {
 
     use super::*;
 
-    fn secret(content: Value) -> Result<Option<BTreeMap<String, Bytes>>, String> {
-        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"}});
-        secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+    fn secret(mut content: Value) -> Result<Option<BTreeMap<String, Bytes>>, String> {
+        content["apiVersion"] = "v1".into();
+        content["kind"] = "Secret".into();
+        content["metadata"] = json!({"name": "cloud", "namespace": "secrets"});
         let mut world = World::new(Arc::new(Shared::default()));
-        world.add(secret.as_object().unwrap().clone()).unwrap();
+        world.add(content.as_object().unwrap().clone()).unwrap();
         world.secret("secrets", "cloud")
     }
 

@@ -185,7 +185,7 @@ fn condition(dice: &mut Dice) -> Value {
 /// What a function asks for while it runs. The names may be those of the composition's own requirements.
 fn asks(dice: &mut Dice) -> Value {
     let mut asks = Vec::new();
-    for name in dice.some(&["one", "two", "three", "up-front"], 55) {
+    for name in dice.some(&["one", "two", "three", "four", "five", "up-front"], 55) {
         let field = dice.pick(&["resources", "resources", "extraResources", "schemas"]);
         let selector = if field == "schemas" {
             surroundings::schema_selector(dice)
