@@ -38,9 +38,8 @@ pub fn check(response: &RunFunctionResponse) -> Result<(), BadResponse> {
 
 fn check_counts(response: &RunFunctionResponse) -> Result<(), BadResponse> {
     let asked = response.requirements.as_ref();
-    let asked = asked.map_or(0, |asked| {
-        asked.resources.len() + asked.extra_resources.len() + asked.schemas.len()
-    });
+    let asked =
+        asked.map_or(0, |asked| asked.resources.len() + asked.extra_resources.len() + asked.schemas.len());
     let counts = [
         ("results", response.results.len()),
         ("conditions", response.conditions.len()),
