@@ -25,6 +25,13 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Shell {
     Shell(command)
 }
 
+/// Git, in the root of the repository.
+pub(crate) fn git(root: &Path, arguments: &[&str]) -> Shell {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(root);
+    Shell(command)
+}
+
 impl Shell {
     pub(crate) fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
         self.0.arg(argument);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::codegen;
-use crate::shell::cargo;
+use crate::shell::{cargo, git};
 
 /// Which crate may depend on which of ours. A new arrow is an ADR and a line here.
 const ARROWS: [(&str, &[&str]); 9] = [
@@ -108,11 +108,16 @@ fn check_licences(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is not JSON")?;
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let licence = package["license"].as_str().unwrap_or_default();
-        let is_fine = |offer: &str| {
-            let parts = offer.split(" AND ").map(|part| part.trim_matches(['(', ')', ' ']));
-            parts.into_iter().all(|part| LICENCES.contains(&part))
+        // Without parentheses `AND` binds tighter. With them, look at every part of what must all hold.
+        let is_listed = |part: &str| LICENCES.contains(&part.trim_matches(['(', ')', ' ']));
+        let offers = |text: &str| text.split(" OR ").any(|offer| offer.split(" AND ").all(is_listed));
+        let licence = licence.replace('/', " OR ");
+        let is_fine = if licence.contains(") AND ") || licence.contains(" AND (") {
+            licence.split(" AND ").all(offers)
+        } else {
+            offers(&licence)
         };
-        if !licence.replace('/', " OR ").split(" OR ").any(is_fine) {
+        if !is_fine {
             let name = package["name"].as_str().unwrap_or_default();
             complaints
                 .push(format!("dependency `{name}` has the licence `{licence}`, which is not in our list"));
@@ -150,11 +155,6 @@ fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
 }
 
 fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let listed = std::process::Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
-        .current_dir(root)
-        .output()
-        .context("cannot run git")?;
-    let listed = String::from_utf8(listed.stdout).context("git prints no text")?;
+    let listed = git(root, &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).output()?;
     Ok(listed.lines().map(|line| root.join(line)).filter(|path| path.exists()).collect())
 }

@@ -1,4 +1,4 @@
-//! The kinds we serve, as data: types, conditions, labels, names. Performs no I/O and knows no client.
+//! The kinds we read and write, as data: types, conditions, labels, names. Performs no I/O and knows no client.
 
 mod composition;
 mod condition;

@@ -19,6 +19,11 @@ pub fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
+/// The part of an `apiVersion` after the slash.
+pub fn version(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or_default()
+}
+
 /// `metadata.name`, or nothing.
 pub fn name(object: &Object) -> &str {
     field(object, "name")
@@ -67,6 +72,11 @@ pub fn controller(object: &Object) -> Option<&Object> {
         .iter()
         .filter_map(Value::as_object)
         .find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
+/// The identity of the controller, if there is one.
+pub fn controller_uid(object: &Object) -> Option<&str> {
+    controller(object)?.get("uid")?.as_str()
 }
 
 /// Set a text field of the metadata; an empty one is removed.

@@ -12,11 +12,15 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let (number, tail) = rest.split_at(digits);
         let number: f64 = number.parse().map_err(|_| bad())?;
         let (unit, scale) = UNITS.iter().find(|(unit, _)| tail.starts_with(unit)).ok_or_else(bad)?;
-        total += Duration::try_from_secs_f64(number * scale).map_err(|_| bad())?;
+        let part = Duration::try_from_secs_f64(number * scale).map_err(|_| bad())?;
+        total = total.checked_add(part).ok_or_else(bad)?;
         rest = &tail[unit.len()..];
     }
-    if total.is_zero() { Err(bad()) } else { Ok(total) }
+    if total.is_zero() || total > LONGEST { Err(bad()) } else { Ok(total) }
 }
+
+/// Nothing we do takes longer, and clocks overflow somewhere.
+const LONGEST: Duration = Duration::from_hours(24);
 
 /// Longer names first: `ms` is not `m`.
 const UNITS: [(&str, f64); 7] =
@@ -33,7 +37,17 @@ mod tests {
         {
             assert_eq!(parse(text).unwrap().as_millis(), millis, "{text}");
         }
-        for text in ["", "5", "abc", "1x", "0s", "-1s", "1e400s"] {
+        for text in [
+            "",
+            "5",
+            "abc",
+            "1x",
+            "0s",
+            "-1s",
+            "1e400s",
+            "9999999999999999999s",
+            "10000000000000000000s10000000000000000000s",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -86,13 +86,52 @@ impl Manifest {
 
     /// Refuse an object that has no kind, version or name.
     pub(crate) fn require_identity(&self, what: &str) -> Result<(), Located> {
-        for key in ["apiVersion", "kind"] {
-            if self.object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-                return Err(self.error(&[key], format!("{what} has no `{key}`")));
+        for path in [&["apiVersion"][..], &["kind"], &["metadata", "name"]] {
+            let value = path.iter().try_fold(None, |value: Option<&Value>, key| {
+                let object = value.map_or(Some(&self.object), Value::as_object)?;
+                Some(Some(object.get(*key)?))
+            });
+            let field = path.join(".");
+            match value.flatten() {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                None | Some(Value::Null | Value::String(_)) => {
+                    return Err(self.error(path, format!("{what} has no `{field}`")));
+                }
+                Some(other) => {
+                    let kind = node::kind_of(other);
+                    return Err(self.error(path, format!("{what}: `{field}` is {kind}, not text: quote it")));
+                }
             }
         }
-        if meta::name(&self.object).is_empty() {
-            return Err(self.error(&["metadata", "name"], format!("{what} has no `metadata.name`")));
+        Ok(())
+    }
+
+    /// Refuse what the API server would refuse: maps that are none, and labels and annotations that are not
+    /// text. An unquoted `true` would be taken for no annotation at all.
+    pub(crate) fn require_sane_metadata(&self) -> Result<(), Located> {
+        for path in
+            [&["metadata", "labels"][..], &["metadata", "annotations"], &["spec"], &["spec", "crossplane"]]
+        {
+            let start = Some(&self.object);
+            let holder =
+                path[..path.len() - 1].iter().fold(start, |object, key| object?.get(*key)?.as_object());
+            let Some(value) = holder.and_then(|holder| holder.get(path[path.len() - 1])) else { continue };
+            let Value::Object(entries) = value else {
+                if value.is_null() {
+                    continue;
+                }
+                let message = format!("`{}` is {}, not an object", path.join("."), node::kind_of(value));
+                return Err(self.error(path, message));
+            };
+            let bad = entries.iter().find(|(_, value)| path[0] == "metadata" && !value.is_string());
+            if let Some((key, value)) = bad {
+                let message = format!(
+                    "`{}` of `{key}` is {}, not text: quote it",
+                    path.join("."),
+                    node::kind_of(value)
+                );
+                return Err(self.error(&[path, &[key.as_str()]].concat(), message));
+            }
         }
         Ok(())
     }
@@ -108,7 +147,8 @@ impl Manifest {
             (actual, "") => actual.to_owned(),
             (actual, api_version) => format!("{actual} ({api_version})"),
         };
-        Err(self.error(&["kind"], format!("expected a {kind} ({group}), got {actual}")))
+        let wanted = if group.is_empty() { kind.to_owned() } else { format!("{kind} ({group})") };
+        Err(self.error(&["kind"], format!("expected a {wanted}, got {actual}")))
     }
 
     /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
@@ -119,16 +159,18 @@ impl Manifest {
         let value = Value::Object(self.object.clone());
         let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
         let result = serde_ignored::deserialize(deserializer, |path| {
-            unknown.get_or_insert_with(|| path.to_string());
+            // A question mark stands for a value that may be missing and is not.
+            unknown.get_or_insert_with(|| path.to_string().replace(".?", ""));
         });
         match (result, unknown) {
-            (Err(error), _) => Err(self.error_at(&track.path().to_string(), &error.to_string())),
-            (Ok(_), Some(path)) => {
+            // A field that is misspelt is missing, too: what is there to be seen is the better news.
+            (_, Some(path)) => {
                 let (parent, field) = path.rsplit_once('.').unwrap_or(("", &path));
                 let place =
                     if parent.is_empty() { String::new() } else { format!(" in `{}`", readable(parent)) };
                 Err(self.error_at(&path, &format!("unknown field `{field}`{place}")))
             }
+            (Err(error), None) => Err(self.error_at(&track.path().to_string(), &error.to_string())),
             (Ok(value), None) => Ok(value),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Where a command's answer goes.
@@ -23,7 +24,7 @@ impl Terminal {
         let mut out = io::stdout().lock();
         match out.write_all(data).and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => Ok(result?),
+            result => result.context("cannot write to standard output"),
         }
     }
 

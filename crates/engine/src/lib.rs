@@ -1,7 +1,7 @@
 //! Decides what a composite resource should become. Performs no I/O, has no clock and rolls no dice.
 //!
 //! A pipeline is a conversation: [`start`] asks a question, every answer yields the next one, until there is
-//! an [`Outcome`]. Controllers answer by calling functions and reading the API, `ferroplane render` from files.
+//! an [`Outcome`]. Whoever drives it answers by calling functions and reading objects: `ferroplane render`, from files.
 //!
 //! ```text
 //! start(inputs) ─▶ Turn::Fetch(what a step needs) ─provide─▶ Turn::Call(step, request) ─answer─▶ … ─▶ Turn::Done
@@ -29,5 +29,5 @@ pub use inputs::{Inputs, Layout, Observed, Pipeline, PipelineError, Requirement,
 pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use plan::{Deletion, Plan, Reference, Wanted};
-pub use schemas::inlined_schema;
+pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};

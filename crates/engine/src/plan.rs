@@ -309,7 +309,7 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
     for (name, observed) in &run.inputs.observed {
         let object =
             observed.object.json().map_err(|source| Failure::Observed { resource: name.clone(), source })?;
-        let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
+        let controller = meta::controller_uid(object);
         let is_ours = controller == Some(meta::uid(run.composite())) && controller != Some("");
         if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {
             deletions.push(Deletion { resource: name.clone(), object: observed.object.clone() });

@@ -1,6 +1,6 @@
 //! A pipeline run: what is known so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -165,20 +165,23 @@ impl Run {
         if meta::namespace(self.composite()).is_empty() {
             return Vec::new();
         }
-        let mut wants = Vec::new();
+        let mut kinds = BTreeSet::new();
         for (name, resource) in self.desired().resources() {
             let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
             let (api_version, kind) = (meta::api_version(object), meta::kind(object));
-            let is_known =
-                self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok()).is_some_and(
-                    |observed| meta::kind(observed) == kind && !meta::namespace(observed).is_empty(),
-                );
-            let want = Want::Scope { api_version: api_version.to_owned(), kind: kind.to_owned() };
-            if !is_known && !api_version.is_empty() && !kind.is_empty() && !wants.contains(&want) {
-                wants.push(want);
+            let observed = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok());
+            let is_known = observed.is_some_and(|observed| {
+                meta::kind(observed) == kind && !meta::namespace(observed).is_empty()
+            });
+            if !is_known && !api_version.is_empty() && !kind.is_empty() {
+                kinds.insert((api_version, kind));
             }
         }
-        wants
+        let want = |(api_version, kind): (&str, &str)| Want::Scope {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        };
+        kinds.into_iter().map(want).collect()
     }
 
     /// All steps have run: make the plan.

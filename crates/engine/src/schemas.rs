@@ -5,14 +5,24 @@ use serde_json::{Map, Value, json};
 
 /// How deep a schema may be.
 const MAX_DEPTH: usize = 64;
-/// How large a schema may become.
-const MAX_NODES: usize = 1_000_000;
+/// How large a schema may become: in values, and bytes of text.
+const MAX_SIZE: usize = 16 << 20;
+
+/// A schema that cannot be made to stand on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the schema is too large or too deep once its references are followed")]
+pub struct SchemaTooLarge;
 
 /// The schema of a kind with every reference replaced by what it refers to. Where a schema contains itself, it
 /// says only that there is an object.
-pub fn inlined_schema(document: &Value, api_version: &str, kind: &str) -> Option<Value> {
-    let schemas = document.get("components")?.get("schemas")?.as_object()?;
-    let version = api_version.rsplit('/').next().unwrap_or_default();
+pub fn inlined_schema(
+    document: &Value,
+    api_version: &str,
+    kind: &str,
+) -> Result<Option<Value>, SchemaTooLarge> {
+    let schemas = document.get("components").and_then(|components| components.get("schemas")?.as_object());
+    let Some(schemas) = schemas else { return Ok(None) };
+    let version = meta::version(api_version);
     let group = meta::group(api_version);
     let is_it = |(_, schema): &(&String, &Value)| {
         let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
@@ -20,43 +30,55 @@ pub fn inlined_schema(document: &Value, api_version: &str, kind: &str) -> Option
         let text = |key| only.get(key).and_then(Value::as_str).unwrap_or_default();
         text("group") == group && text("version") == version && text("kind") == kind
     };
-    let (name, schema) = schemas.iter().find(is_it)?;
-    Some(Inliner { schemas, within: vec![name], room: MAX_NODES }.inline(schema, MAX_DEPTH))
+    let Some((name, schema)) = schemas.iter().find(is_it) else { return Ok(None) };
+    Inliner { schemas, within: vec![name], room: MAX_SIZE }.inline(schema, MAX_DEPTH).map(Some)
 }
 
 struct Inliner<'a> {
     schemas: &'a Map<String, Value>,
     /// The names of the schemas that what is being inlined is part of.
     within: Vec<&'a str>,
-    /// How many more values the schema may have: references to references multiply.
+    /// How much larger the schema may become: references to references multiply.
     room: usize,
 }
 
 impl<'a> Inliner<'a> {
-    fn inline(&mut self, schema: &'a Value, depth: usize) -> Value {
-        let (Some(depth), Some(room)) = (depth.checked_sub(1), self.room.checked_sub(1)) else {
-            return Value::Object(Map::new());
-        };
-        self.room = room;
-        match schema {
+    fn inline(&mut self, schema: &'a Value, depth: usize) -> Result<Value, SchemaTooLarge> {
+        let depth = depth.checked_sub(1).ok_or(SchemaTooLarge)?;
+        self.take(1)?;
+        Ok(match schema {
             Value::Object(object) => {
                 if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
                     return self.follow(reference, depth);
                 }
-                let fields = object.iter().map(|(key, value)| (key.clone(), self.inline(value, depth)));
-                Value::Object(flatten_all_of(fields.collect()))
+                let fields = object.iter().map(|(key, value)| {
+                    self.take(key.len())?;
+                    Ok((key.clone(), self.inline(value, depth)?))
+                });
+                Value::Object(flatten_all_of(fields.collect::<Result<_, _>>()?))
             }
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.inline(item, depth)).collect()),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.inline(item, depth)).collect::<Result<_, _>>()?)
+            }
+            Value::String(text) => {
+                self.take(text.len())?;
+                Value::String(text.clone())
+            }
             other => other.clone(),
-        }
+        })
     }
 
-    fn follow(&mut self, reference: &'a str, depth: usize) -> Value {
+    fn take(&mut self, size: usize) -> Result<(), SchemaTooLarge> {
+        self.room = self.room.checked_sub(size).ok_or(SchemaTooLarge)?;
+        Ok(())
+    }
+
+    fn follow(&mut self, reference: &'a str, depth: usize) -> Result<Value, SchemaTooLarge> {
         let name = reference.rsplit('/').next().unwrap_or_default();
         if self.within.contains(&name) {
-            return json!({"type": "object"});
+            return Ok(json!({"type": "object"}));
         }
-        let Some(target) = self.schemas.get(name) else { return Value::Object(Map::new()) };
+        let Some(target) = self.schemas.get(name) else { return Ok(Value::Object(Map::new())) };
         self.within.push(name);
         let inlined = self.inline(target, depth);
         self.within.pop();
@@ -67,11 +89,16 @@ impl<'a> Inliner<'a> {
 /// Kubernetes writes a reference with a description or default as `allOf` of one.
 fn flatten_all_of(mut object: Map<String, Value>) -> Map<String, Value> {
     let Some(Value::Array(parts)) = object.get("allOf") else { return object };
-    let [Value::Object(only)] = parts.as_slice() else { return object };
-    let only = only.clone();
-    object.remove("allOf");
-    for (key, value) in only {
-        object.entry(key).or_insert(value);
+    if !matches!(parts.as_slice(), [Value::Object(_)]) {
+        return object;
+    }
+    let Some(Value::Array(parts)) = object.remove("allOf") else { return object };
+    for part in parts {
+        if let Value::Object(part) = part {
+            for (key, value) in part {
+                object.entry(key).or_insert(value);
+            }
+        }
     }
     object
 }
@@ -90,17 +117,17 @@ mod tests {
             "Meta": {"type": "object", "properties": {"self": {"$ref": "#/components/schemas/Name"}}},
             "Name": {"type": "string"}
         }}});
-        let schema = inlined_schema(&document, "v1", "ConfigMap").unwrap();
+        let schema = inlined_schema(&document, "v1", "ConfigMap").unwrap().unwrap();
         assert_eq!(
             schema["properties"]["metadata"],
             json!({"type": "object", "properties": {"self": {"type": "string"}}})
         );
-        assert_eq!(inlined_schema(&document, "v2", "ConfigMap"), None);
-        assert_eq!(inlined_schema(&document, "v1", "configmap"), None);
+        assert_eq!(inlined_schema(&document, "v2", "ConfigMap"), Ok(None));
+        assert_eq!(inlined_schema(&document, "v1", "configmap"), Ok(None));
     }
 
     #[test]
-    fn references_that_multiply_end() {
+    fn references_that_multiply_are_refused() {
         let mut schemas = Map::new();
         for level in 0..60 {
             let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
@@ -108,7 +135,8 @@ mod tests {
         }
         schemas["L0"]["x-kubernetes-group-version-kind"] =
             json!([{"group": "", "version": "v1", "kind": "Bomb"}]);
-        assert!(inlined_schema(&json!({"components": {"schemas": schemas}}), "v1", "Bomb").is_some());
+        let document = json!({"components": {"schemas": schemas}});
+        assert_eq!(inlined_schema(&document, "v1", "Bomb"), Err(SchemaTooLarge));
     }
 
     #[test]
@@ -122,7 +150,7 @@ mod tests {
         }}});
         let object = json!({"type": "object"});
         assert_eq!(
-            inlined_schema(&document, "g/v1", "Tree").unwrap()["properties"],
+            inlined_schema(&document, "g/v1", "Tree").unwrap().unwrap()["properties"],
             json!({"child": object, "leaf": {"properties": {"tree": object, "next": object}}})
         );
     }

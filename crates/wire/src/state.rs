@@ -91,9 +91,6 @@ impl Message for State {
         buf: &mut impl Buf,
         ctx: DecodeContext,
     ) -> Result<(), DecodeError> {
-        if Arc::get_mut(&mut self.0).is_none() {
-            *self = Self::from(self.0.fields.clone());
-        }
         let forms = Arc::make_mut(&mut self.0);
         forms.wire.take();
         forms.digest.take();

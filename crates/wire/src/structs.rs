@@ -56,14 +56,6 @@ impl Struct {
         })
     }
 
-    /// Whether the object has no fields.
-    pub fn is_empty(&self) -> bool {
-        match self.0.wire.get() {
-            Some(wire) => wire.is_empty(),
-            None => self.json().is_ok_and(Map::is_empty),
-        }
-    }
-
     /// Identifies the content: equal objects have equal digests, whoever encoded them.
     pub(crate) fn digest(&self) -> &[u8; 32] {
         self.0.digest.get_or_init(|| {
@@ -154,6 +146,8 @@ impl prost::Message for Struct {
         }
         let mut entry = Bytes::new();
         prost::encoding::bytes::merge(wire_type, &mut entry, buf, ctx)?;
+        // Make the bytes first, if there is only JSON: they are what is added to.
+        self.wire();
         let mut wire = match Arc::get_mut(&mut self.0) {
             Some(forms) => std::mem::take(forms).wire.into_inner().unwrap_or_default(),
             None => self.wire().clone(),
@@ -219,6 +213,13 @@ mod tests {
         let garbage = Struct::from(Bytes::from_static(b"\x0a\x03abc"));
         assert_eq!(garbage.check(), Err(StructError::Malformed));
         assert_eq!(garbage.json().unwrap_err(), StructError::Malformed);
+    }
+
+    #[test]
+    fn merging_into_an_object_that_was_never_encoded_keeps_it() {
+        let mut object = from(json!({"a": 1}));
+        object.merge(from(json!({"b": 2})).encode_to_vec().as_slice()).unwrap();
+        assert_eq!(object, from(json!({"a": 1, "b": 2})));
     }
 
     #[test]

@@ -62,11 +62,11 @@ pub(crate) struct Render {
     #[arg(long)]
     hide_deletions: bool,
 
-    /// How to print
+    /// How to print. As JSON, each XR and what it becomes is one List
     #[arg(long, value_enum, default_value_t)]
     output: Format,
 
-    /// Render again whenever one of the files changes
+    /// Render again whenever one of the files changes. Not with `-`
     #[arg(long)]
     watch: bool,
 
@@ -103,13 +103,19 @@ impl Render {
         for (flag, _) in ignored.into_iter().filter(|(_, is_given)| *is_given) {
             terminal.note(&format!("{flag} is ignored: Ferroplane is the engine"));
         }
+        if self.watch && self.given.reads_standard_input() {
+            bail!("standard input cannot be watched: give a file instead of `-`, or leave out --watch");
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(async {
+        let verdict = runtime.block_on(async {
             tokio::select! {
                 result = self.render_or_watch(terminal) => result,
                 verdict = interrupted() => Ok(verdict.context("cannot listen for signals")?),
             }
-        })
+        });
+        // Whoever pressed Ctrl-C does not want to wait for a step that is still thinking.
+        runtime.shutdown_timeout(GRACE);
+        verdict
     }
 
     async fn render_or_watch(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
@@ -248,6 +254,9 @@ impl Report {
 /// How much later than the timeout of one call the time for all of them is up: whichever call used up the time
 /// by itself has more to say about it.
 const SLACK: Duration = Duration::from_millis(500);
+
+/// How long what is still going on has to end when we end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How often files are looked at. Asking the operating system to tell would miss network file systems.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 
-use super::{Located, Manifest, yaml};
+use super::{Located, Manifest, Node, yaml};
 
 /// Where manifests come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Files {
             let text = self.read(&source)?;
             let source = Arc::new(source);
             let nodes = yaml::parse(&text).map_err(|bad| Located::new(&source, bad.line, bad.message))?;
-            for node in nodes {
+            for node in nodes.into_iter().flat_map(Node::unwrap_list) {
                 manifests.push(Manifest::new(source.clone(), node)?);
             }
         }
@@ -145,7 +145,7 @@ impl Files {
             Source::File(path) => {
                 let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
                 String::from_utf8(bytes).map_err(|error| {
-                    Located::new(source, line_of_bad_text(&error), "the file is not text").into()
+                    Located::new(source, line_of_bad_text(&error), "the file is not UTF-8 text").into()
                 })
             }
             Source::Stdin if self.stdin.is_some() => {

@@ -40,6 +40,19 @@ impl Node {
         }
     }
 
+    /// The items of an object of kind `List`, as kubectl prints several objects; or the object itself.
+    pub(crate) fn unwrap_list(self) -> Vec<Self> {
+        let Content::Map(entries) = self.content else { return vec![self] };
+        let is_list = entries.iter().any(|entry| {
+            entry.key == "kind" && matches!(&entry.value.content, Content::Leaf(kind) if kind == "List")
+        });
+        if !is_list {
+            return vec![Self { line: self.line, content: Content::Map(entries) }];
+        }
+        let items = entries.into_iter().find(|entry| entry.key == "items").map(|entry| entry.value.content);
+        if let Some(Content::List(items)) = items { items } else { Vec::new() }
+    }
+
     /// The line of what stands at this path, or of the nearest thing around it that exists.
     pub(crate) fn line_of(&self, path: &[&str]) -> u64 {
         let (mut node, mut line) = (self, self.line);

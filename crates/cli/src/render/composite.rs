@@ -161,7 +161,7 @@ pub(crate) fn layout_of(definition: Option<&CompositeResourceDefinition>) -> Lay
 /// The same for the same composite resource, so that what is rendered twice is the same.
 fn stable_uid(object: &Object) -> String {
     let api_version = meta::api_version(object);
-    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let version = meta::version(api_version);
     let name = format!(
         "{}/{version}, Kind={}\0{}\0{}",
         meta::group(api_version),

@@ -13,6 +13,7 @@ use crate::manifest::{Files, Located, Manifest};
 
 const RUNTIME: &str = "render.crossplane.io/runtime";
 const TARGET: &str = "render.crossplane.io/runtime-development-target";
+const OURS: &str = "render.ferroplane.io/";
 const COMMAND: &str = "render.ferroplane.io/command";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
 const DEFAULT_TARGET: &str = "localhost:9443";
@@ -42,7 +43,13 @@ impl Functions {
             manifest.require_identity("Function")?;
             let mut function: Function = manifest.parse()?;
             function.metadata.annotations.extend(overrides.iter().cloned());
-            functions.insert(function.metadata.name.clone(), (function, manifest));
+            let name = function.metadata.name.clone();
+            if functions.contains_key(&name) {
+                return Err(manifest
+                    .error(&["metadata", "name"], format!("function `{name}` is there twice"))
+                    .into());
+            }
+            functions.insert(name, (function, manifest));
         }
         Ok(Self(functions))
     }
@@ -108,6 +115,22 @@ fn way(function: &Function, manifest: &Manifest) -> anyhow::Result<Way> {
     let name = &function.metadata.name;
     let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
     let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
+    let unknown = function
+        .metadata
+        .annotations
+        .keys()
+        .find(|key| key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY].contains(&key.as_str()));
+    if let Some(key) = unknown {
+        let message =
+            format!("function `{name}`: unknown annotation: expected `{COMMAND}` or `{TLS_DIRECTORY}`");
+        return Err(error(key, message).into());
+    }
+    if let (Some(_), true) = (annotation(TLS_DIRECTORY), annotation(RUNTIME) != Some("Development")) {
+        let message = format!(
+            "function `{name}`: this needs `{RUNTIME}: Development`: what is started is called in plain text"
+        );
+        return Err(error(TLS_DIRECTORY, message).into());
+    }
     if let Some(text) = annotation(COMMAND) {
         let command = Command::parse(text, manifest.source().directory())
             .map_err(|problem| error(COMMAND, format!("function `{name}`: {problem}")))?;

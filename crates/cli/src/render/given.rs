@@ -1,9 +1,10 @@
 //! What the user gives to be rendered: reads it, and complains about all of it before anything is started.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, keys, meta};
 use ferroplane_engine::{Pipeline, PipelineError, chain};
 use ferroplane_wire::Struct;
@@ -63,10 +64,20 @@ pub(crate) struct Given {
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("expected KEY=VALUE, got `{text}`"))?;
+    if key.is_empty() {
+        return Err(format!("expected KEY=VALUE, got no key in `{text}`"));
+    }
     Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Given {
+    /// Whether something is read from standard input.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        let lists = [&self.observed_resources, &self.required_resources, &self.function_credentials];
+        let paths = lists.into_iter().flatten().chain(&self.functions).chain(&self.xrd);
+        paths.chain([&self.composite_resource, &self.composition]).any(|path| path.as_os_str() == "-")
+    }
+
     /// Read everything, and complain about all of it before anything is started.
     pub(crate) fn load(&self, files: &mut Files) -> anyhow::Result<Work> {
         let manifest = files.load_one(&self.composition, "Composition")?;
@@ -74,23 +85,25 @@ impl Given {
         let pipeline = Pipeline::new(&composition.spec.pipeline)
             .map_err(|error| locate(&manifest, &composition, &error))?;
         let definition = match &self.xrd {
-            Some(path) => Some(load_definition(&files.load_one(path, "CompositeResourceDefinition")?)?),
+            Some(path) => Some(Definition::load(files.load_one(path, "CompositeResourceDefinition")?)?),
             None => None,
         };
         let functions = match &self.functions {
             Some(path) => Functions::load(files, path, &self.function_annotations)?,
             None => Functions::default(),
         };
-        let xrs = self.load_xrs(files, &manifest, &composition, definition.as_ref())?;
+        let xrs = self.load_xrs(files, &composition, definition.as_ref())?;
+        let observed = load_all(files, &self.observed_resources)?;
+        check_observed(&observed)?;
         let work = Work {
             is_alone: xrs.len() == 1,
             xrs,
-            observed: load_all(files, &self.observed_resources)?,
+            observed,
             shared: Arc::new(self.load_shared(files)?),
             context: self.load_context(files)?,
             pipeline: Arc::new(pipeline),
             composition: Arc::new(composition),
-            definition,
+            definition: definition.map(|definition| definition.spec),
             functions,
             manifest,
         };
@@ -100,15 +113,14 @@ impl Given {
     fn load_xrs(
         &self,
         files: &mut Files,
-        manifest: &Manifest,
         composition: &Composition,
-        definition: Option<&CompositeResourceDefinition>,
+        definition: Option<&Definition>,
     ) -> anyhow::Result<Vec<Manifest>> {
         let xrs = files.load(&self.composite_resource)?;
         if xrs.is_empty() {
             bail!("{}: expected a composite resource, found nothing", self.composite_resource.display());
         }
-        xrs.into_iter().map(|xr| check_xr(xr, manifest, composition, definition)).collect()
+        xrs.into_iter().map(|xr| check_xr(xr, composition, definition)).collect()
     }
 
     fn load_shared(&self, files: &mut Files) -> anyhow::Result<Shared> {
@@ -134,10 +146,12 @@ impl Given {
         let mut context = Map::new();
         for (key, path) in &self.context_files {
             let text = files.load_text(path.as_ref()).with_context(|| format!("context `{key}`"))?;
-            context.insert(key.clone(), context_value(key, &text)?);
+            let value = context_value(&text).map_err(|problem| anyhow!("{path}{problem}"))?;
+            context.insert(key.clone(), value);
         }
         for (key, text) in &self.context_values {
-            context.insert(key.clone(), context_value(key, text)?);
+            let value = context_value(text).map_err(|problem| anyhow!("context `{key}`{problem}"))?;
+            context.insert(key.clone(), value);
         }
         if context.is_empty() {
             Ok(None)
@@ -150,34 +164,81 @@ impl Given {
 /// An XR that this composition is for, with its defaults.
 fn check_xr(
     xr: Manifest,
-    manifest: &Manifest,
     composition: &Composition,
-    definition: Option<&CompositeResourceDefinition>,
+    definition: Option<&Definition>,
 ) -> anyhow::Result<Manifest> {
     xr.require_identity("composite resource")?;
+    xr.require_sane_metadata()?;
     if let Err(problem) = seam::check_type(composition, xr.object()) {
         let is_kind = composition.spec.composite_type_ref.kind != meta::kind(xr.object());
+        let is_swapped = meta::kind(xr.object()) == "Composition";
+        let hint = if is_swapped { ": the XR comes before the Composition" } else { "" };
         let field = if is_kind { "kind" } else { "apiVersion" };
-        return Err(manifest.error(&["spec", "compositeTypeRef", field], problem.to_string()).into());
+        return Err(xr.error(&[field], format!("{problem}{hint}")).into());
     }
-    check_selector(&xr, manifest, composition, definition)?;
+    check_selector(&xr, composition, definition)?;
     let mut object = xr.object().clone();
-    let version = meta::api_version(&object).rsplit('/').next().unwrap_or_default().to_owned();
-    if let Some(schema) = definition.and_then(|definition| definition.schema(&version)) {
-        defaults::apply(&mut object, schema);
+    if let Some(definition) = definition {
+        defaults::apply(&mut object, definition.schema_of(&xr)?);
     }
     Ok(xr.with_object(object))
+}
+
+/// Observed resources that nobody could tell apart, or tell what they are, are refused.
+fn check_observed(observed: &[Manifest]) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for manifest in observed {
+        manifest.require_identity("observed resource")?;
+        let object = manifest.object();
+        let name = meta::annotation(object, keys::RESOURCE_NAME);
+        if name.is_empty() {
+            let message = format!(
+                "observed resource `{}` has no annotation `{}`, so nobody knows which composed resource it is",
+                meta::name(object),
+                keys::RESOURCE_NAME
+            );
+            return Err(manifest.error(&["metadata", "annotations"], message).into());
+        }
+        let owner =
+            (meta::namespace(object), meta::label(object, keys::COMPOSITE), meta::controller_uid(object));
+        if !seen.insert((owner, name)) {
+            let path = ["metadata", "annotations", keys::RESOURCE_NAME];
+            return Err(manifest.error(&path, format!("observed resource `{name}` is there twice")).into());
+        }
+    }
+    Ok(())
+}
+
+/// A definition, and where it stands.
+struct Definition {
+    manifest: Manifest,
+    spec: CompositeResourceDefinition,
+}
+
+impl Definition {
+    fn load(manifest: Manifest) -> anyhow::Result<Self> {
+        manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
+        Ok(Self { spec: manifest.parse()?, manifest })
+    }
+
+    /// The schema of an XR. A definition of another kind, or without the version, is refused.
+    fn schema_of(&self, xr: &Manifest) -> anyhow::Result<&Value> {
+        if let Err(problem) = seam::check_definition(&self.spec, xr.object()) {
+            return Err(self.manifest.error(&["spec", "names", "kind"], problem.to_string()).into());
+        }
+        let version = meta::version(meta::api_version(xr.object()));
+        if !self.spec.spec.versions.iter().any(|candidate| candidate.name == version) {
+            let message = format!("there is no version `{version}`, which the composite resource has");
+            return Err(self.manifest.error(&["spec", "versions"], message).into());
+        }
+        Ok(self.spec.schema(version).unwrap_or(&Value::Null))
+    }
 }
 
 fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
     manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
     manifest.require_identity("Composition")?;
     Ok(manifest.parse_strictly()?)
-}
-
-fn load_definition(manifest: &Manifest) -> anyhow::Result<CompositeResourceDefinition> {
-    manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
-    Ok(manifest.parse()?)
 }
 
 fn load_all(files: &mut Files, paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
@@ -188,12 +249,16 @@ fn load_all(files: &mut Files, paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest
     Ok(manifests)
 }
 
-fn context_value(key: &str, text: &str) -> anyhow::Result<Value> {
-    let documents = yaml::parse(text).map_err(|bad| anyhow::anyhow!("context `{key}`: {}", bad.message))?;
+/// A value, or what is wrong with it, to be put after where it stands.
+fn context_value(text: &str) -> Result<Value, String> {
+    let documents = yaml::parse(text).map_err(|bad| match bad.line {
+        Some(line) => format!(":{line}: {}", bad.message),
+        None => format!(": {}", bad.message),
+    })?;
     match documents.as_slice() {
         [] => Ok(Value::Null),
         [value] => Ok(value.to_json()),
-        _ => bail!("context `{key}` has more than one document"),
+        _ => Err(": there is more than one document".to_owned()),
     }
 }
 
@@ -215,11 +280,11 @@ fn locate(manifest: &Manifest, composition: &Composition, error: &PipelineError)
 /// An XR that chooses its composition by labels must be able to choose this one.
 fn check_selector(
     xr: &Manifest,
-    manifest: &Manifest,
     composition: &Composition,
-    definition: Option<&CompositeResourceDefinition>,
+    definition: Option<&Definition>,
 ) -> anyhow::Result<()> {
-    let composite = Composite::new(xr.object().clone(), layout_of(definition), composition);
+    let layout = layout_of(definition.map(|definition| &definition.spec));
+    let composite = Composite::new(xr.object().clone(), layout, composition);
     for (key, wanted) in composite.composition_selector().into_iter().flatten() {
         let actual = composition.label(key);
         if actual != wanted.as_str() {
@@ -230,7 +295,7 @@ fn check_selector(
                 wanted.as_str().unwrap_or_default(),
                 composition.name()
             );
-            return Err(manifest.error(&["metadata", "labels", key], message).into());
+            return Err(xr.error(&["spec"], message).into());
         }
     }
     Ok(())

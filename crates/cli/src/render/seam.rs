@@ -15,6 +15,7 @@ use ferroplane_wire::render::{
 use ferroplane_wire::{Described, Struct, to_json};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::composite::{Composite, layout_of};
 use super::world::{Shared, World};
@@ -31,7 +32,8 @@ pub(crate) async fn answer(
         Some(_) => bail!("cannot render operations: only composite resources"),
         None => bail!("the render request is empty: it must say what to render"),
     };
-    let functions = connect(&input, options)?;
+    let mut functions = connect(&input, options)?;
+    functions.set_deadline(Instant::now() + options.timeout);
     let (task, world) = prepare(input, now)?;
     let mut rendered = render(task, &functions, &world).await?;
     let failure = rendered.failure.take();
@@ -115,7 +117,7 @@ pub(crate) fn observe(
             reference.namespace = Some(namespace.to_owned());
         }
         let Some(object) = world.get(&reference) else { continue };
-        let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
+        let controller = meta::controller_uid(object);
         if controller.is_some_and(|uid| uid != meta::uid(composite.object())) {
             continue;
         }
@@ -146,7 +148,7 @@ fn reference(object: &Object, with_namespace: bool) -> Reference {
 fn check_observed(xr: &Object, observed: &[Object]) -> anyhow::Result<()> {
     for object in observed {
         let name = meta::name(object);
-        let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
+        let controller = meta::controller_uid(object);
         if controller.is_some_and(|uid| uid != meta::uid(xr)) {
             bail!("observed resource `{name}` is controlled by something else than the composite resource");
         }
@@ -165,13 +167,13 @@ pub(crate) fn check_type(composition: &Composition, xr: &Object) -> anyhow::Resu
         return Ok(());
     }
     bail!(
-        "the composition is for {} ({}), but the composite resource is a {kind} ({api_version})",
+        "the composition is for {} ({}), but the composite resource is of kind {kind} ({api_version})",
         wanted.kind,
         wanted.api_version
     )
 }
 
-fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> anyhow::Result<()> {
+pub(crate) fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> anyhow::Result<()> {
     let (group, kind) = (meta::group(meta::api_version(xr)), meta::kind(xr));
     let version = definition.api_version.strip_prefix(keys::APIEXTENSIONS);
     if !version.is_some_and(|version| ["/v1", "/v2"].contains(&version)) {
@@ -181,7 +183,7 @@ fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> an
         return Ok(());
     }
     bail!(
-        "the definition is of {} ({}), but the composite resource is a {kind} ({group})",
+        "the definition is of {} ({}), but the composite resource is of kind {kind} ({group})",
         definition.spec.names.kind,
         definition.spec.group
     )

@@ -52,11 +52,10 @@ impl Work {
     /// What is observed of one XR. If there are several, each has what it controls or what bears its name.
     fn observed_of(&self, xr: &Object) -> Vec<Object> {
         let is_its_own = |object: &&Object| {
-            let controller = meta::controller(object).and_then(|owner| owner.get("uid")?.as_str());
-            self.is_alone
-                || controller.map_or(meta::label(object, keys::COMPOSITE) == meta::name(xr), |uid| {
-                    uid == meta::uid(xr)
-                })
+            let controller = meta::controller_uid(object);
+            let is_near = [meta::namespace(object), ""].contains(&meta::namespace(xr));
+            let bears_name = meta::label(object, keys::COMPOSITE) == meta::name(xr);
+            self.is_alone || controller.map_or(is_near && bears_name, |uid| uid == meta::uid(xr))
         };
         self.observed.iter().map(Manifest::object).filter(is_its_own).cloned().collect()
     }

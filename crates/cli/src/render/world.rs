@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Answer, Reference, Want};
+use ferroplane_engine::{Answer, Reference, Want, inlined_schema};
 use ferroplane_runner::Resources;
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     objects: BTreeMap<Identity, Struct>,
     /// OpenAPI v3 documents.
     schemas: Vec<Value>,
+    /// What was answered about a version and kind. Making a schema stand on its own is work.
+    answered: Mutex<BTreeMap<(String, String), Answer>>,
     /// Whether kinds are known to be cluster scoped. If not, everything is taken to be namespaced.
     pub(crate) knows_scopes: bool,
 }
@@ -63,6 +65,22 @@ impl Shared {
     /// Let the kinds in an OpenAPI v3 document have schemas.
     pub(crate) fn add_schemas(&mut self, document: Value) {
         self.schemas.push(document);
+    }
+
+    fn find_schema(&self, api_version: &str, kind: &str) -> Answer {
+        for document in &self.schemas {
+            match inlined_schema(document, api_version, kind) {
+                Ok(Some(Value::Object(schema))) => {
+                    return Struct::try_from(schema).map_or_else(
+                        |error| Answer::Failed(error.to_string()),
+                        |schema| Answer::Schema(Some(schema)),
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => return Answer::Failed(error.to_string()),
+            }
+        }
+        Answer::Schema(None)
     }
 }
 
@@ -159,23 +177,16 @@ impl World {
         selected.into_values().collect()
     }
 
-    fn schema(&self, api_version: &str, kind: &str) -> Option<Value> {
-        self.shared
-            .schemas
-            .iter()
-            .find_map(|document| ferroplane_engine::inlined_schema(document, api_version, kind))
+    fn schema(&self, api_version: &str, kind: &str) -> Answer {
+        let mut answered = self.shared.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (api_version.to_owned(), kind.to_owned());
+        answered.entry(key).or_insert_with(|| self.shared.find_schema(api_version, kind)).clone()
     }
 
     fn answer(&self, want: &Want) -> Answer {
         match want {
             Want::Resources(selector) => Answer::Resources(self.select(selector)),
-            Want::Schema(selector) => match self.schema(&selector.api_version, &selector.kind) {
-                Some(Value::Object(schema)) => Struct::try_from(schema).map_or_else(
-                    |error| Answer::Failed(error.to_string()),
-                    |schema| Answer::Schema(Some(schema)),
-                ),
-                _ => Answer::Schema(None),
-            },
+            Want::Schema(selector) => self.schema(&selector.api_version, &selector.kind),
             Want::Secret { namespace, name } => {
                 self.secret(namespace, name).map_or_else(Answer::Failed, Answer::Secret)
             }

@@ -35,10 +35,22 @@ fn mistakes_in_the_xr_are_located() {
         ),
         (
             "apiVersion: other.org/v1\nkind: App\nmetadata: {name: a}\n",
-            "error: composition.yaml:7: the composition is for App (example.org/v1), but the composite resource is a \
+            "error: xr.yaml:1: the composition is for App (example.org/v1), but the composite resource is of kind \
              App (other.org/v1)",
         ),
         ("a: {b: [\n", "error: xr.yaml:1: unclosed bracket '['"),
+        (
+            "apiVersion: example.org/v1\nkind: App\nmetadata:\n  name: 5\n",
+            "error: xr.yaml:4: composite resource: `metadata.name` is a number, not text: quote it",
+        ),
+        (
+            "apiVersion: example.org/v1\nkind: App\nmetadata:\n  name: a\n  annotations:\n    crossplane.io/paused: true\n",
+            "error: xr.yaml:6: `metadata.annotations` of `crossplane.io/paused` is a boolean, not text: quote it",
+        ),
+        (
+            "apiVersion: example.org/v1\nkind: App\nmetadata: {name: a}\nspec: text\n",
+            "error: xr.yaml:4: `spec` is a string, not an object",
+        ),
     ];
     for (content, message) in cases {
         assert_eq!(mistake("xr.yaml", content), message, "{content:?}");
@@ -59,7 +71,7 @@ fn mistakes_in_the_composition_are_located() {
         ),
         (
             good.replace("functionRef:", "functionReff:"),
-            "error: composition.yaml:11: missing field `functionRef`",
+            "error: composition.yaml:12: unknown field `functionReff` in `spec.pipeline[0]`",
         ),
         (
             good.replace("  mode: Pipeline", "  mode: Pipelin"),
@@ -92,7 +104,7 @@ fn mistakes_in_the_composition_are_located() {
         ),
         (
             good.replace("    kind: App", "    kind: Other"),
-            "error: composition.yaml:8: the composition is for Other (example.org/v1), but the composite resource is a \
+            "error: xr.yaml:3: the composition is for Other (example.org/v1), but the composite resource is of kind \
              App (example.org/v1)",
         ),
     ];
@@ -227,4 +239,96 @@ fn program_that_does_not_start_is_named_with_what_it_said() {
         let said = sandbox.render(&["--timeout", "1s"]).fails_with(1);
         assert!(said.contains(message), "expected {message}\ngot {said}");
     }
+}
+
+/// The message that a mistake in a file gets when the file is given with this flag.
+fn mistake_in(flag: &str, content: &str) -> String {
+    let sandbox = Sandbox::new().with("composition.yaml", &good_composition()).with("given.yaml", content);
+    sandbox.render(&[flag, "given.yaml"]).fails_with(1).trim_end().to_owned()
+}
+
+#[test]
+fn mistakes_in_what_is_observed_are_located() {
+    let observed = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: default\n  annotations:\n    \
+             crossplane.io/composition-resource-name: a\n"
+        )
+    };
+    let cases = [
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
+            "error: given.yaml:3: observed resource `a` has no annotation `crossplane.io/composition-resource-name`, \
+             so nobody knows which composed resource it is",
+        ),
+        ("kind: ConfigMap\n".to_owned(), "error: given.yaml:1: observed resource has no `apiVersion`"),
+        (observed("one") + &observed("two"), "error: given.yaml:16: observed resource `a` is there twice"),
+    ];
+    for (content, message) in cases {
+        assert_eq!(mistake_in("-o", &content), message);
+    }
+}
+
+#[test]
+fn mistakes_in_the_definition_are_located() {
+    let definition = |kind: &str, version: &str| {
+        format!(
+            "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\nmetadata: {{name: x}}\nspec:\n  \
+             group: example.org\n  names:\n    kind: {kind}\n  versions:\n  - name: {version}\n"
+        )
+    };
+    let cases = [
+        (
+            definition("Other", "v1"),
+            "error: given.yaml:7: the definition is of Other (example.org), but the composite resource is of kind App \
+             (example.org)",
+        ),
+        (
+            definition("App", "v2"),
+            "error: given.yaml:8: there is no version `v1`, which the composite resource has",
+        ),
+    ];
+    for (content, message) in cases {
+        assert_eq!(mistake_in("--xrd", &content), message);
+    }
+}
+
+#[test]
+fn function_that_is_there_twice_is_refused() {
+    let twice = started("f", "./one") + &started("f", "./two");
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", &twice);
+    let said = sandbox.render(&[]).fails_with(1);
+    assert_eq!(said.trim_end(), "error: functions.yaml:14: function `f` is there twice");
+}
+
+#[test]
+fn misspelt_annotation_is_refused() {
+    let function = crate::sandbox::function("f", &[("render.ferroplane.io/comand", "./f")]);
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", &function);
+    let said = sandbox.render(&[]).fails_with(1);
+    assert!(
+        said.starts_with("error: functions.yaml:7: function `f`: unknown annotation: expected"),
+        "{said}"
+    );
+}
+
+#[test]
+fn standard_input_is_not_watched() {
+    let sandbox = Sandbox::new().with("composition.yaml", &good_composition());
+    let said = sandbox.run(&["render", "-", "composition.yaml", "--watch"]).fails_with(1);
+    assert!(said.contains("standard input cannot be watched"), "{said}");
+}
+
+#[test]
+fn arguments_in_the_wrong_order_are_noticed() {
+    let sandbox = Sandbox::new().with("composition.yaml", &good_composition());
+    let said = sandbox.run(&["render", "composition.yaml", "xr.yaml"]).fails_with(1);
+    assert!(
+        said.contains("xr.yaml:3: expected a Composition (apiextensions.crossplane.io), got App"),
+        "{said}"
+    );
 }

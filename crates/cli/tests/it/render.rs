@@ -130,6 +130,15 @@ fn several_xrs_are_rendered_in_order() {
 }
 
 #[test]
+fn list_is_as_good_as_several_documents() {
+    let xr = |name: &str| XR.replace("name: app", &format!("name: {name}")).trim().replace('\n', "\n  ");
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n- {}\n- {}\n", xr("one"), xr("two"));
+    let documents = hello().with("xr.yaml", &list).render(&[]).documents();
+    assert_eq!(kinds(&documents), ["App", "ConfigMap", "App", "ConfigMap"]);
+    assert_eq!(documents[2]["metadata"]["name"], "two");
+}
+
+#[test]
 fn one_bad_xr_does_not_hide_the_others() {
     let response = "{desired: {resources: {a: {resource: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole}}}}}";
     let cluster = XR.replace("  namespace: default\n", "").replace("name: app", "name: cluster");
