@@ -683,3 +683,60 @@ fn failing_again_for_the_same_reason_changes_nothing() {
     let second = settle(&failed(), World { conditions, now: "now".into(), ..World::default() });
     assert_eq!(first.status, second.status);
 }
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_answer() -> impl Strategy<Value = Value> {
+        let name = prop_oneof![Just(json!({})), "[a-zA-Z.-]{0,6}".prop_map(|name| json!({"name": name}))];
+        let kind = prop_oneof![Just("ConfigMap"), Just("Secret"), Just("ClusterRole"), Just("")];
+        let resource = (name, kind, 0..4_i32).prop_map(|(metadata, kind, ready)| {
+            json!({"resource": {"apiVersion": "v1", "kind": kind, "metadata": metadata}, "ready": ready})
+        });
+        let resources = prop::collection::btree_map("[a-c]{1,2}", resource, 0..5);
+        let results =
+            prop::collection::vec((0..5_i32).prop_map(|severity| json!({"severity": severity})), 0..3);
+        let asks = prop_oneof![3 => Just(json!({})), 1 => "[a-b]".prop_map(|name| requires(&name)["requirements"].clone())];
+        (resources, results, asks).prop_map(|(resources, results, requirements)| {
+            json!({"desired": {"resources": resources}, "results": results, "requirements": requirements})
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn plans_keep_their_promises(
+            answers in prop::collection::vec(any_answer(), 1..8),
+            observed in prop::collection::btree_set("[a-c]{1,2}", 0..4),
+            is_namespaced in any::<bool>(),
+        ) {
+            let run = || {
+                let xr = if is_namespaced { namespaced_xr() } else { cluster_xr() };
+                let mut conversation = Conversation::with(xr).steps(&["one", "two"]);
+                for key in &observed {
+                    conversation = conversation.observing(key, composed(key));
+                }
+                conversation.converse(&answers)
+            };
+            let (outcome, again) = (run(), run());
+            prop_assert_eq!(outcome.result.as_ref().ok(), again.result.as_ref().ok());
+            let Ok(plan) = &outcome.result else { return Ok(()) };
+            // Everything that is applied is referred to, and nothing else.
+            let applied: BTreeSet<_> = plan.apply.iter().map(|wanted| {
+                (wanted.object["kind"].as_str().unwrap(), wanted.object["metadata"]["name"].as_str().unwrap())
+            }).collect();
+            let referred: BTreeSet<_> =
+                plan.references.iter().map(|reference| (reference.kind.as_str(), reference.name.as_str())).collect();
+            prop_assert_eq!(applied, referred);
+            // Only what was observed is deleted, and never what is applied under the same name and kind.
+            for deletion in &plan.delete {
+                prop_assert!(observed.contains(&deletion.resource));
+                let same = |wanted: &&ferroplane_engine::Wanted| {
+                    wanted.resource == deletion.resource && wanted.object["kind"] == "ConfigMap"
+                };
+                prop_assert_eq!(plan.apply.iter().find(same), None);
+            }
+        }
+    }
+}
