@@ -4,6 +4,7 @@ pub(crate) mod composite;
 pub(crate) mod defaults;
 pub(crate) mod functions;
 pub(crate) mod given;
+mod observed;
 pub(crate) mod output;
 mod rest;
 pub(crate) mod scopes;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use ferroplane_api::{Composition, Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_engine::{
-    Event, EventKind, Failure, Inputs, Layout, Observed, Outcome, Pipeline, Plan, Settlement, Want, settle,
+    Event, Failure, Inputs, Layout, Observed, Outcome, Pipeline, Plan, Settlement, Want, settle,
 };
 use ferroplane_runner::{Directory, drive};
 use ferroplane_wire::Struct;
@@ -51,6 +52,16 @@ pub(crate) struct Rendered {
     pub(crate) asked: Vec<Want>,
     pub(crate) context: Option<Struct>,
     pub(crate) failure: Option<Failure>,
+}
+
+impl Rendered {
+    /// What a function said that gave up, if one did. Any other failure is an error.
+    pub(crate) fn take_fatal_result(&mut self) -> anyhow::Result<Option<Failure>> {
+        match self.failure.take() {
+            Some(failure) if !failure.is_fatal_result() => Err(failure.into()),
+            failure => Ok(failure),
+        }
+    }
 }
 
 /// Render a composite resource.
@@ -169,16 +180,5 @@ fn disown(object: &mut Object) {
         labels.retain(|key, _| {
             ![keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].contains(&key.as_str())
         });
-    }
-}
-
-/// Something to tell about rendering itself.
-fn event(kind: EventKind, reason: &str, message: String) -> Event {
-    Event {
-        kind,
-        reason: reason.to_owned(),
-        message,
-        detail: None,
-        target: ferroplane_engine::Target::Composite,
     }
 }

@@ -51,7 +51,8 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(kind: EventKind, reason: &str, message: impl Into<String>) -> Self {
+    /// Something to tell the composite resource alone.
+    pub fn new(kind: EventKind, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind,
             reason: reason.to_owned(),

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::inputs::{Layout, Observed};
 use crate::names::composed_name;
 use crate::outcome::{Event, EventKind};
+use crate::requirements::MISMATCH;
 use crate::run::Run;
 
 /// What has to be done, in this order: delete, record the references, apply, write the status.
@@ -62,6 +63,20 @@ pub struct Reference {
     pub namespace: Option<String>,
 }
 
+impl Reference {
+    /// A reference to an object, with its namespace if that is wanted and there is one.
+    pub fn to(object: &Object, with_namespace: bool) -> Self {
+        let namespace =
+            Some(meta::namespace(object)).filter(|namespace| with_namespace && !namespace.is_empty());
+        Self {
+            api_version: meta::api_version(object).to_owned(),
+            kind: meta::kind(object).to_owned(),
+            name: meta::name(object).to_owned(),
+            namespace: namespace.map(str::to_owned),
+        }
+    }
+}
+
 /// Which kinds live in namespaces, as far as it was asked.
 pub(crate) struct Scopes<'a>(BTreeMap<(&'a str, &'a str), Result<bool, &'a str>>);
 
@@ -72,7 +87,7 @@ impl<'a> Scopes<'a> {
             let scope = match answer {
                 Answer::Scope { is_namespaced } => Ok(*is_namespaced),
                 Answer::Failed(reason) => Err(reason.as_str()),
-                _ => Err("the answer is of another kind than the question"),
+                _ => Err(MISMATCH),
             };
             Some(((api_version.as_str(), kind.as_str()), scope))
         });
@@ -319,16 +334,8 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
 }
 
 fn references(composite: &Composite<'_>, apply: &[Wanted]) -> Vec<Reference> {
-    let mut references: Vec<_> = apply
-        .iter()
-        .map(|wanted| Reference {
-            api_version: meta::api_version(&wanted.object).to_owned(),
-            kind: meta::kind(&wanted.object).to_owned(),
-            name: meta::name(&wanted.object).to_owned(),
-            namespace: Some(meta::namespace(&wanted.object).to_owned())
-                .filter(|namespace| !namespace.is_empty() && composite.namespace.is_empty()),
-        })
-        .collect();
+    let mut references: Vec<_> =
+        apply.iter().map(|wanted| Reference::to(&wanted.object, composite.namespace.is_empty())).collect();
     references.sort_by_cached_key(|reference| {
         let Reference { api_version, kind, name, namespace } = reference;
         format!("{api_version}{kind}{name}{}", namespace.as_deref().unwrap_or_default())

@@ -165,7 +165,7 @@ fn is_empty(asked: &Requirements) -> bool {
     asked.extra_resources.is_empty() && asked.resources.is_empty() && asked.schemas.is_empty()
 }
 
-const MISMATCH: &str = "the answer is of another kind than the question";
+pub(crate) const MISMATCH: &str = "the answer is of another kind than the question";
 
 fn to_resources(answer: Answer) -> Result<Resources, String> {
     match answer {

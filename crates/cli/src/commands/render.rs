@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ferroplane_api::meta;
-use ferroplane_engine::chain;
 use ferroplane_runner::{Directory, grpc};
 use indicatif::ProgressBar;
 use tokio::task::JoinHandle;
@@ -204,12 +203,7 @@ impl Printing {
     async fn print(self, xr: &Manifest, work: &Work, functions: &Directory) -> anyhow::Result<Printed> {
         let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
         let mut rendered = work.render(xr, functions).await?;
-        let failure = rendered.failure.take();
-        if let Some(failure) = &failure
-            && !failure.is_fatal_result()
-        {
-            bail!("cannot render {name}: {}", chain(failure));
-        }
+        let failure = rendered.take_fatal_result().with_context(|| format!("cannot render {name}"))?;
         let text = output::print(rendered, self.include, self.format)?;
         Ok(Printed { text, fatal: failure.map(|failure| format!("{name}: {failure}")) })
     }

@@ -1,11 +1,11 @@
 //! A composite resource, made ready to be rendered as a controller would find it.
 
+use anyhow::bail;
 use ferroplane_api::{CompositeResourceDefinition, Composition, Condition, Object, keys, meta};
 use ferroplane_engine::{Event, EventKind, Layout, Reference, conditions_in};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::event;
 use super::rest::Rest;
 
 /// On composite resources: a token that asks to look at it now.
@@ -95,18 +95,13 @@ impl Composite {
         self.machinery_mut().insert("resourceRefs".to_owned(), to_json(references));
     }
 
-    /// The label selector it chooses its composition with.
-    pub(crate) fn composition_selector(&self) -> Option<&Object> {
-        self.machinery()?.get("compositionSelector")?.get("matchLabels")?.as_object()
-    }
-
     /// What is told about a request to look at it now, unless it was told before.
     pub(crate) fn requested(&self) -> Option<Event> {
         let token = meta::annotation(&self.object, RECONCILE_REQUESTED);
         let handled = self.object.get("status").and_then(|status| status.get("lastHandledReconcileAt"));
         let is_new = !token.is_empty() && handled.and_then(Value::as_str) != Some(token);
         let message = "Handling reconcile request".to_owned();
-        is_new.then(|| event(EventKind::Normal, "ReconcileRequestHandled", message))
+        is_new.then(|| Event::new(EventKind::Normal, "ReconcileRequestHandled", message))
     }
 
     /// What is told about the choice of the composition, unless it was named all along.
@@ -114,7 +109,7 @@ impl Composite {
         let name = composition.name();
         (self.named.as_deref() != Some(name)).then(|| {
             let message = format!("Successfully selected composition: {name}");
-            event(EventKind::Normal, "SelectComposition", message)
+            Event::new(EventKind::Normal, "SelectComposition", message)
         })
     }
 
@@ -133,11 +128,7 @@ impl Composite {
     }
 
     fn machinery(&self) -> Option<&Object> {
-        let spec = self.object.get("spec")?;
-        match self.layout {
-            Layout::Modern => spec.get("crossplane")?.as_object(),
-            Layout::Legacy => spec.as_object(),
-        }
+        machinery(&self.object, self.layout)
     }
 
     fn machinery_mut(&mut self) -> &mut Object {
@@ -149,6 +140,19 @@ impl Composite {
     }
 }
 
+/// The labels that a composite resource chooses its composition by.
+pub(crate) fn composition_selector(object: &Object, layout: Layout) -> Option<&Object> {
+    machinery(object, layout)?.get("compositionSelector")?.get("matchLabels")?.as_object()
+}
+
+fn machinery(object: &Object, layout: Layout) -> Option<&Object> {
+    let spec = object.get("spec")?;
+    match layout {
+        Layout::Modern => spec.get("crossplane")?.as_object(),
+        Layout::Legacy => spec.as_object(),
+    }
+}
+
 /// The layout that a definition gives its composite resources. Without a definition: the modern one.
 pub(crate) fn layout_of(definition: Option<&CompositeResourceDefinition>) -> Layout {
     if definition.is_some_and(CompositeResourceDefinition::is_legacy) {
@@ -156,6 +160,37 @@ pub(crate) fn layout_of(definition: Option<&CompositeResourceDefinition>) -> Lay
     } else {
         Layout::Modern
     }
+}
+
+/// Refuse a composition for another kind.
+pub(crate) fn check_type(composition: &Composition, xr: &Object) -> anyhow::Result<()> {
+    let wanted = &composition.spec.composite_type_ref;
+    let (api_version, kind) = (meta::api_version(xr), meta::kind(xr));
+    if wanted.api_version == api_version && wanted.kind == kind {
+        return Ok(());
+    }
+    bail!(
+        "the composition is for {} ({}), but the composite resource is of kind {kind} ({api_version})",
+        wanted.kind,
+        wanted.api_version
+    )
+}
+
+/// Refuse a definition of another kind.
+pub(crate) fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> anyhow::Result<()> {
+    let (group, kind) = (meta::group(meta::api_version(xr)), meta::kind(xr));
+    let version = definition.api_version.strip_prefix(keys::APIEXTENSIONS);
+    if !version.is_some_and(|version| ["/v1", "/v2"].contains(&version)) {
+        bail!("expected a CompositeResourceDefinition, got {} ({})", definition.kind, definition.api_version);
+    }
+    if definition.spec.group == group && definition.spec.names.kind == kind {
+        return Ok(());
+    }
+    bail!(
+        "the definition is of {} ({}), but the composite resource is of kind {kind} ({group})",
+        definition.spec.names.kind,
+        definition.spec.group
+    )
 }
 
 /// The same for the same composite resource, so that what is rendered twice is the same.

@@ -10,11 +10,11 @@ use ferroplane_engine::{Pipeline, PipelineError, chain};
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
-use super::composite::{Composite, layout_of};
+use super::composite::{check_definition, check_type, composition_selector, layout_of};
+use super::defaults;
 use super::functions::Functions;
 use super::work::Work;
 use super::world::Shared;
-use super::{defaults, seam};
 use crate::manifest::{Files, Manifest, yaml};
 
 /// What the user gives to be rendered.
@@ -169,7 +169,7 @@ fn check_xr(
 ) -> anyhow::Result<Manifest> {
     xr.require_identity("composite resource")?;
     xr.require_sane_metadata()?;
-    if let Err(problem) = seam::check_type(composition, xr.object()) {
+    if let Err(problem) = check_type(composition, xr.object()) {
         let is_kind = composition.spec.composite_type_ref.kind != meta::kind(xr.object());
         let is_swapped = meta::kind(xr.object()) == "Composition";
         let hint = if is_swapped { ": the XR comes before the Composition" } else { "" };
@@ -223,7 +223,7 @@ impl Definition {
 
     /// The schema of an XR. A definition of another kind, or without the version, is refused.
     fn schema_of(&self, xr: &Manifest) -> anyhow::Result<&Value> {
-        if let Err(problem) = seam::check_definition(&self.spec, xr.object()) {
+        if let Err(problem) = check_definition(&self.spec, xr.object()) {
             return Err(self.manifest.error(&["spec", "names", "kind"], problem.to_string()).into());
         }
         let version = meta::version(meta::api_version(xr.object()));
@@ -284,8 +284,7 @@ fn check_selector(
     definition: Option<&Definition>,
 ) -> anyhow::Result<()> {
     let layout = layout_of(definition.map(|definition| &definition.spec));
-    let composite = Composite::new(xr.object().clone(), layout, composition);
-    for (key, wanted) in composite.composition_selector().into_iter().flatten() {
+    for (key, wanted) in composition_selector(xr.object(), layout).into_iter().flatten() {
         let actual = composition.label(key);
         if actual != wanted.as_str() {
             let actual =

@@ -4,7 +4,7 @@ use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_engine::{Event, EventKind, conditions_to_json};
 use serde_json::Value;
 
-use super::{Rendered, Task, decided_before, event};
+use super::{Rendered, Task, decided_before};
 
 /// Why a composite resource is left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Rest {
 
     fn event(self) -> Option<Event> {
         let message = "Reconciliation is paused via the pause annotation".to_owned();
-        (self == Self::Paused).then(|| event(EventKind::Normal, "ReconciliationPaused", message))
+        (self == Self::Paused).then(|| Event::new(EventKind::Normal, "ReconciliationPaused", message))
     }
 }
 

@@ -1,11 +1,10 @@
 //! The render seam: a protobuf request in, a protobuf response out, as upstream's tools speak it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
-use ferroplane_engine::{Failure, Pipeline, Reference, Want};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Object, meta};
+use ferroplane_engine::{Failure, Pipeline, Want};
 use ferroplane_runner::{Directory, Runner, grpc};
 use ferroplane_wire::render::render_request::Input;
 use ferroplane_wire::render::{
@@ -17,7 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::composite::{Composite, layout_of};
+use super::composite::{Composite, check_definition, check_type, layout_of};
+use super::observed::observe;
 use super::world::{Shared, World};
 use super::{Rendered, Task, render};
 
@@ -36,12 +36,7 @@ pub(crate) async fn answer(
     functions.set_deadline(Instant::now() + options.timeout);
     let (task, world) = prepare(input, now)?;
     let mut rendered = render(task, &functions, &world).await?;
-    let failure = rendered.failure.take();
-    if let Some(failure) = &failure
-        && !failure.is_fatal_result()
-    {
-        bail!("{}", ferroplane_engine::chain(failure));
-    }
+    let failure = rendered.take_fatal_result()?;
     let output = Output::Composite(to_output(rendered)?);
     Ok((RenderResponse { meta: Some(ResponseMeta {}), output: Some(output) }, failure))
 }
@@ -93,100 +88,6 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(Task, World)> 
         now,
     };
     Ok((task, world))
-}
-
-/// What is observed: what was given, or else what the composite resource refers to and exists.
-pub(crate) fn observe(
-    composite: &mut Composite,
-    given: Vec<Object>,
-    world: &mut World,
-) -> anyhow::Result<BTreeMap<String, Object>> {
-    if !given.is_empty() {
-        check_observed(composite.object(), &given)?;
-        let is_cluster = meta::namespace(composite.object()).is_empty();
-        let references: Vec<_> = given.iter().map(|object| reference(object, is_cluster)).collect();
-        composite.refer_to(&references);
-        for object in given {
-            world.add(object)?;
-        }
-    }
-    let mut observed = BTreeMap::new();
-    for mut reference in composite.references() {
-        let namespace = meta::namespace(composite.object());
-        if !namespace.is_empty() {
-            reference.namespace = Some(namespace.to_owned());
-        }
-        let Some(object) = world.get(&reference) else { continue };
-        let controller = meta::controller_uid(object);
-        if controller.is_some_and(|uid| uid != meta::uid(composite.object())) {
-            continue;
-        }
-        let name = meta::annotation(object, keys::RESOURCE_NAME);
-        if name.is_empty() {
-            bail!(
-                "observed resource `{}` ({}) has no annotation `{}`, so nobody knows which composed resource it is",
-                meta::name(object),
-                meta::kind(object),
-                keys::RESOURCE_NAME
-            );
-        }
-        observed.insert(name.to_owned(), object.clone());
-    }
-    Ok(observed)
-}
-
-fn reference(object: &Object, with_namespace: bool) -> Reference {
-    Reference {
-        api_version: meta::api_version(object).to_owned(),
-        kind: meta::kind(object).to_owned(),
-        name: meta::name(object).to_owned(),
-        namespace: Some(meta::namespace(object).to_owned())
-            .filter(|namespace| with_namespace && !namespace.is_empty()),
-    }
-}
-
-fn check_observed(xr: &Object, observed: &[Object]) -> anyhow::Result<()> {
-    for object in observed {
-        let name = meta::name(object);
-        let controller = meta::controller_uid(object);
-        if controller.is_some_and(|uid| uid != meta::uid(xr)) {
-            bail!("observed resource `{name}` is controlled by something else than the composite resource");
-        }
-        if !meta::namespace(xr).is_empty() && meta::namespace(object) != meta::namespace(xr) {
-            bail!("observed resource `{name}` is not in the namespace of the composite resource");
-        }
-    }
-    Ok(())
-}
-
-/// Refuse a composition for another kind.
-pub(crate) fn check_type(composition: &Composition, xr: &Object) -> anyhow::Result<()> {
-    let wanted = &composition.spec.composite_type_ref;
-    let (api_version, kind) = (meta::api_version(xr), meta::kind(xr));
-    if wanted.api_version == api_version && wanted.kind == kind {
-        return Ok(());
-    }
-    bail!(
-        "the composition is for {} ({}), but the composite resource is of kind {kind} ({api_version})",
-        wanted.kind,
-        wanted.api_version
-    )
-}
-
-pub(crate) fn check_definition(definition: &CompositeResourceDefinition, xr: &Object) -> anyhow::Result<()> {
-    let (group, kind) = (meta::group(meta::api_version(xr)), meta::kind(xr));
-    let version = definition.api_version.strip_prefix(keys::APIEXTENSIONS);
-    if !version.is_some_and(|version| ["/v1", "/v2"].contains(&version)) {
-        bail!("expected a CompositeResourceDefinition, got {} ({})", definition.kind, definition.api_version);
-    }
-    if definition.spec.group == group && definition.spec.names.kind == kind {
-        return Ok(());
-    }
-    bail!(
-        "the definition is of {} ({}), but the composite resource is of kind {kind} ({group})",
-        definition.spec.names.kind,
-        definition.spec.group
-    )
 }
 
 fn object(object: Struct, what: &str) -> anyhow::Result<Object> {

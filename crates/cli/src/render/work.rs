@@ -9,8 +9,9 @@ use ferroplane_wire::Struct;
 
 use super::composite::{Composite, layout_of};
 use super::functions::Functions;
+use super::observed::observe;
 use super::world::{Shared, World};
-use super::{Rendered, Task, output, render, seam};
+use super::{Rendered, Task, output, render};
 use crate::manifest::Manifest;
 
 /// Everything there is to render, read and checked.
@@ -36,7 +37,7 @@ impl Work {
         let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
         let mut world = World::new(self.shared.clone());
         let given = self.observed_of(composite.object());
-        let observed = seam::observe(&mut composite, given, &mut world)?;
+        let observed = observe(&mut composite, given, &mut world)?;
         world.add(composite.object().clone())?;
         let task = Task {
             composite,
