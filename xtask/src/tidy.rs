@@ -11,7 +11,7 @@ use crate::codegen;
 use crate::shell::{cargo, git};
 
 /// Which crate may depend on which of ours. A new arrow is an ADR and a line here.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("ferroplane-api", &[]),
     ("ferroplane-wire", &[]),
     ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
@@ -39,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "ferroplane-wire",
         ],
     ),
+    ("compatibility", &["ferroplane-functions", "ferroplane-runner", "ferroplane-wire"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,71 @@
+//! Asks both, and says whether they agree.
+
+use anyhow::{Context as _, Result};
+use ferroplane_runner::Program;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use ferroplane_wire::{from_json, to_json};
+use prost::Message as _;
+use serde_json::Value;
+
+use crate::corpus::{Corpus, Difference};
+
+/// What came of one case.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// No built-in stands for this version.
+    Uncovered,
+    Same {
+        is_fatal: bool,
+    },
+    Deliberate(&'static str),
+    Fault {
+        theirs: Value,
+        ours: Value,
+    },
+}
+
+/// Ask both the same.
+pub(crate) async fn compare(
+    corpus: &Corpus,
+    version: &str,
+    original: &Program,
+    request: &Value,
+) -> Result<Verdict> {
+    let Some(builtin) = (corpus.builtin)(version) else { return Ok(Verdict::Uncovered) };
+    let message: RunFunctionRequest =
+        from_json(request).with_context(|| format!("the corpus made no request: {request}"))?;
+    let theirs = match original.call(&message).await {
+        Ok(answer) => to_value(&answer)?,
+        Err(error) => Value::String(format!("failed: {}", chain(&error))),
+    };
+    let ours = to_value(&builtin(&message))?;
+    if theirs == ours {
+        return Ok(Verdict::Same { is_fatal: is_fatal(&ours) });
+    }
+    let difference = Difference { version, request, theirs: &theirs, ours: &ours };
+    Ok(match (corpus.deliberate)(&difference) {
+        Some(reason) => Verdict::Deliberate(reason),
+        None => Verdict::Fault { theirs, ours },
+    })
+}
+
+/// Both answers as the plane would see them had both come over the wire, where every number is a double.
+fn to_value(answer: &RunFunctionResponse) -> Result<Value> {
+    let answer = RunFunctionResponse::decode(answer.encode_to_vec().as_slice())?;
+    to_json(&answer).context("the answer has no JSON form")
+}
+
+fn is_fatal(answer: &Value) -> bool {
+    let results = answer["results"].as_array();
+    results.is_some_and(|results| results.iter().any(|result| result["severity"] == "SEVERITY_FATAL"))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

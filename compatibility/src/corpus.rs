@@ -1,0 +1,33 @@
+//! What each function is asked, and which differences from its original are on purpose.
+
+use serde_json::Value;
+
+use crate::dice::Dice;
+
+/// The cases of one function.
+pub(crate) struct Corpus {
+    /// Its name, ours and the original's.
+    pub(crate) function: &'static str,
+    /// The built-in that stands for this version of the original, if any does.
+    pub(crate) builtin: fn(version: &str) -> Option<ferroplane_functions::Builtin>,
+    /// A request, as protojson of `RunFunctionRequest`. The same dice, the same request.
+    pub(crate) generate: fn(&mut Dice) -> Value,
+    /// Requests that show each documented feature, with what they show.
+    pub(crate) by_hand: fn() -> Vec<(&'static str, Value)>,
+    /// Why these two answers (protojson of `RunFunctionResponse`, or `null` if the call failed) differ on
+    /// purpose. Nothing if they should not. Must be narrow: it has to recognise the one difference it names.
+    pub(crate) deliberate: fn(&Difference<'_>) -> Option<&'static str>,
+}
+
+/// Two answers that differ.
+#[expect(dead_code, reason = "not every corpus looks at everything")]
+pub(crate) struct Difference<'d> {
+    /// Which version of the original.
+    pub(crate) version: &'d str,
+    pub(crate) request: &'d Value,
+    pub(crate) theirs: &'d Value,
+    pub(crate) ours: &'d Value,
+}
+
+/// Every function that has an original.
+pub(crate) const CORPORA: &[Corpus] = &[];

@@ -1,0 +1,87 @@
+//! Compares the built-in functions with the functions they reproduce, and writes down where they differ.
+//!
+//! Every case is one request. The original gets it over gRPC, ours in process, and the two answers have to be
+//! equal: message by message, texts included. A difference is either recognised as one we chose, by a narrow
+//! predicate in the corpus of its function, or it is a fault.
+
+mod compare;
+mod corpus;
+mod dice;
+mod original;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use corpus::{CORPORA, Corpus};
+use original::Original;
+use report::Report;
+
+/// Compare the built-in functions with their originals
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only functions whose name contains this
+    filter: Option<String>,
+    /// How many generated cases per function, besides those made by hand
+    #[arg(long, default_value_t = 3000)]
+    cases: u64,
+    /// Where the generator starts
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The directory with the originals: `NAME` or `NAME@VERSION`, each an executable
+    #[arg(long, default_value_os_t = original::directory())]
+    originals: PathBuf,
+    /// How many unexplained differences to show per function
+    #[arg(long, default_value_t = 5)]
+    show: usize,
+    /// Write what was found to this file
+    #[arg(long)]
+    write: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let mut reports = Vec::new();
+    for corpus in CORPORA.iter().filter(|corpus| is_wanted(corpus, arguments.filter.as_deref())) {
+        for original in Original::find(&arguments.originals, corpus.function)? {
+            let report = compare_all(corpus, original, &arguments).await?;
+            println!("{report}");
+            reports.push(report);
+        }
+        if !reports.iter().any(|report: &Report| report.function == corpus.function) {
+            println!(
+                "{}: skipped, there is no original in {}",
+                corpus.function,
+                arguments.originals.display()
+            );
+        }
+    }
+    if let Some(path) = &arguments.write {
+        std::fs::write(path, report::page(&reports))?;
+    }
+    let is_clean = reports.iter().all(|report| report.faults.is_empty());
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn is_wanted(corpus: &Corpus, filter: Option<&str>) -> bool {
+    filter.is_none_or(|filter| corpus.function.contains(filter))
+}
+
+async fn compare_all(corpus: &Corpus, original: Original, arguments: &Arguments) -> Result<Report> {
+    let mut report = Report::new(corpus.function, &original.version);
+    let running = original.start().await?;
+    let generated = (arguments.seed..arguments.seed + arguments.cases)
+        .map(|seed| (format!("seed {seed}"), (corpus.generate)(&mut dice::Dice::new(seed))));
+    let made_by_hand =
+        (corpus.by_hand)().into_iter().map(|(name, request)| (format!("by hand: {name}"), request));
+    for (name, request) in made_by_hand.chain(generated) {
+        let verdict = compare::compare(corpus, &original.version, &running, &request).await?;
+        report.add(name, request, verdict, arguments.show);
+    }
+    running.stop().await;
+    Ok(report)
+}
