@@ -24,7 +24,7 @@ pub(crate) fn run() {
     println!("{STEPS} steps, {RESOURCES} composed resources, one process per render, in turns\n");
     println!("| what | best | p50 | p99 | processor | runs |\n|---|---|---|---|---|---|");
     let runtime = Runtime::new().expect("there is a runtime");
-    let dummy = builtin("function-dummy").expect("it is built in");
+    let dummy = builtin("function-dummy", None).expect("it is built in");
     let server = runtime.block_on(FunctionServer::start(move |request| Ok(dummy(&request))));
     let request = seam_request(&server.address());
 

@@ -33,13 +33,31 @@ impl Composition {
 #[serde(rename_all = "camelCase")]
 pub struct CompositionSpec {
     pub composite_type_ref: TypeRef,
+    /// How it is written down. See [`CompositionSpec::mode`].
     #[serde(default)]
-    pub mode: Mode,
+    pub mode: Option<Mode>,
     #[serde(default)]
     pub pipeline: Vec<Step>,
+    /// The resources to compose, with the patches that fill them in. Only with `mode: Resources`.
+    #[serde(default)]
+    pub resources: Vec<Object>,
+    /// Patches that several resources share. Only with `mode: Resources`.
+    #[serde(default)]
+    pub patch_sets: Vec<Object>,
+    /// Data that patches can take from and give to. Only with `mode: Resources`.
+    #[serde(default)]
+    pub environment: Option<Object>,
     /// Only for legacy composite resources.
     #[serde(default)]
     pub write_connection_secrets_to_namespace: Option<String>,
+}
+
+impl CompositionSpec {
+    /// How it is written down. Whoever does not say but lists resources means those.
+    pub fn mode(&self) -> Mode {
+        let guess = if self.resources.is_empty() { Mode::Pipeline } else { Mode::Resources };
+        self.mode.unwrap_or(guess)
+    }
 }
 
 /// A kind of composite resource.
@@ -51,10 +69,12 @@ pub struct TypeRef {
 }
 
 /// How a composition is written down.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Mode {
-    #[default]
+    /// As steps, each of which calls a function.
     Pipeline,
+    /// As resources with patches.
+    Resources,
 }
 
 /// One call of a function.
@@ -64,6 +84,12 @@ pub struct Step {
     /// Unique in its pipeline.
     pub step: String,
     pub function_ref: FunctionRef,
+    /// Call this revision of the function.
+    #[serde(default)]
+    pub function_revision_ref: Option<FunctionRevisionRef>,
+    /// Call the newest active revision with these labels.
+    #[serde(default)]
+    pub function_revision_selector: Option<FunctionRevisionSelector>,
     #[serde(default)]
     pub input: Option<Object>,
     #[serde(default)]
@@ -75,6 +101,21 @@ pub struct Step {
 #[derive(Debug, Clone, Deserialize)]
 pub struct FunctionRef {
     pub name: String,
+    /// Call this version of the function.
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct FunctionRevisionRef {
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionRevisionSelector {
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, String>,
 }
 
 /// A secret that a step may read.

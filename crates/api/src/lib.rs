@@ -10,8 +10,8 @@ pub mod meta;
 pub mod names;
 
 pub use composition::{
-    Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, Mode, RequiredResource,
-    RequiredSchema, Requirements, SecretRef, Step, TypeRef,
+    Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, FunctionRevisionRef,
+    FunctionRevisionSelector, Mode, RequiredResource, RequiredSchema, Requirements, SecretRef, Step, TypeRef,
 };
 pub use condition::{Condition, Status, set_condition};
 pub use definition::{

@@ -1,5 +1,6 @@
 //! Renders composite resources: what `ferroplane render` and the render seam have in common.
 
+mod called;
 pub(crate) mod composite;
 pub(crate) mod defaults;
 pub(crate) mod functions;

@@ -51,9 +51,10 @@ impl Call {
         &self.run.step().name
     }
 
-    /// The name of the function.
-    pub fn function(&self) -> &str {
-        &self.run.step().function
+    /// What to call: the revision that was decided on, or the function if nothing was decided.
+    pub fn callee(&self) -> &str {
+        let step = self.run.step();
+        step.callee.as_ref().map_or(&step.function, |callee| &callee.revision)
     }
 
     /// What to say to it.

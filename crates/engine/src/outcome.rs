@@ -8,6 +8,7 @@ use ferroplane_wire::v1::SchemaSelector;
 
 use crate::failure::Failure;
 use crate::inputs::Requirement;
+use crate::pipeline::Callee;
 use crate::plan::Plan;
 
 /// What a pipeline run came to. What functions said is kept even when the run failed.
@@ -35,6 +36,8 @@ pub struct Outcome {
 pub struct Ran {
     pub step: String,
     pub function: String,
+    /// Which version it was, if there are several.
+    pub callee: Option<Callee>,
     /// How often the function was called before it had all it asked for.
     pub calls: u32,
 }

@@ -10,8 +10,9 @@ use ferroplane_wire::{State, Struct, capabilities, tag};
 
 use crate::conversation::{Answer, Turn, Want};
 use crate::failure::Failure;
-use crate::inputs::{Inputs, Requirement, Step};
+use crate::inputs::{Inputs, Requirement};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
+use crate::pipeline::Step;
 use crate::plan::{self, Scopes};
 use crate::requirements::Given;
 
@@ -40,6 +41,7 @@ impl Run {
     pub(crate) fn new(mut inputs: Inputs) -> Result<Self, Box<Outcome>> {
         // The first step finds an empty context, not none.
         let context = Some(inputs.context.take().unwrap_or_default());
+        let events = inputs.pipeline.steps.iter().flat_map(advisory_events).collect();
         let run = Self {
             observed: observed_state(&inputs),
             inputs,
@@ -47,7 +49,7 @@ impl Run {
             said_by: BTreeMap::new(),
             current: 0,
             context,
-            events: Vec::new(),
+            events,
             conditions: Vec::new(),
             requirements: Vec::new(),
             schemas: Vec::new(),
@@ -114,7 +116,12 @@ impl Run {
     /// Take over what the current step said. An error if it said that all is lost.
     pub(crate) fn absorb(&mut self, response: RunFunctionResponse, calls: u32) -> Result<(), Failure> {
         let step = &self.inputs.pipeline.clone().steps[self.current];
-        self.ran.push(Ran { step: step.name.clone(), function: step.function.clone(), calls });
+        self.ran.push(Ran {
+            step: step.name.clone(),
+            function: step.function.clone(),
+            callee: step.callee.clone(),
+            calls,
+        });
         self.remember(step, &response);
         self.ttl = [self.ttl, ttl_of(&response)].into_iter().flatten().min();
 
@@ -206,6 +213,15 @@ impl Run {
             ran: self.ran,
         }
     }
+}
+
+/// What the user should know about the versions that run.
+fn advisory_events(step: &Step) -> impl Iterator<Item = Event> {
+    let advisories = step.callee.iter().flat_map(|callee| &callee.advisories);
+    advisories.map(|advisory| Event {
+        detail: Some(format!("Pipeline step \"{}\"", step.name)),
+        ..Event::new(EventKind::Warning, advisory.reason(), advisory.to_string())
+    })
 }
 
 fn observed_state(inputs: &Inputs) -> State {

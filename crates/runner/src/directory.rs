@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_functions::Builtin;
+use ferroplane_functions::Implementation;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ pub struct Directory {
 #[derive(Debug)]
 pub enum Runner {
     /// It is Rust code in our own process.
-    Builtin(Builtin),
+    Builtin(Implementation),
     /// It is served somewhere.
     Grpc(grpc::Client),
     /// It is served by a program that we started.
@@ -58,7 +58,7 @@ impl Directory {
     ) -> Result<RunFunctionResponse, CallError> {
         match self.runners.get(name) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
-            Some(Runner::Builtin(function)) => Ok(function(request)),
+            Some(Runner::Builtin(function)) => Ok(function.run(request)),
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
         }

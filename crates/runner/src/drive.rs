@@ -17,7 +17,7 @@ pub async fn drive(inputs: Inputs, functions: &Directory, resources: &impl Resou
     let mut turn = start(inputs);
     loop {
         turn = match turn {
-            Turn::Call(call) => match functions.call(call.function(), call.request()).await {
+            Turn::Call(call) => match functions.call(call.callee(), call.request()).await {
                 Ok(response) => call.answer(response),
                 Err(error) => call.fail(error),
             },

@@ -135,10 +135,16 @@ impl Render {
 
     async fn render_once(&self, files: &mut Files, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let work = self.given.load(files)?;
+        for note in &work.notes {
+            terminal.note(note);
+        }
+        for advisory in work.pipeline.advisories() {
+            terminal.warn(&advisory);
+        }
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let spinner = terminal.spinner("starting functions");
-        let functions = work.functions.start(&work.composition, &work.manifest, &options).await;
+        let functions = work.called.start(&work.pipeline, &options).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
         functions.set_deadline(deadline);

@@ -1,13 +1,13 @@
-//! From Function manifests to functions that can be called.
+//! What Function manifests say about how their functions are called.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use ferroplane_api::{Composition, Function, keys};
-use ferroplane_functions::builtin;
-use ferroplane_runner::{Command, Directory, Program, Runner, grpc};
-use tokio::task::JoinSet;
+use ferroplane_api::{Function, keys};
+use ferroplane_engine::versions::Version;
+use ferroplane_functions::{Library, Native};
+use ferroplane_runner::{Command, grpc};
 
 use crate::manifest::{Files, Located, Manifest};
 
@@ -16,15 +16,9 @@ const TARGET: &str = "render.crossplane.io/runtime-development-target";
 const OURS: &str = "render.ferroplane.io/";
 const COMMAND: &str = "render.ferroplane.io/command";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
+/// Whether what is built in may run in place of a package.
+const NATIVE: &str = "ferroplane.io/native";
 const DEFAULT_TARGET: &str = "localhost:9443";
-
-/// How a function will be called, before anything is started.
-#[derive(Debug)]
-enum Way {
-    Builtin(ferroplane_functions::Builtin),
-    Served { target: grpc::Target, tls: Option<grpc::Tls> },
-    Started(Command),
-}
 
 /// The functions that manifests describe, by name.
 #[derive(Debug, Default)]
@@ -54,64 +48,29 @@ impl Functions {
         Ok(Self(functions))
     }
 
-    /// Make every function that the composition calls ready to be called. Programs are started all at once.
-    pub(crate) async fn start(
-        &self,
-        composition: &Composition,
-        manifest: &Manifest,
-        options: &grpc::Options,
-    ) -> anyhow::Result<Directory> {
-        let mut ways = BTreeMap::new();
-        for (index, step) in composition.spec.pipeline.iter().enumerate() {
-            let name = &step.function_ref.name;
-            let way = match self.0.get(name) {
-                Some((function, manifest)) => way(function, manifest)?,
-                None => Way::Builtin(builtin(name).ok_or_else(|| not_listed(manifest, index, step))?),
-            };
-            ways.insert(name.clone(), way);
-        }
-        start_all(ways, options).await
+    /// The Functions, by name, with where they stand.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Function, &Manifest)> {
+        self.0.iter().map(|(name, (function, manifest))| (name.as_str(), function, manifest))
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 }
 
-async fn start_all(ways: BTreeMap<String, Way>, options: &grpc::Options) -> anyhow::Result<Directory> {
-    let mut starting = JoinSet::new();
-    for (name, way) in ways {
-        let options = options.clone();
-        starting.spawn(async move {
-            let runner =
-                start(way, options).await.with_context(|| format!("cannot start function `{name}`"))?;
-            anyhow::Ok((name, runner))
-        });
-    }
-    let mut directory = Directory::default();
-    let mut failure = None;
-    while let Some(started) = starting.join_next().await {
-        match started? {
-            Ok((name, runner)) => directory.insert(name, runner),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    match failure {
-        None => Ok(directory),
-        Some(failure) => {
-            directory.stop().await;
-            Err(failure)
-        }
-    }
+/// How a Function wants to be called.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// By what is built in: this version, or any.
+    Builtin { function: String, version: Option<Version> },
+    /// Where it is served.
+    Served { target: grpc::Target, tls: Option<grpc::Tls> },
+    /// As a program.
+    Started(Command),
 }
 
-async fn start(way: Way, options: grpc::Options) -> anyhow::Result<Runner> {
-    Ok(match way {
-        Way::Builtin(function) => Runner::Builtin(function),
-        Way::Served { target, tls } => {
-            Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
-        }
-        Way::Started(command) => Runner::Program(Program::start(&command, options).await?),
-    })
-}
-
-fn way(function: &Function, manifest: &Manifest) -> anyhow::Result<Way> {
+/// How a Function wants to be called.
+pub(crate) fn way(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Way> {
     let name = &function.metadata.name;
     let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
     let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
@@ -144,12 +103,7 @@ fn way(function: &Function, manifest: &Manifest) -> anyhow::Result<Way> {
             let directory = annotation(TLS_DIRECTORY).map(|path| manifest.source().directory().join(path));
             Ok(Way::Served { target, tls: directory.map(|directory| read_tls(&directory)).transpose()? })
         }
-        None | Some("Docker") => {
-            match builtin(name).or_else(|| builtin(package_name(&function.spec.package))) {
-                Some(function) => Ok(Way::Builtin(function)),
-                None => Err(not_runnable(function, manifest).into()),
-            }
-        }
+        None | Some("Docker") => built_in(function, manifest, library),
         Some(other) => {
             let message = format!(
                 "function `{name}`: unknown runtime `{other}`: expected `Development`, or leave it out and say how to \
@@ -160,8 +114,47 @@ fn way(function: &Function, manifest: &Manifest) -> anyhow::Result<Way> {
     }
 }
 
+/// Whether a Function that says nothing about how to run it is built in.
+fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Way> {
+    let name = &function.metadata.name;
+    let package = &function.spec.package;
+    let error = |message: String| manifest.error(&["metadata", "annotations", NATIVE], message);
+    let any_version = |function: &str| {
+        let is_there = library.catalogue().family(function).is_some();
+        is_there.then(|| Way::Builtin { function: function.to_owned(), version: None })
+    };
+    match function.metadata.annotations.get(NATIVE).map(String::as_str) {
+        None => {}
+        Some("false") => return Err(not_runnable(function, manifest, "is not to be replaced").into()),
+        // Whoever insists gets what bears the name, whoever made the package.
+        Some("true") => {
+            let forced = any_version(last_part(package)).or_else(|| any_version(name));
+            let missing = || {
+                error(format!(
+                    "function `{name}`: nothing that is built in has its name or that of its package"
+                ))
+            };
+            return Ok(forced.ok_or_else(missing)?);
+        }
+        Some(other) => {
+            return Err(error(format!("function `{name}`: expected `true` or `false`, got `{other}`")).into());
+        }
+    }
+    match library.native(package) {
+        Native::Covered { function, version } => Ok(Way::Builtin { function, version: Some(version) }),
+        Native::NotCovered { function: built_in, covered } => {
+            let why = format!("is no version that the built-in `{built_in}` covers ({})", covered.join("; "));
+            Err(not_runnable(function, manifest, &why).into())
+        }
+        Native::Unknown => match any_version(name).filter(|_| package.is_empty()) {
+            Some(way) => Ok(way),
+            None => Err(not_runnable(function, manifest, "is not built in").into()),
+        },
+    }
+}
+
 /// `registry.example/org/function-x:v1` → `function-x`.
-fn package_name(package: &str) -> &str {
+fn last_part(package: &str) -> &str {
     let name = package.rsplit('/').next().unwrap_or_default();
     name.split(['@', ':']).next().unwrap_or_default()
 }
@@ -174,29 +167,17 @@ fn read_tls(directory: &Path) -> anyhow::Result<grpc::Tls> {
     Ok(grpc::Tls { ca: read("ca.crt")?, certificate: read("tls.crt")?, key: read("tls.key")? })
 }
 
-fn not_listed(manifest: &Manifest, index: usize, step: &ferroplane_api::Step) -> Located {
-    let built_in: Vec<_> = ferroplane_functions::names().collect();
-    manifest.error(
-        &["spec", "pipeline", &index.to_string(), "functionRef", "name"],
-        format!(
-            "step `{}` calls function `{}`, which is neither among the Functions given nor built in ({})",
-            step.step,
-            step.function_ref.name,
-            built_in.join(", ")
-        ),
-    )
-}
-
-fn not_runnable(function: &Function, manifest: &Manifest) -> Located {
+fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located {
     let Function { metadata, spec, .. } = function;
     manifest.error(
         &["metadata", "name"],
         format!(
-            "function `{}`: the image `{}` cannot be run here; say how to reach the function with one of these \
+            "function `{}`: the image `{}` cannot be run here, and {why}; say how to reach the function with one of these \
              annotations:\n  \
              {COMMAND}: \"./my-function\"     # a program to start; gets --insecure --address HOST:PORT\n  \
              {RUNTIME}: Development           # it is running already, at {DEFAULT_TARGET} or at\n  \
-             {TARGET}: \"HOST:PORT\"",
+             {TARGET}: \"HOST:PORT\"\n  \
+             {NATIVE}: \"true\"                  # call what is built in under this name",
             metadata.name, spec.package
         ),
     )

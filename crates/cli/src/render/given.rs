@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use ferroplane_api::{CompositeResourceDefinition, Composition, keys, meta};
-use ferroplane_engine::{Pipeline, PipelineError, chain};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Step, keys, meta};
+use ferroplane_engine::versions::Unresolved;
+use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, to_pipeline};
+use ferroplane_functions::Library;
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
+use super::called::Called;
 use super::composite::{check_definition, check_type, composition_selector, layout_of};
 use super::defaults;
 use super::functions::Functions;
@@ -82,8 +85,10 @@ impl Given {
     pub(crate) fn load(&self, files: &mut Files) -> anyhow::Result<Work> {
         let manifest = files.load_one(&self.composition, "Composition")?;
         let composition = load_composition(&manifest)?;
-        let pipeline = Pipeline::new(&composition.spec.pipeline)
-            .map_err(|error| locate(&manifest, &composition, &error))?;
+        let mut notes = Vec::new();
+        check_mode(&manifest, &composition, &mut notes)?;
+        let steps = to_pipeline(&composition.spec);
+        let pipeline = Pipeline::new(&steps).map_err(|error| locate(&manifest, &steps, &error))?;
         let definition = match &self.xrd {
             Some(path) => Some(Definition::load(files.load_one(path, "CompositeResourceDefinition")?)?),
             None => None,
@@ -92,6 +97,12 @@ impl Given {
             Some(path) => Functions::load(files, path, &self.function_annotations)?,
             None => Functions::default(),
         };
+        let library = Library::built_in().context("this build is broken")?;
+        let called = Called::by(&pipeline, &functions, &library)?;
+        let pipeline = pipeline
+            .resolve(&called.catalogue)
+            .map_err(|error| unresolved(&manifest, &composition, &error))?;
+        notes.extend(called.notes(&pipeline));
         let xrs = self.load_xrs(files, &composition, definition.as_ref())?;
         let observed = load_all(files, &self.observed_resources)?;
         check_observed(&observed)?;
@@ -104,8 +115,8 @@ impl Given {
             pipeline: Arc::new(pipeline),
             composition: Arc::new(composition),
             definition: definition.map(|definition| definition.spec),
-            functions,
-            manifest,
+            called,
+            notes,
         };
         Ok(work)
     }
@@ -263,8 +274,7 @@ fn context_value(text: &str) -> Result<Value, String> {
 }
 
 /// Where in the composition the pipeline is wrong.
-fn locate(manifest: &Manifest, composition: &Composition, error: &PipelineError) -> anyhow::Error {
-    let steps = &composition.spec.pipeline;
+fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow::Error {
     let index_of =
         |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
     let (step, field) = match error {
@@ -275,6 +285,66 @@ fn locate(manifest: &Manifest, composition: &Composition, error: &PipelineError)
         PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
     };
     manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
+}
+
+/// Where in the composition a function is called that cannot be.
+fn unresolved(manifest: &Manifest, composition: &Composition, error: &UnresolvedStep) -> anyhow::Error {
+    if composition.spec.mode() == Mode::Resources {
+        return manifest.error(&["spec", "resources"], chain(error)).into();
+    }
+    let index = error.index.to_string();
+    let (field, message): (&[&str], _) = match &error.source {
+        Unresolved::UnknownFunction { function, similar } => {
+            (&["functionRef", "name"], not_listed(&error.step, function, similar.as_deref()))
+        }
+        Unresolved::RevisionNotFound { .. } | Unresolved::NotActive { .. } => {
+            (&["functionRevisionRef", "name"], chain(error))
+        }
+        Unresolved::NoActiveRevision { .. } => (&["functionRevisionSelector"], chain(error)),
+        _ => (&["functionRef", "version"], chain(error)),
+    };
+    manifest.error(&[&["spec", "pipeline", &index], field].concat(), message).into()
+}
+
+fn not_listed(step: &str, function: &str, similar: Option<&str>) -> String {
+    let hint = match similar {
+        Some(similar) => format!(": did you mean `{similar}`?"),
+        None => ": `ferroplane functions versions` lists those".to_owned(),
+    };
+    format!(
+        "step `{step}` calls function `{function}`, which is neither among the Functions given nor built in{hint}"
+    )
+}
+
+/// What a composition says in a form that is not the one it says it is in has no effect.
+fn check_mode(manifest: &Manifest, composition: &Composition, notes: &mut Vec<String>) -> anyhow::Result<()> {
+    let spec = &composition.spec;
+    let has_resources = !spec.resources.is_empty();
+    if spec.mode.is_none() && has_resources && !spec.pipeline.is_empty() {
+        let message = "a composition has either `resources` or a `pipeline`: say which with `mode`";
+        return Err(manifest.error(&["spec", "resources"], message).into());
+    }
+    match spec.mode() {
+        Mode::Pipeline if spec.environment.is_some() => {
+            let message = "`environment` has no effect with `mode: Pipeline`: call function-environment-configs in a step";
+            return Err(manifest.error(&["spec", "environment"], message).into());
+        }
+        Mode::Pipeline if has_resources || !spec.patch_sets.is_empty() => {
+            notes.push(
+                "the `resources` and `patchSets` of the composition are ignored: its mode is Pipeline"
+                    .to_owned(),
+            );
+        }
+        Mode::Resources if !has_resources => {
+            let message = "a composition with `mode: Resources` needs `resources`";
+            return Err(manifest.error(&["spec", "mode"], message).into());
+        }
+        Mode::Resources if !spec.pipeline.is_empty() => {
+            notes.push("the `pipeline` of the composition is ignored: its mode is Resources".to_owned());
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// An XR that chooses its composition by labels must be able to choose this one.

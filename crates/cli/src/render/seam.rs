@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, meta};
-use ferroplane_engine::{Failure, Pipeline, Want};
+use ferroplane_engine::{Failure, Pipeline, Want, to_pipeline};
 use ferroplane_runner::{Directory, Runner, grpc};
 use ferroplane_wire::render::render_request::Input;
 use ferroplane_wire::render::{
@@ -80,7 +80,7 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(Task, World)> 
     let observed = observe(&mut composite, observed, &mut world)?;
     world.add(composite.object().clone())?;
     let task = Task {
-        pipeline: Arc::new(Pipeline::new(&composition.spec.pipeline)?),
+        pipeline: Arc::new(Pipeline::new(&to_pipeline(&composition.spec))?),
         composition: Arc::new(composition),
         composite,
         observed,

@@ -7,8 +7,8 @@ use ferroplane_engine::Pipeline;
 use ferroplane_runner::Directory;
 use ferroplane_wire::Struct;
 
+use super::called::Called;
 use super::composite::{Composite, layout_of};
-use super::functions::Functions;
 use super::observed::observe;
 use super::world::{Shared, World};
 use super::{Rendered, Task, output, render};
@@ -20,11 +20,12 @@ pub(crate) struct Work {
     pub(crate) xrs: Vec<Manifest>,
     /// There is only one XR.
     pub(crate) is_alone: bool,
-    pub(crate) manifest: Manifest,
     pub(crate) composition: Arc<Composition>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) definition: Option<CompositeResourceDefinition>,
-    pub(crate) functions: Functions,
+    pub(crate) called: Called,
+    /// What the user should know before anything is rendered.
+    pub(crate) notes: Vec<String>,
     pub(crate) observed: Vec<Manifest>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) context: Option<Struct>,

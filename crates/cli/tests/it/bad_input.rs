@@ -75,11 +75,12 @@ fn mistakes_in_the_composition_are_located() {
         ),
         (
             good.replace("  mode: Pipeline", "  mode: Pipelin"),
-            "error: composition.yaml:9: unknown variant `Pipelin`, expected `Pipeline`",
+            "error: composition.yaml:9: unknown variant `Pipelin`, expected `Pipeline` or `Resources`",
         ),
         (
             good.replace("  mode: Pipeline", "  mode: Pipeline\n  environment: {}"),
-            "error: composition.yaml:10: unknown field `environment` in `spec`",
+            "error: composition.yaml:10: `environment` has no effect with `mode: Pipeline`: call \
+             function-environment-configs in a step",
         ),
         (
             good.replace("      name: function-dummy", "      name: function-dummy\n      nme: x"),
@@ -96,7 +97,29 @@ fn mistakes_in_the_composition_are_located() {
         (
             composition(&[("one", "function-missing", "")]),
             "error: composition.yaml:13: step `one` calls function `function-missing`, which is neither among the \
-             Functions given nor built in (function-dummy)",
+             Functions given nor built in: `ferroplane functions versions` lists those",
+        ),
+        (
+            composition(&[("one", "function-dumy", "")]),
+            "error: composition.yaml:13: step `one` calls function `function-dumy`, which is neither among the \
+             Functions given nor built in: did you mean `function-dummy`?",
+        ),
+        (
+            good.replace("      name: function-dummy", "      name: function-dummy\n      version: v9.9.9"),
+            "error: composition.yaml:14: step `one`: function `function-dummy` has no version v9.9.9: there is v0.4.1",
+        ),
+        (
+            good.replace("      name: function-dummy", "      name: function-dummy\n      version: latest"),
+            "error: composition.yaml:14: step `one`: function `function-dummy`: `latest` is not a version: write all \
+             three numbers, as in `v1.2.3` or `v1.2.3-rc.1`",
+        ),
+        (
+            good.replace("  mode: Pipeline", "  mode: Resources"),
+            "error: composition.yaml:9: a composition with `mode: Resources` needs `resources`",
+        ),
+        (
+            good.replace("  mode: Pipeline", "  resources: [{name: a}]"),
+            "error: composition.yaml:9: a composition has either `resources` or a `pipeline`: say which with `mode`",
         ),
         (
             format!("{good}---\n{good}"),

@@ -62,7 +62,7 @@ pub(crate) fn answer(request: &RunFunctionRequest, json: &Value) -> Result<RunFu
         let code = i32::try_from(code).map_or(Code::Unknown, Code::from_i32);
         return Err(Status::new(code, "the function was told to fail"));
     }
-    let dummy = builtin("function-dummy").expect("it is built in");
+    let dummy = builtin("function-dummy", None).expect("it is built in");
     let mut response = dummy(request);
     let (mut composite, mut resources) = response.desired.take().unwrap_or_default().into_parts();
     for name in texts(&input["drop"]) {

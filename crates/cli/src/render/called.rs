@@ -1,0 +1,166 @@
+//! The functions that a pipeline calls: which versions there are to choose from, and how each is called.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use ferroplane_api::Function;
+use ferroplane_engine::Pipeline;
+use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
+use ferroplane_functions::{Disorder, Implementation, Library};
+use ferroplane_runner::{Command, Directory, Program, Runner, grpc};
+use tokio::task::JoinSet;
+
+use super::functions::{Functions, Way, way};
+
+/// The functions that a pipeline calls, and how. Nothing is started yet.
+#[derive(Debug)]
+pub(crate) struct Called {
+    /// What the steps can choose from.
+    pub(crate) catalogue: Catalogue,
+    /// By the name of the revision.
+    callables: BTreeMap<String, Callable>,
+    /// The packages that need not be run, by the name of their function.
+    replaced: BTreeMap<String, String>,
+}
+
+/// How a revision is called.
+#[derive(Debug, Clone)]
+enum Callable {
+    Builtin(Implementation),
+    Served { target: grpc::Target, tls: Option<grpc::Tls> },
+    Started(Command),
+}
+
+impl Called {
+    /// Find out how each function that the pipeline calls is called. Those that are not listed are built in.
+    pub(crate) fn by(pipeline: &Pipeline, functions: &Functions, library: &Library) -> anyhow::Result<Self> {
+        let mut called = Self {
+            catalogue: Catalogue::new(library.catalogue().release().clone()),
+            callables: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        };
+        let names: BTreeSet<_> = pipeline.steps().iter().map(|step| step.function.as_str()).collect();
+        for (_, function, manifest) in functions.iter().filter(|(name, ..)| names.contains(name)) {
+            called.add_listed(function, way(function, manifest, library)?, library)?;
+        }
+        // Those that nobody calls are there too: a name that is misspelt is nearly that of one of them.
+        let built_in = library.catalogue().families();
+        for family in built_in.filter(|family| !functions.contains(&family.function)) {
+            called.add_built_in(&family.function, family.clone(), library)?;
+        }
+        Ok(called)
+    }
+
+    fn add_listed(&mut self, function: &Function, way: Way, library: &Library) -> anyhow::Result<()> {
+        let (name, package) = (&function.metadata.name, &function.spec.package);
+        let callable = match way {
+            Way::Served { target, tls } => Callable::Served { target, tls },
+            Way::Started(command) => Callable::Started(command),
+            Way::Builtin { function, version } => {
+                let family = library.catalogue().family(&function);
+                let mut family = family.cloned().with_context(|| format!("`{function}` is not built in"))?;
+                family.function.clone_from(name);
+                if let Some(version) = version {
+                    family.records.retain(|record| record.version.as_ref() == Some(&version));
+                    family.stable = Some(version);
+                }
+                if !package.is_empty() {
+                    self.replaced.insert(name.clone(), package.clone());
+                }
+                return self.add_built_in(&function, family, library);
+            }
+        };
+        self.callables.insert(name.clone(), callable);
+        self.add(package_family(name, package))
+    }
+
+    fn add_built_in(&mut self, function: &str, family: Family, library: &Library) -> anyhow::Result<()> {
+        for record in &family.records {
+            let code = record.version.as_ref().and_then(|version| library.implementation(function, version));
+            if let Some(code) = code {
+                self.callables.insert(record.revision.name.clone(), Callable::Builtin(code.clone()));
+            }
+        }
+        self.add(family)
+    }
+
+    fn add(&mut self, family: Family) -> anyhow::Result<()> {
+        self.catalogue.add(family).map_err(|faults| Disorder(faults).into())
+    }
+
+    /// Which packages are not run, since the functions in them are built in.
+    pub(crate) fn notes(&self, pipeline: &Pipeline) -> BTreeSet<String> {
+        let note = |step: &ferroplane_engine::Step| {
+            let package = self.replaced.get(&step.function)?;
+            let version = step.callee.as_ref()?.version.as_ref()?;
+            Some(format!("function `{}`: built-in {version} runs in place of {package}", step.function))
+        };
+        pipeline.steps().iter().filter_map(note).collect()
+    }
+
+    /// Make everything that the pipeline calls ready to be called. Programs are started all at once.
+    pub(crate) async fn start(
+        &self,
+        pipeline: &Pipeline,
+        options: &grpc::Options,
+    ) -> anyhow::Result<Directory> {
+        let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
+        let callables = callees.filter_map(|callee| self.callables.get_key_value(&callee.revision));
+        start_all(callables.map(|(name, callable)| (name.clone(), callable.clone())).collect(), options).await
+    }
+}
+
+/// A package that is called has one revision, which is the one that runs.
+fn package_family(name: &str, package: &str) -> Family {
+    let tag = package.rsplit_once(':').map(|(_, tag)| tag);
+    let record = Record {
+        revision: Revision { name: name.to_owned(), number: 1 },
+        version: tag.and_then(|tag| tag.parse().ok()),
+        labels: BTreeMap::new(),
+        lifecycle: Lifecycle::default(),
+        is_active: true,
+        source: Source::Package,
+        is_implemented: true,
+    };
+    Family { function: name.to_owned(), stable: None, records: vec![record] }
+}
+
+async fn start_all(
+    callables: BTreeMap<String, Callable>,
+    options: &grpc::Options,
+) -> anyhow::Result<Directory> {
+    let mut starting = JoinSet::new();
+    for (name, callable) in callables {
+        let options = options.clone();
+        starting.spawn(async move {
+            let runner =
+                start(callable, options).await.with_context(|| format!("cannot start function `{name}`"))?;
+            anyhow::Ok((name, runner))
+        });
+    }
+    let mut directory = Directory::default();
+    let mut failure = None;
+    while let Some(started) = starting.join_next().await {
+        match started? {
+            Ok((name, runner)) => directory.insert(name, runner),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        None => Ok(directory),
+        Some(failure) => {
+            directory.stop().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn start(callable: Callable, options: grpc::Options) -> anyhow::Result<Runner> {
+    Ok(match callable {
+        Callable::Builtin(function) => Runner::Builtin(function),
+        Callable::Served { target, tls } => {
+            Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
+        }
+        Callable::Started(command) => Runner::Program(Program::start(&command, options).await?),
+    })
+}

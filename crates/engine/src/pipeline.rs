@@ -1,0 +1,175 @@
+//! The steps of a composition, made ready to run.
+
+use std::collections::BTreeSet;
+
+use ferroplane_api as api;
+use ferroplane_wire::v1::{ResourceSelector, SchemaSelector, resource_selector::Match};
+use ferroplane_wire::{Struct, StructError, v1};
+
+use crate::versions::{Advisory, Catalogue, Question, State, Unresolved, Version, resolve};
+
+/// The steps of a composition, made ready once and shared by every run.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of a pipeline.
+#[derive(Debug)]
+pub struct Step {
+    pub name: String,
+    pub function: String,
+    /// What is called, once that is decided.
+    pub callee: Option<Callee>,
+    question: Question,
+    pub(crate) input: Option<Struct>,
+    pub(crate) credentials: Vec<(String, api::SecretRef)>,
+    pub(crate) resources: Vec<(String, ResourceSelector)>,
+    pub(crate) schemas: Vec<(String, SchemaSelector)>,
+}
+
+/// The version of a function that a step calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callee {
+    /// The name of the revision: what to call.
+    pub revision: String,
+    pub version: Option<Version>,
+    pub state: State,
+    /// What the user should know about it.
+    pub advisories: Vec<Advisory>,
+}
+
+/// A step whose function cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("step `{step}`")]
+pub struct UnresolvedStep {
+    /// Which one it is, from zero.
+    pub index: usize,
+    pub step: String,
+    pub source: Unresolved,
+}
+
+/// Why steps are not a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PipelineError {
+    #[error("the pipeline has no steps")]
+    Empty,
+    #[error("two steps are named `{0}`")]
+    DuplicateStep(String),
+    #[error("cannot use the input of step `{step}`")]
+    Input { step: String, source: StructError },
+    #[error("step `{step}`: credential `{credential}` needs `source: Secret` and a `secretRef`")]
+    Credential { step: String, credential: String },
+    #[error("step `{step}`: requirement `{requirement}` has both `name` and `matchLabels`")]
+    NameAndLabels { step: String, requirement: String },
+}
+
+impl Pipeline {
+    /// Make steps ready to run.
+    pub fn new(steps: &[api::Step]) -> Result<Self, PipelineError> {
+        if steps.is_empty() {
+            return Err(PipelineError::Empty);
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = steps.iter().find(|step| !seen.insert(&step.step)) {
+            return Err(PipelineError::DuplicateStep(twice.step.clone()));
+        }
+        Ok(Self { steps: steps.iter().map(Step::new).collect::<Result<_, _>>()? })
+    }
+
+    /// Decide for every step which version of its function is called, before any is called.
+    pub fn resolve(mut self, catalogue: &Catalogue) -> Result<Self, UnresolvedStep> {
+        for (index, step) in self.steps.iter_mut().enumerate() {
+            let resolution = resolve(catalogue, &step.question);
+            let resolution =
+                resolution.map_err(|source| UnresolvedStep { index, step: step.name.clone(), source })?;
+            step.callee = Some(Callee {
+                revision: resolution.record.revision.name.clone(),
+                version: resolution.record.version.clone(),
+                state: resolution.state,
+                advisories: resolution.advisories,
+            });
+        }
+        Ok(self)
+    }
+
+    /// What the user should know about the versions that run, with the steps that run them.
+    pub fn advisories(&self) -> impl Iterator<Item = String> {
+        self.steps.iter().flat_map(|step| {
+            let advisories = step.callee.iter().flat_map(|callee| &callee.advisories);
+            advisories.map(|advisory| format!("step `{}`: {advisory}", step.name))
+        })
+    }
+
+    /// The steps, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+impl Step {
+    fn new(step: &api::Step) -> Result<Self, PipelineError> {
+        let input = step.input.clone().map(Struct::try_from).transpose();
+        let requirements = step.requirements.clone().unwrap_or_default();
+        let resources = requirements.required_resources.into_iter().map(|required| {
+            let selector = resource_selector(&step.step, &required)?;
+            Ok((required.requirement_name, selector))
+        });
+        let schemas = requirements.required_schemas.into_iter().map(|required| {
+            let selector = SchemaSelector { api_version: required.api_version, kind: required.kind };
+            (required.requirement_name, selector)
+        });
+        Ok(Self {
+            name: step.step.clone(),
+            function: step.function_ref.name.clone(),
+            callee: None,
+            question: question(step),
+            input: input.map_err(|source| PipelineError::Input { step: step.step.clone(), source })?,
+            credentials: step
+                .credentials
+                .iter()
+                .map(|credential| Ok((credential.name.clone(), secret_of(step, credential)?)))
+                .collect::<Result<_, _>>()?,
+            resources: resources.collect::<Result<_, _>>()?,
+            schemas: schemas.collect(),
+        })
+    }
+}
+
+/// What a step of a composition or operation says about the function it calls.
+pub(crate) fn question(step: &api::Step) -> Question {
+    Question {
+        revision: step.function_revision_ref.as_ref().map(|reference| reference.name.clone()),
+        labels: step.function_revision_selector.as_ref().map(|selector| selector.match_labels.clone()),
+        version: step.function_ref.version.clone().filter(|version| !version.is_empty()),
+        ..Question::about(&step.function_ref.name)
+    }
+}
+
+fn secret_of(step: &api::Step, credential: &api::Credential) -> Result<api::SecretRef, PipelineError> {
+    match (credential.source, &credential.secret_ref) {
+        (api::CredentialSource::Secret, Some(secret)) => Ok(secret.clone()),
+        _ => Err(PipelineError::Credential { step: step.step.clone(), credential: credential.name.clone() }),
+    }
+}
+
+fn resource_selector(
+    step: &str,
+    required: &api::RequiredResource,
+) -> Result<ResourceSelector, PipelineError> {
+    let by_labels = (!required.match_labels.is_empty())
+        .then(|| Match::MatchLabels(v1::MatchLabels { labels: required.match_labels.clone() }));
+    let by_name = required.name.clone().map(Match::MatchName);
+    if by_labels.is_some() && by_name.is_some() {
+        return Err(PipelineError::NameAndLabels {
+            step: step.to_owned(),
+            requirement: required.requirement_name.clone(),
+        });
+    }
+    Ok(ResourceSelector {
+        api_version: required.api_version.clone(),
+        kind: required.kind.clone(),
+        r#match: by_name.or(by_labels),
+        namespace: required.namespace.clone(),
+    })
+}

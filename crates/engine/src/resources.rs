@@ -1,0 +1,205 @@
+//! Compositions that list resources instead of steps: they become pipelines of built-in functions.
+//!
+//! What the old form leaves out is said here, so that the functions need to know only the new one.
+
+use std::borrow::Cow;
+
+use ferroplane_api::{CompositionSpec, FunctionRef, Mode, Object, Step};
+use serde_json::{Map, Value, json};
+
+const PATCH_AND_TRANSFORM: &str = "patch-and-transform";
+const ENVIRONMENT_CONFIGS: &str = "environment-configs";
+
+/// The steps of a composition, however it is written down.
+pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
+    match spec.mode() {
+        Mode::Pipeline => Cow::Borrowed(&spec.pipeline),
+        Mode::Resources => {
+            Cow::Owned(environment_step(spec).into_iter().chain([resources_step(spec)]).collect())
+        }
+    }
+}
+
+/// Collects the environment, if the composition has one to be collected.
+fn environment_step(spec: &CompositionSpec) -> Option<Step> {
+    let environment = spec.environment.as_ref()?;
+    let collected: Object = ["environmentConfigs", "defaultData", "policy"]
+        .into_iter()
+        .filter_map(|field| Some((field.to_owned(), environment.get(field)?.clone())))
+        .collect();
+    if collected.is_empty() {
+        return None;
+    }
+    let input = Map::from_iter([
+        ("apiVersion".to_owned(), "environmentconfigs.fn.crossplane.io/v1beta1".into()),
+        ("kind".to_owned(), "Input".into()),
+        ("spec".to_owned(), Value::Object(collected)),
+    ]);
+    Some(step(ENVIRONMENT_CONFIGS, input))
+}
+
+fn resources_step(spec: &CompositionSpec) -> Step {
+    let resources =
+        spec.resources.iter().enumerate().map(|(index, resource)| modern_resource(index, resource));
+    let patch_sets = spec.patch_sets.iter().cloned().map(modern_patches);
+    let mut input = Map::from_iter([
+        ("apiVersion".to_owned(), "pt.fn.crossplane.io/v1beta1".into()),
+        ("kind".to_owned(), "Resources".into()),
+        ("resources".to_owned(), resources.map(Value::Object).collect()),
+    ]);
+    if !spec.patch_sets.is_empty() {
+        input.insert("patchSets".to_owned(), patch_sets.map(Value::Object).collect());
+    }
+    if let Some(patches) = spec.environment.as_ref().and_then(|environment| environment.get("patches")) {
+        let environment = Map::from_iter([("patches".to_owned(), patches.clone())]);
+        input.insert("environment".to_owned(), Value::Object(modern_patches(environment)));
+    }
+    step(PATCH_AND_TRANSFORM, input)
+}
+
+fn step(name: &str, input: Object) -> Step {
+    Step {
+        step: name.to_owned(),
+        function_ref: FunctionRef { name: format!("function-{name}"), version: None },
+        function_revision_ref: None,
+        function_revision_selector: None,
+        input: Some(input),
+        credentials: Vec::new(),
+        requirements: None,
+    }
+}
+
+/// A resource needs no name in the old form.
+fn modern_resource(index: usize, resource: &Object) -> Object {
+    let mut resource = modern_patches(resource.clone());
+    resource.entry("name").or_insert_with(|| format!("resource-{index}").into());
+    for detail in items(&mut resource, "connectionDetails") {
+        modernise_connection_detail(detail);
+    }
+    resource
+}
+
+fn modern_patches(mut owner: Object) -> Object {
+    for patch in items(&mut owner, "patches") {
+        if let Some(policy) = patch.get_mut("policy").and_then(Value::as_object_mut) {
+            modernise_policy(policy);
+        }
+    }
+    owner
+}
+
+/// The old form has two switches where the new one has a name for each combination.
+fn modernise_policy(policy: &mut Object) {
+    let Some(options) = policy.remove("mergeOptions") else { return };
+    let is_set = |option: &str| options.get(option).and_then(Value::as_bool).unwrap_or_default();
+    let name = match (is_set("keepMapValues"), is_set("appendSlice")) {
+        (false, false) => "ForceMergeObjects",
+        (false, true) => "ForceMergeObjectsAppendArrays",
+        (true, false) => "MergeObjects",
+        (true, true) => "MergeObjectsAppendArrays",
+    };
+    if options.is_object() {
+        policy.entry("toFieldPath").or_insert_with(|| json!(name));
+    }
+}
+
+/// In the old form, the type follows from the fields, and the name from the key.
+fn modernise_connection_detail(detail: &mut Object) {
+    let has = |field: &str| detail.get(field).is_some_and(|value| !value.is_null());
+    let guess = ["Value", "FromConnectionSecretKey", "FromFieldPath"].into_iter().find(|kind| {
+        let mut field = (*kind).to_owned();
+        field[..1].make_ascii_lowercase();
+        has(&field)
+    });
+    if let Some(kind) = guess.filter(|_| !has("type")) {
+        let kind = if kind == "Value" { "FromValue" } else { kind };
+        detail.insert("type".to_owned(), kind.into());
+    }
+    if let Some(key) = detail.get("fromConnectionSecretKey").filter(|key| key.is_string()).cloned() {
+        detail.entry("name").or_insert(key);
+    }
+}
+
+fn items<'o>(owner: &'o mut Object, field: &str) -> impl Iterator<Item = &'o mut Object> {
+    owner.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(mut spec: Value) -> Vec<Step> {
+        spec["compositeTypeRef"] = json!({"apiVersion": "example.org/v1", "kind": "XR"});
+        to_pipeline(&serde_json::from_value(spec).unwrap()).into_owned()
+    }
+
+    fn input(spec: Value) -> Value {
+        let [only] = <[Step; 1]>::try_from(steps(spec)).unwrap();
+        assert_eq!(only.function_ref.name, "function-patch-and-transform");
+        Value::Object(only.input.unwrap())
+    }
+
+    #[test]
+    fn resources_are_the_default_mode_where_there_are_resources() {
+        let input = input(json!({"resources": [{"name": "a", "base": {"kind": "A"}}]}));
+        assert_eq!(input["kind"], "Resources");
+        assert_eq!(input["resources"], json!([{"name": "a", "base": {"kind": "A"}}]));
+        assert!(steps(json!({})).is_empty());
+    }
+
+    #[test]
+    fn pipeline_mode_ignores_resources() {
+        let pipeline = json!([{"step": "s", "functionRef": {"name": "f"}}]);
+        let steps = steps(json!({"mode": "Pipeline", "pipeline": pipeline, "resources": [{"base": {}}]}));
+        assert_eq!(steps[0].function_ref.name, "f");
+    }
+
+    #[test]
+    fn what_the_old_form_leaves_out_is_said() {
+        let input = input(json!({"mode": "Resources", "resources": [{"base": {}, "connectionDetails": [
+            {"fromConnectionSecretKey": "user"}, {"name": "url", "fromFieldPath": "status.url"},
+            {"name": "port", "value": "5432"}, {"name": "x", "type": "FromValue", "value": "y"},
+        ]}]}));
+        assert_eq!(
+            input["resources"],
+            json!([{"name": "resource-0", "base": {}, "connectionDetails": [
+                {"name": "user", "type": "FromConnectionSecretKey", "fromConnectionSecretKey": "user"},
+                {"name": "url", "type": "FromFieldPath", "fromFieldPath": "status.url"},
+                {"name": "port", "type": "FromValue", "value": "5432"},
+                {"name": "x", "type": "FromValue", "value": "y"},
+            ]}])
+        );
+    }
+
+    #[test]
+    fn merge_options_become_policies() {
+        let patch = |options: Value| json!({"patches": [{"policy": {"mergeOptions": options}}]});
+        let input = input(json!({"resources": [{"name": "a"}], "patchSets": [
+            patch(json!({})), patch(json!({"keepMapValues": true})), patch(json!({"appendSlice": true})),
+            patch(json!({"appendSlice": true, "keepMapValues": true})),
+        ]}));
+        let policies: Vec<_> = input["patchSets"].as_array().unwrap().iter().collect();
+        let policies: Vec<_> =
+            policies.iter().map(|set| &set["patches"][0]["policy"]["toFieldPath"]).collect();
+        let expected = [
+            "ForceMergeObjects",
+            "MergeObjects",
+            "ForceMergeObjectsAppendArrays",
+            "MergeObjectsAppendArrays",
+        ];
+        assert_eq!(policies, expected);
+    }
+
+    #[test]
+    fn environment_is_collected_first() {
+        let steps = steps(json!({"resources": [{"name": "a"}], "environment": {
+            "environmentConfigs": [{"type": "Reference", "ref": {"name": "e"}}], "patches": [{"fromFieldPath": "x"}],
+        }}));
+        assert_eq!(steps[0].function_ref.name, "function-environment-configs");
+        assert_eq!(steps[0].input.as_ref().unwrap()["spec"]["environmentConfigs"][0]["ref"]["name"], "e");
+        assert_eq!(
+            steps[1].input.as_ref().unwrap()["environment"],
+            json!({"patches": [{"fromFieldPath": "x"}]})
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! What can be called, and which version of it a step gets.
+//!
+//! A [`Catalogue`] has one [`Record`] per version of a function, whether it is built in or came in a package.
+//! [`resolve`] joins what a step asks for with what there is. Versions come and go with releases of the plane:
+//! the state of a version is never stored, but follows from its [`Lifecycle`] and the release that asks.
+//!
+//! # Invariants
+//! * A version that was removed is never replaced silently: asking for it is an error.
+//! * Nothing is looked up here: the same catalogue and the same question always give the same answer.
+
+mod catalogue;
+mod lifecycle;
+mod resolve;
+mod rules;
+mod version;
+
+pub use catalogue::{Catalogue, Family, Record, Revision, STABILITY_LABEL, Source, VERSION_LABEL};
+pub use lifecycle::{Lifecycle, State};
+pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve};
+pub use rules::Fault;
+pub use version::{InvalidVersion, Version};

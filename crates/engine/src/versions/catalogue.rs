@@ -1,0 +1,157 @@
+//! Everything that can be called, in all its versions.
+
+use std::collections::BTreeMap;
+
+use super::rules::{self, Fault};
+use super::{Lifecycle, State, Version};
+
+/// On a built-in version: which version it is.
+pub const VERSION_LABEL: &str = "ferroplane.io/version";
+/// On a built-in version: whether it is available, stable, deprecated or removed.
+pub const STABILITY_LABEL: &str = "ferroplane.io/stability";
+
+/// Everything that can be called in one release of the plane.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    release: Version,
+    families: BTreeMap<String, Family>,
+}
+
+/// All versions of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    pub function: String,
+    /// The version for those who name none. Revisions of a package have no such version: the highest wins.
+    pub stable: Option<Version>,
+    /// In the order of their numbers.
+    pub records: Vec<Record>,
+}
+
+/// One version of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub revision: Revision,
+    /// A revision of a package whose tag is no version has none.
+    pub version: Option<Version>,
+    pub labels: BTreeMap<String, String>,
+    pub lifecycle: Lifecycle,
+    /// Whether it may be called. A version that was removed is not active, whatever this says.
+    pub is_active: bool,
+    pub source: Source,
+    /// Whether there is code, or only the memory of it.
+    pub is_implemented: bool,
+}
+
+/// Which of the versions of a function something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    pub name: String,
+    pub number: u64,
+}
+
+/// Where a version comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    BuiltIn,
+    Package,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "builtin",
+            Self::Package => "package",
+        }
+    }
+}
+
+impl Catalogue {
+    /// A catalogue of nothing.
+    pub fn new(release: Version) -> Self {
+        Self { release, families: BTreeMap::new() }
+    }
+
+    /// Add all versions of a function. Refused, with every reason, if they break the rules.
+    pub fn add(&mut self, family: Family) -> Result<(), Vec<Fault>> {
+        let mut faults = rules::check(&family, &self.release);
+        if self.families.contains_key(&family.function) {
+            faults.push(Fault::DuplicateFunction { function: family.function.clone() });
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        self.families.insert(family.function.clone(), family);
+        Ok(())
+    }
+
+    /// The release that everything is judged by.
+    pub fn release(&self) -> &Version {
+        &self.release
+    }
+
+    /// All versions of the function.
+    pub fn family(&self, function: &str) -> Option<&Family> {
+        self.families.get(function)
+    }
+
+    /// All functions, by name.
+    pub fn families(&self) -> impl Iterator<Item = &Family> {
+        self.families.values()
+    }
+
+    /// The same functions, as a past or future release would judge them. Rules are not checked again: what is
+    /// allowed now may break them then, which is for its user to know.
+    #[must_use]
+    pub fn at(&self, release: Version) -> Self {
+        Self { release, families: self.families.clone() }
+    }
+}
+
+impl Family {
+    /// Versions of a function that is built in.
+    pub fn built_in(
+        function: &str,
+        stable: Version,
+        versions: impl IntoIterator<Item = (Version, Lifecycle, bool)>,
+    ) -> Self {
+        let mut versions: Vec<_> = versions.into_iter().collect();
+        versions.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        let records = (1..).zip(versions).map(|(number, (version, lifecycle, is_implemented))| Record {
+            revision: Revision { name: format!("{function}-{version}"), number },
+            labels: BTreeMap::from([(VERSION_LABEL.to_owned(), version.to_string())]),
+            version: Some(version),
+            lifecycle,
+            is_active: true,
+            source: Source::BuiltIn,
+            is_implemented,
+        });
+        let records = records.collect();
+        Self { function: function.to_owned(), stable: Some(stable), records }
+    }
+
+    /// A function that was never given a version.
+    pub fn unversioned(function: &str) -> Self {
+        let only = (Version::UNVERSIONED, Lifecycle::default(), true);
+        Self::built_in(function, Version::UNVERSIONED, [only])
+    }
+
+    /// What one of the versions is in this release.
+    pub fn state(&self, record: &Record, release: &Version) -> State {
+        let is_stable = self.stable.is_some() && record.version == self.stable;
+        record.lifecycle.state(is_stable, release)
+    }
+
+    /// This very version.
+    pub fn version(&self, version: &Version) -> Option<&Record> {
+        // Two revisions of a package can have the same version: the later one is meant.
+        self.records.iter().rev().find(|record| record.version.as_ref() == Some(version))
+    }
+
+    /// The labels of one of the versions, those that follow from its state included.
+    pub fn label<'r>(&self, record: &'r Record, key: &str, release: &Version) -> Option<&'r str> {
+        match record.source {
+            Source::BuiltIn if key == STABILITY_LABEL => Some(self.state(record, release).as_str()),
+            _ => record.labels.get(key).map(String::as_str),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! How long a version lives.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Version;
+
+/// The releases in which things happen to a version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// The first release that has it.
+    pub introduced_in: Option<Version>,
+    /// From this release on, using it is warned about.
+    pub deprecated_in: Option<Version>,
+    /// From this release on, using it is an error.
+    pub removed_in: Option<Version>,
+    /// The version to use instead.
+    pub replaced_by: Option<Version>,
+}
+
+/// What a version is, in some release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It runs for those who name it.
+    Available,
+    /// It runs for those who name none.
+    Stable,
+    /// It runs, with a warning.
+    Deprecated,
+    /// It does not run, and never will again.
+    Removed,
+}
+
+impl Lifecycle {
+    /// What the version is in this release.
+    pub fn state(&self, is_stable: bool, release: &Version) -> State {
+        let has_come = |event: &Option<Version>| event.as_ref().is_some_and(|event| event <= release);
+        if has_come(&self.removed_in) {
+            State::Removed
+        } else if has_come(&self.deprecated_in) {
+            State::Deprecated
+        } else if is_stable {
+            State::Stable
+        } else {
+            State::Available
+        }
+    }
+}
+
+impl State {
+    pub const ALL: [Self; 4] = [Self::Available, Self::Stable, Self::Deprecated, Self::Removed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Stable => "stable",
+            Self::Deprecated => "deprecated",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::as_str);
+        let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        found.ok_or_else(|| format!("`{text}` is no state: expected one of {}", known.join(", ")))
+    }
+}

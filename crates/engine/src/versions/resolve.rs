@@ -1,0 +1,325 @@
+//! Joins what a step asks for with what there is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Catalogue, Family, InvalidVersion, Record, State, Version};
+
+/// What a step says about the function it calls. Whatever is empty was not said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    pub function: String,
+    /// `functionRevisionRef`: this revision and no other.
+    pub revision: Option<String>,
+    /// `functionRevisionSelector`: the highest active revision with these labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// `functionRef.version`: this version and no other.
+    pub version: Option<String>,
+    /// `funcVersion` of a phase: this version, or the unversioned one with a warning.
+    pub phase_version: Option<String>,
+    /// `preferredVersion` of an action: likewise, for phases that say nothing themselves.
+    pub preferred_version: Option<String>,
+    /// Makes a phase's version one that nothing else can stand for.
+    pub is_strict: bool,
+}
+
+impl Question {
+    /// A call of a function that says nothing about its version.
+    pub fn about(function: impl Into<String>) -> Self {
+        Self { function: function.into(), ..Self::default() }
+    }
+}
+
+/// What runs, and what its user should know about that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution<'c> {
+    pub record: &'c Record,
+    pub state: State,
+    pub advisories: Vec<Advisory>,
+}
+
+/// Something a user should know about the version that runs. Made once, shown on every surface in its own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advisory {
+    pub function: String,
+    pub advice: Advice,
+}
+
+/// What there is to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// It will be removed.
+    Deprecated { version: Version, removed_in: Option<Version>, replaced_by: Option<Version> },
+    /// What was asked for does not exist, and something else runs.
+    Fallback { asked: Version, used: Version },
+}
+
+impl Advisory {
+    /// In one word, for events and conditions.
+    pub fn reason(&self) -> &'static str {
+        match self.advice {
+            Advice::Deprecated { .. } => "FunctionVersionDeprecated",
+            Advice::Fallback { .. } => "FunctionVersionFallback",
+        }
+    }
+}
+
+impl fmt::Display for Advisory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = &self.function;
+        match &self.advice {
+            Advice::Deprecated { version, removed_in, replaced_by } => {
+                write!(f, "function `{function}` {version} is deprecated")?;
+                match removed_in {
+                    Some(release) => write!(f, " and will be removed in release {}", release.plain())?,
+                    None => write!(f, " and will be removed")?,
+                }
+                replaced_by.as_ref().map_or(Ok(()), |version| write!(f, ": use {version} instead"))
+            }
+            Advice::Fallback { asked, used } => {
+                write!(f, "function `{function}` has no version {asked}: {used} runs instead")
+            }
+        }
+    }
+}
+
+/// Why nothing runs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    #[error("there is no function `{function}`{}", did_you_mean(.similar.as_ref()))]
+    UnknownFunction { function: String, similar: Option<String> },
+    #[error("function `{function}`: {problem}")]
+    InvalidVersion { function: String, problem: InvalidVersion },
+    #[error("function `{function}`: {one} and {other} both say which version to call: leave one of them out")]
+    Contradiction { function: String, one: &'static str, other: &'static str },
+    #[error(
+        "function `{function}` {version} reached the end of its support and was removed in release {}{}",
+        .removed_in.plain(), use_instead(.replaced_by.as_deref())
+    )]
+    EndOfSupport {
+        function: String,
+        version: Version,
+        // Boxed: an error should not be larger than what it is an error of.
+        removed_in: Box<Version>,
+        replaced_by: Option<Box<Version>>,
+    },
+    #[error("function `{function}` has no version {version}: there is {served}")]
+    VersionNotFound { function: String, version: Version, served: String },
+    #[error("function `{function}` has no revision `{revision}`: there is {served}")]
+    RevisionNotFound { function: String, revision: String, served: String },
+    #[error("revision `{revision}` of function `{function}` is not active")]
+    NotActive { function: String, revision: String },
+    #[error("function `{function}` has no active revision{}", with_labels(.labels.as_ref()))]
+    NoActiveRevision { function: String, labels: Option<BTreeMap<String, String>> },
+}
+
+impl Unresolved {
+    /// In one word, for events and conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::UnknownFunction { .. } => "UnknownFunction",
+            Self::InvalidVersion { .. } => "InvalidVersion",
+            Self::Contradiction { .. } => "ContradictoryVersion",
+            Self::EndOfSupport { .. } => "FunctionVersionEndOfSupport",
+            Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => "VersionNotFound",
+            Self::NotActive { .. } => "NotActive",
+            Self::NoActiveRevision { .. } => "NoActiveRevision",
+        }
+    }
+}
+
+/// Which version runs?
+pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Resolution<'c>, Unresolved> {
+    let function = &question.function;
+    check_contradiction(question)?;
+    let family = catalogue.family(function).ok_or_else(|| Unresolved::UnknownFunction {
+        function: function.clone(),
+        similar: similar(catalogue, function),
+    })?;
+    let shelf = Shelf { family, release: catalogue.release() };
+    let parse = |text: &String| {
+        let invalid = |problem| Unresolved::InvalidVersion { function: function.clone(), problem };
+        text.parse::<Version>().map_err(invalid)
+    };
+    if let Some(revision) = &question.revision {
+        return shelf.revision(revision);
+    }
+    if let Some(labels) = &question.labels {
+        return shelf.labelled(labels);
+    }
+    if let Some(version) = &question.version {
+        return shelf.exactly(&parse(version)?);
+    }
+    match question.phase_version.as_ref().or(question.preferred_version.as_ref()) {
+        Some(version) if question.is_strict && question.phase_version.is_some() => {
+            shelf.exactly(&parse(version)?)
+        }
+        Some(version) => shelf.rather(&parse(version)?),
+        None => shelf.any(),
+    }
+}
+
+/// A revision is more exact than labels, so that the two may stand together; a version is as exact as either.
+fn check_contradiction(question: &Question) -> Result<(), Unresolved> {
+    let other = match question {
+        Question { version: Some(_), revision: Some(_), .. } => "functionRevisionRef",
+        Question { version: Some(_), labels: Some(_), .. } => "functionRevisionSelector",
+        _ => return Ok(()),
+    };
+    let function = question.function.clone();
+    Err(Unresolved::Contradiction { function, one: "functionRef.version", other })
+}
+
+/// The versions of one function, in one release.
+struct Shelf<'c> {
+    family: &'c Family,
+    release: &'c Version,
+}
+
+impl<'c> Shelf<'c> {
+    fn revision(&self, name: &str) -> Result<Resolution<'c>, Unresolved> {
+        let found = self.family.records.iter().find(|record| record.revision.name == name);
+        let record = found.ok_or_else(|| Unresolved::RevisionNotFound {
+            function: self.function(),
+            revision: name.to_owned(),
+            served: self.served(|record| Some(format!("`{}`", record.revision.name))),
+        })?;
+        self.take(record)
+    }
+
+    fn labelled(&self, labels: &BTreeMap<String, String>) -> Result<Resolution<'c>, Unresolved> {
+        let has_all = |record: &&Record| {
+            labels.iter().all(|(key, value)| self.family.label(record, key, self.release) == Some(value))
+        };
+        let found = self.active().filter(has_all).max_by_key(|record| record.revision.number);
+        let none =
+            || Unresolved::NoActiveRevision { function: self.function(), labels: Some(labels.clone()) };
+        self.take(found.ok_or_else(none)?)
+    }
+
+    fn exactly(&self, version: &Version) -> Result<Resolution<'c>, Unresolved> {
+        let record = self.family.version(version).ok_or_else(|| self.not_found(version))?;
+        self.take(record)
+    }
+
+    fn rather(&self, asked: &Version) -> Result<Resolution<'c>, Unresolved> {
+        if let Some(record) = self.family.version(asked) {
+            // Also when it was removed: running something else than what was pinned could harm data.
+            return self.take(record);
+        }
+        let used = Version::UNVERSIONED;
+        let record = self.family.version(&used).ok_or_else(|| self.not_found(asked))?;
+        let mut resolution = self.take(record)?;
+        let advice = Advice::Fallback { asked: asked.clone(), used };
+        resolution.advisories.insert(0, Advisory { function: self.function(), advice });
+        Ok(resolution)
+    }
+
+    fn any(&self) -> Result<Resolution<'c>, Unresolved> {
+        let stable = self.family.stable.as_ref().and_then(|stable| self.family.version(stable));
+        let unversioned =
+            || self.family.version(&Version::UNVERSIONED).filter(|record| self.is_active(record));
+        let highest = || self.active().max_by_key(|record| record.revision.number);
+        let none = || Unresolved::NoActiveRevision { function: self.function(), labels: None };
+        self.take(stable.or_else(unversioned).or_else(highest).ok_or_else(none)?)
+    }
+
+    /// This record, if it runs.
+    fn take(&self, record: &'c Record) -> Result<Resolution<'c>, Unresolved> {
+        let state = self.family.state(record, self.release);
+        let life = &record.lifecycle;
+        let version = || record.version.clone().unwrap_or(Version::UNVERSIONED);
+        if let (State::Removed, Some(removed_in)) = (state, &life.removed_in) {
+            return Err(Unresolved::EndOfSupport {
+                function: self.function(),
+                version: version(),
+                removed_in: Box::new(removed_in.clone()),
+                replaced_by: self.successor(record).map(Box::new),
+            });
+        }
+        if !record.is_active {
+            let revision = record.revision.name.clone();
+            return Err(Unresolved::NotActive { function: self.function(), revision });
+        }
+        let deprecated = (state == State::Deprecated).then(|| Advisory {
+            function: self.function(),
+            advice: Advice::Deprecated {
+                version: version(),
+                removed_in: life.removed_in.clone(),
+                replaced_by: self.successor(record),
+            },
+        });
+        Ok(Resolution { record, state, advisories: deprecated.into_iter().collect() })
+    }
+
+    /// What to use instead of a version: what the record says, or what everybody uses.
+    fn successor(&self, record: &Record) -> Option<Version> {
+        record.lifecycle.replaced_by.clone().or_else(|| self.family.stable.clone())
+    }
+
+    fn active(&self) -> impl Iterator<Item = &'c Record> {
+        self.family.records.iter().filter(|record| self.is_active(record))
+    }
+
+    fn is_active(&self, record: &Record) -> bool {
+        record.is_active && self.family.state(record, self.release) != State::Removed
+    }
+
+    fn not_found(&self, version: &Version) -> Unresolved {
+        Unresolved::VersionNotFound {
+            function: self.function(),
+            version: version.clone(),
+            served: self.served(|record| record.version.as_ref().map(ToString::to_string)),
+        }
+    }
+
+    fn served(&self, name: impl Fn(&Record) -> Option<String>) -> String {
+        let names: Vec<_> = self.active().filter_map(name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    fn function(&self) -> String {
+        self.family.function.clone()
+    }
+}
+
+fn did_you_mean(similar: Option<&String>) -> String {
+    similar.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default()
+}
+
+fn use_instead(version: Option<&Version>) -> String {
+    version.map(|version| format!(": use {version} instead")).unwrap_or_default()
+}
+
+fn with_labels(labels: Option<&BTreeMap<String, String>>) -> String {
+    let Some(labels) = labels else { return String::new() };
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!(" with the labels {}", labels.join(", "))
+}
+
+/// The name that is nearest to what was written, if it is near: with or without `function-`, or a typing error.
+fn similar(catalogue: &Catalogue, name: &str) -> Option<String> {
+    let bare = |name: &str| name.strip_prefix("function-").unwrap_or(name).to_lowercase();
+    let wanted = bare(name);
+    let near = catalogue.families().map(|family| (distance(&wanted, &bare(&family.function)), family));
+    let (distance, family) = near.min_by_key(|(distance, _)| *distance)?;
+    (distance <= 1 + wanted.len() / 5).then(|| family.function.clone())
+}
+
+/// How many letters have to be typed, deleted or changed to get from one to the other.
+fn distance(one: &str, other: &str) -> usize {
+    // Names are short; whoever writes a long one made no typing error.
+    if one.len() > 64 || other.len() > 64 {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, candidate) in other.chars().enumerate() {
+            let changed = diagonal + usize::from(letter != candidate);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[row.len() - 1]
+}

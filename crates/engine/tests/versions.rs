@@ -1,0 +1,333 @@
+//! Which version of a function runs, and what its user is told: the life of versions across releases.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+
+use ferroplane_engine::versions::{
+    Advice, Catalogue, Family, Fault, Lifecycle, Question, Record, Revision, Source, State, Unresolved,
+    Version, resolve,
+};
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+/// `introduced deprecated removed replacement`, each a version or `-`.
+fn life(text: &str) -> Lifecycle {
+    let mut events = text.split(' ').map(|event| (event != "-").then(|| version(event)));
+    let mut next = || events.next().unwrap_or_default();
+    Lifecycle { introduced_in: next(), deprecated_in: next(), removed_in: next(), replaced_by: next() }
+}
+
+/// A built-in function. Versions whose removal has come have no code.
+fn family(function: &str, stable: &str, versions: &[(&str, &str)], release: &str) -> Family {
+    let versions = versions.iter().map(|(number, lifecycle)| {
+        let lifecycle = life(lifecycle);
+        let is_implemented = lifecycle.state(false, &version(release)) != State::Removed;
+        (version(number), lifecycle, is_implemented)
+    });
+    Family::built_in(function, version(stable), versions)
+}
+
+const VERSIONS: [(&str, &str); 3] = [("v0.0.0", "0.1.0"), ("v0.1.0", "0.1.0"), ("v0.2.0", "0.1.0")];
+
+/// `f` has v0.0.0, v0.1.0, which is stable, and v0.2.0; `plain` was never given a version.
+fn catalogue() -> Catalogue {
+    let mut catalogue = Catalogue::new(version("0.1.0"));
+    catalogue.add(family("f", "v0.1.0", &VERSIONS, "0.1.0")).unwrap();
+    catalogue.add(Family::unversioned("plain")).unwrap();
+    catalogue
+}
+
+fn revision(number: u64, is_active: bool, channel: &str) -> Record {
+    Record {
+        revision: Revision { name: format!("package-{number}"), number },
+        version: None,
+        labels: BTreeMap::from([("channel".to_owned(), channel.to_owned())]),
+        lifecycle: Lifecycle::default(),
+        is_active,
+        source: Source::Package,
+        is_implemented: true,
+    }
+}
+
+/// A package with revisions 1 to 4, of which 4 is not active.
+fn packages() -> Catalogue {
+    let mut catalogue = Catalogue::new(version("0.1.0"));
+    let records = [(1, true, "old"), (2, true, "new"), (3, true, "new"), (4, false, "new")];
+    let records = records.map(|(number, is_active, channel)| revision(number, is_active, channel)).to_vec();
+    catalogue.add(Family { function: "package".to_owned(), stable: None, records }).unwrap();
+    catalogue
+}
+
+/// What runs, and what is said about it; or what is wrong.
+fn ask(catalogue: &Catalogue, question: &Question) -> String {
+    match resolve(catalogue, question) {
+        Ok(resolution) => {
+            let said: Vec<_> = resolution.advisories.iter().map(ToString::to_string).collect();
+            format!("{}; {}", resolution.record.revision.name, said.join("; "))
+                .trim_end_matches("; ")
+                .to_owned()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn phase(function: &str, phase_version: &str, preferred_version: &str) -> Question {
+    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Question {
+        phase_version: said(phase_version),
+        preferred_version: said(preferred_version),
+        ..Question::about(function)
+    }
+}
+
+fn exactly(function: &str, version: &str) -> Question {
+    Question { version: Some(version.to_owned()), ..Question::about(function) }
+}
+
+fn labelled(function: &str, labels: &[(&str, &str)]) -> Question {
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Question { labels: Some(labels), ..Question::about(function) }
+}
+
+#[test]
+fn version_is_chosen_by_the_phase_then_the_action_then_stability() {
+    let table = [
+        ("", "", "f-v0.1.0"),
+        ("v0.2.0", "v0.0.0", "f-v0.2.0"),
+        ("", "v0.2.0", "f-v0.2.0"),
+        ("0.2.0", "", "f-v0.2.0"),
+        ("v9.9.9", "", "f-v0.0.0; function `f` has no version v9.9.9: v0.0.0 runs instead"),
+        ("", "v9.9.9", "f-v0.0.0; function `f` has no version v9.9.9: v0.0.0 runs instead"),
+    ];
+    for (phase_version, preferred_version, expected) in table {
+        assert_eq!(ask(&catalogue(), &phase("f", phase_version, preferred_version)), expected);
+    }
+}
+
+#[test]
+fn unversioned_function_is_listed_once_and_runs_for_those_who_name_nothing() {
+    let catalogue = catalogue();
+    let family = catalogue.family("plain").unwrap();
+    assert_eq!(family.records.len(), 1);
+    assert_eq!(family.stable, Some(Version::UNVERSIONED));
+    assert_eq!(ask(&catalogue, &Question::about("plain")), "plain-v0.0.0");
+}
+
+#[test]
+fn fallback_is_decided_for_each_function_by_itself() {
+    let mut catalogue = catalogue();
+    catalogue.add(family("g", "v9.9.9", &[("v0.0.0", "-"), ("v9.9.9", "-")], "0.1.0")).unwrap();
+    assert_eq!(ask(&catalogue, &phase("g", "", "v9.9.9")), "g-v9.9.9");
+    assert!(ask(&catalogue, &phase("f", "", "v9.9.9")).starts_with("f-v0.0.0; "));
+}
+
+#[test]
+fn nothing_stands_for_a_version_that_is_asked_for_strictly() {
+    let strict = Question { is_strict: true, ..phase("f", "v9.9.9", "") };
+    let expected = "function `f` has no version v9.9.9: there is v0.0.0, v0.1.0, v0.2.0";
+    assert_eq!(ask(&catalogue(), &strict), expected);
+    assert_eq!(ask(&catalogue(), &exactly("f", "v9.9.9")), expected);
+}
+
+#[test]
+fn unknown_version_is_an_error_where_there_is_nothing_to_fall_back_to() {
+    let mut catalogue = Catalogue::new(version("0.1.0"));
+    catalogue.add(family("f", "v1.0.0", &[("v1.0.0", "-")], "0.1.0")).unwrap();
+    assert_eq!(
+        ask(&catalogue, &phase("f", "", "v1.2.3")),
+        "function `f` has no version v1.2.3: there is v1.0.0"
+    );
+}
+
+#[test]
+fn text_that_is_no_version_is_an_error_that_shows_the_form() {
+    for question in [phase("f", "banana", ""), phase("f", "", "v1"), exactly("f", "1.2")] {
+        let error = resolve(&catalogue(), &question).unwrap_err();
+        assert!(matches!(error, Unresolved::InvalidVersion { .. }), "{error}");
+        assert!(error.to_string().contains("v1.2.3"), "{error}");
+    }
+}
+
+#[test]
+fn unknown_function_is_named_with_what_was_perhaps_meant() {
+    let mut catalogue = catalogue();
+    catalogue.add(Family::unversioned("function-auto-ready")).unwrap();
+    let table = [
+        ("nope", "there is no function `nope`"),
+        ("auto-ready", "there is no function `auto-ready`: did you mean `function-auto-ready`?"),
+        (
+            "function-autoready",
+            "there is no function `function-autoready`: did you mean `function-auto-ready`?",
+        ),
+    ];
+    for (function, expected) in table {
+        assert_eq!(ask(&catalogue, &Question::about(function)), expected);
+    }
+}
+
+/// Stable moves from v0.1.0 to v0.2.0 in release 0.3.0. The old one is warned about from then on, and gone in 0.5.0.
+fn promoted(release: &str) -> Catalogue {
+    let is_promoted = version(release) >= version("0.3.0");
+    let versions = [
+        ("v0.0.0", "0.1.0"),
+        ("v0.1.0", if is_promoted { "0.1.0 0.3.0 0.5.0 v0.2.0" } else { "0.1.0" }),
+        ("v0.2.0", "0.2.0"),
+    ];
+    let stable = if is_promoted { "v0.2.0" } else { "v0.1.0" };
+    let mut catalogue = Catalogue::new(version(release));
+    catalogue.add(family("f", stable, &versions, release)).unwrap();
+    catalogue
+}
+
+#[test]
+fn version_lives_through_four_releases_as_announced() {
+    let warned = "f-v0.1.0; function `f` v0.1.0 is deprecated and will be removed in release 0.5.0: use v0.2.0 instead";
+    let gone = "function `f` v0.1.0 reached the end of its support and was removed in release 0.5.0: use v0.2.0 instead";
+    let table = [
+        ("0.2.0", "f-v0.1.0", "f-v0.1.0"),
+        ("0.3.0", "f-v0.2.0", warned),
+        ("0.4.0", "f-v0.2.0", warned),
+        ("0.5.0", "f-v0.2.0", gone),
+    ];
+    for (release, unpinned, pinned) in table {
+        let catalogue = promoted(release);
+        assert_eq!(ask(&catalogue, &Question::about("f")), unpinned, "unpinned in {release}");
+        assert_eq!(ask(&catalogue, &exactly("f", "v0.1.0")), pinned, "pinned in {release}");
+        assert_eq!(ask(&catalogue, &phase("f", "v0.1.0", "")), pinned, "a removed version never falls back");
+        assert_eq!(ask(&catalogue, &phase("f", "", "v0.1.0")), pinned, "not even a preferred one");
+    }
+}
+
+#[test]
+fn removed_version_stays_on_record() {
+    let catalogue = promoted("0.5.0");
+    let family = catalogue.family("f").unwrap();
+    let record = family.version(&version("v0.1.0")).unwrap();
+    assert_eq!(family.state(record, catalogue.release()), State::Removed);
+    assert_eq!(record.lifecycle, life("0.1.0 0.3.0 0.5.0 v0.2.0"));
+}
+
+#[test]
+fn fallback_warns_twice_when_deprecated_and_fails_when_removed() {
+    let versions = [("v0.0.0", "0.1.0 0.2.0 0.4.0 v1.0.0"), ("v1.0.0", "0.1.0")];
+    let mut catalogue = Catalogue::new(version("0.3.0"));
+    catalogue.add(family("f", "v1.0.0", &versions, "0.3.0")).unwrap();
+    let question = phase("f", "v9.9.9", "");
+    let advisories = resolve(&catalogue, &question).unwrap().advisories;
+    assert!(matches!(advisories[0].advice, Advice::Fallback { .. }));
+    assert!(matches!(advisories[1].advice, Advice::Deprecated { .. }));
+    let later = catalogue.at(version("0.4.0"));
+    assert!(matches!(resolve(&later, &question), Err(Unresolved::EndOfSupport { .. })));
+}
+
+#[test]
+fn exact_revision_runs_or_nothing_does() {
+    let named = |name: &str| Question { revision: Some(name.to_owned()), ..Question::about("package") };
+    let table = [
+        ("package-1", "package-1"),
+        ("package-4", "revision `package-4` of function `package` is not active"),
+        (
+            "package-9",
+            "function `package` has no revision `package-9`: there is `package-1`, `package-2`, `package-3`",
+        ),
+    ];
+    for (name, expected) in table {
+        assert_eq!(ask(&packages(), &named(name)), expected);
+    }
+}
+
+#[test]
+fn labels_choose_the_highest_active_revision() {
+    let table = [
+        ("new", "package-3"),
+        ("old", "package-1"),
+        ("none", "function `package` has no active revision with the labels channel=none"),
+    ];
+    for (channel, expected) in table {
+        assert_eq!(ask(&packages(), &labelled("package", &[("channel", channel)])), expected);
+    }
+    assert_eq!(ask(&packages(), &Question::about("package")), "package-3");
+}
+
+#[test]
+fn labels_choose_among_built_in_versions_too() {
+    let table = [
+        (&[("ferroplane.io/version", "v0.2.0")][..], "f-v0.2.0"),
+        (&[("ferroplane.io/stability", "stable")], "f-v0.1.0"),
+        (&[("ferroplane.io/stability", "available")], "f-v0.2.0"),
+        (&[], "f-v0.2.0"),
+    ];
+    for (labels, expected) in table {
+        assert_eq!(ask(&catalogue(), &labelled("f", labels)), expected, "{labels:?}");
+    }
+}
+
+#[test]
+fn version_stands_alone_but_a_revision_beats_labels() {
+    let both = Question { version: Some("v0.1.0".to_owned()), ..labelled("f", &[("a", "b")]) };
+    let expected = "function `f`: functionRef.version and functionRevisionSelector both say which version to call: leave one of \
+                    them out";
+    assert_eq!(ask(&catalogue(), &both), expected);
+    let both = Question { revision: Some("f-v0.2.0".to_owned()), ..labelled("f", &[("a", "b")]) };
+    assert_eq!(ask(&catalogue(), &both), "f-v0.2.0");
+}
+
+fn faults(release: &str, family: Family) -> Vec<String> {
+    let refused = Catalogue::new(version(release)).add(family).err().unwrap_or_default();
+    refused.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn rules_refuse_what_would_surprise_users() {
+    let table = [
+        ("v0.1.0", &[("v0.1.0", "0.1.0 0.3.0 0.4.0"), ("v0.2.0", "-")][..], "at least 2 minor releases"),
+        ("v0.1.0", &[("v0.1.0", "0.1.0 0.9.0 1.0.0")], "at least 2 minor releases"),
+        ("v0.1.0", &[("v0.1.0", "0.1.0 - 0.9.0")], "never deprecated"),
+        ("v0.1.0", &[("v0.1.0", "0.5.0 0.4.0")], "before it is introduced"),
+        ("v0.1.0", &[("v0.1.0", "- - - v0.7.0")], "replaced by v0.7.0, which is not among its versions"),
+        ("v0.3.0", &[("v0.1.0", "-"), ("v0.2.0", "-")], "v0.3.0 is not among its versions (v0.1.0, v0.2.0)"),
+        (
+            "v0.1.0",
+            &[("v0.1.0", "0.1.0 0.2.0")],
+            "v0.1.0 is deprecated in release 0.2.0: promote another one",
+        ),
+        ("v0.1.0", &[("v0.1.0", "-"), ("0.1.0", "-")], "has version v0.1.0 twice"),
+    ];
+    for (stable, versions, expected) in table {
+        let faults = faults("0.2.0", family("f", stable, versions, "0.2.0"));
+        assert!(
+            faults.iter().any(|fault| fault.contains("`f`") && fault.contains(expected)),
+            "{expected}: {faults:?}"
+        );
+    }
+    let fair = [("v0.1.0", "0.1.0 0.3.0 0.5.0"), ("v0.2.0", "-")];
+    assert_eq!(faults("0.4.0", family("f", "v0.2.0", &fair, "0.4.0")), <[String; 0]>::default());
+    let fair = [("v0.1.0", "0.1.0 0.9.0 1.1.0"), ("v0.2.0", "-")];
+    assert_eq!(faults("0.9.0", family("f", "v0.2.0", &fair, "0.9.0")), <[String; 0]>::default());
+}
+
+#[test]
+fn what_is_listed_has_code_and_what_is_removed_has_none() {
+    let listed = |life_of: &str, is_implemented| {
+        let versions = [
+            (version("v0.1.0"), life(life_of), is_implemented),
+            (version("v0.2.0"), Lifecycle::default(), true),
+        ];
+        faults("0.5.0", Family::built_in("f", version("v0.2.0"), versions))
+    };
+    assert_eq!(listed("-", false), ["function `f` v0.1.0 is listed, but there is no code for it"]);
+    assert_eq!(
+        listed("0.1.0 0.3.0 0.5.0", true),
+        ["function `f` v0.1.0 was removed, but there still is code for it"]
+    );
+}
+
+#[test]
+fn function_cannot_be_added_twice() {
+    let mut catalogue = catalogue();
+    let refused = catalogue.add(Family::unversioned("f")).unwrap_err();
+    assert_eq!(refused, [Fault::DuplicateFunction { function: "f".to_owned() }]);
+    assert_eq!(ask(&catalogue, &Question::about("f")), "f-v0.1.0");
+}

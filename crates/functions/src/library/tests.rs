@@ -1,0 +1,164 @@
+//! Tests of what comes together, and what does not.
+
+use super::listed::ListedVersion;
+use super::*;
+
+fn answer(text: &'static str) -> Implementation {
+    Implementation::new(move |request| crate::response::fatal(crate::response::to(request), text.to_owned()))
+}
+
+fn declare(stable: &str, versions: &[&str]) -> Declaration {
+    let versions =
+        versions.iter().map(|number| ((*number).to_owned(), Terms::default(), Some(answer("declared"))));
+    Declaration {
+        function: "mine".to_owned(),
+        contract: Contract::default(),
+        stable: stable.to_owned(),
+        versions: versions.collect(),
+    }
+}
+
+fn empty() -> Library {
+    Library::empty(Version::new(0, 1, 0))
+}
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+fn said(implementation: &Implementation) -> String {
+    implementation.run(&RunFunctionRequest::default()).results[0].message.clone()
+}
+
+#[test]
+fn what_is_built_in_is_in_order() {
+    let library = Library::built_in().unwrap();
+    for family in library.catalogue().families() {
+        for record in &family.records {
+            let version = record.version.as_ref().unwrap();
+            assert_eq!(library.implementation(&family.function, version).is_some(), record.is_implemented);
+        }
+    }
+}
+
+#[test]
+fn contract_of_every_function_can_be_read() {
+    let library = Library::built_in().unwrap();
+    for family in library.catalogue().families() {
+        let contract = library.contract(&family.function).unwrap();
+        assert!(!contract.about.is_empty() && !contract.about.ends_with('.'), "{}", family.function);
+        if let Some(input) = contract.input {
+            let schema: serde_json::Value = serde_json::from_str(input).unwrap();
+            assert_eq!(schema["type"], "object", "{}", family.function);
+        }
+    }
+}
+
+#[test]
+fn every_version_that_is_registered_has_its_own_implementation() {
+    let mut library = empty();
+    let mut declaration = declare("v0.1.0", &["v0.0.0", "v0.1.0", "v0.2.0"]);
+    declaration.versions[1].2 = Some(answer("one"));
+    declaration.versions[2].2 = Some(answer("two"));
+    library.register(declaration).unwrap();
+    assert_eq!(said(library.implementation("mine", &version("0.1.0")).unwrap()), "one");
+    assert_eq!(said(library.implementation("mine", &version("v0.2.0")).unwrap()), "two");
+}
+
+#[test]
+fn function_without_versions_is_v0_0_0() {
+    let mut library = empty();
+    library.register_unversioned("mine", Contract::default(), answer("plain")).unwrap();
+    let family = library.catalogue().family("mine").unwrap();
+    assert_eq!(family.stable, Some(Version::UNVERSIONED));
+    assert_eq!(said(library.implementation("mine", &Version::UNVERSIONED).unwrap()), "plain");
+}
+
+#[test]
+fn duplicate_is_refused_and_the_first_stays() {
+    let refused = empty().register(declare("v0.1.0", &["v0.1.0", "0.1.0"])).unwrap_err().to_string();
+    assert!(refused.contains("`mine` has version v0.1.0 twice"), "{refused}");
+
+    let mut library = empty();
+    library.register_unversioned("mine", Contract::default(), answer("first")).unwrap();
+    let refused = library.register_unversioned("mine", Contract::default(), answer("second")).unwrap_err();
+    assert_eq!(refused.to_string(), "cannot list the functions: function `mine` is registered already");
+    assert_eq!(said(library.implementation("mine", &Version::UNVERSIONED).unwrap()), "first");
+}
+
+#[test]
+fn bad_version_is_refused_with_function_text_and_form() {
+    for text in ["abc", "v1", "1.2", ""] {
+        let refused = empty().register(declare("v0.1.0", &[text])).unwrap_err().to_string();
+        assert!(refused.contains("`mine`") && refused.contains(&format!("`{text}`")), "{refused}");
+        assert!(refused.contains("v1.2.3"), "{refused}");
+    }
+}
+
+const FILE: [Listed; 1] = [Listed {
+    function: "mine",
+    about: "Mine",
+    stable: "v0.1.0",
+    package: Some("maker/function-mine"),
+    input: None,
+    example: None,
+    versions: &[ListedVersion {
+        version: "v0.1.0",
+        introduced_in: "0.1.0",
+        deprecated_in: None,
+        removed_in: None,
+        replaced_by: None,
+        covers: Some(">=0.2.0, <0.4.0"),
+        capabilities: &["composition"],
+    }],
+}];
+
+fn code(stable: &str, versions: &[&str]) -> BTreeMap<&'static str, Coded> {
+    let versions = versions.iter().map(|number| (version(number), answer("code"))).collect();
+    BTreeMap::from([("mine", Coded { stable: version(stable), versions })])
+}
+
+fn join(code: &BTreeMap<&str, Coded>) -> Result<Library, String> {
+    Library::of(&FILE, code, Version::new(0, 1, 0)).map_err(|disorder| disorder.to_string())
+}
+
+#[test]
+fn file_and_code_have_to_agree() {
+    assert!(join(&code("v0.1.0", &["v0.1.0"])).is_ok());
+    let table = [
+        (code("v0.1.0", &[]), "`mine` v0.1.0 is listed, but there is no code for it"),
+        (BTreeMap::new(), "`mine` v0.1.0 is listed, but there is no code for it"),
+        (
+            code("v0.1.0", &["v0.1.0", "v0.2.0"]),
+            "`mine` v0.2.0 is there, but is not listed in the versions file",
+        ),
+        (code("v0.2.0", &["v0.1.0"]), "the versions file says v0.1.0 is stable, the code says v0.2.0"),
+    ];
+    for (code, expected) in table {
+        let refused = join(&code).unwrap_err();
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[test]
+fn package_is_replaced_when_its_maker_and_version_are_covered() {
+    let library = join(&code("v0.1.0", &["v0.1.0"])).unwrap();
+    let covered = Native::Covered { function: "mine".to_owned(), version: version("v0.1.0") };
+    let not_covered =
+        Native::NotCovered { function: "mine".to_owned(), covered: vec![">=0.2.0, <0.4.0".to_owned()] };
+    let table = [
+        ("registry.example/maker/function-mine:v0.3.1", &covered),
+        ("registry.example:5000/mirror/maker/function-mine:0.2.0@sha256:abc", &covered),
+        ("maker/function-mine:v0.2.0", &covered),
+        ("registry.example/maker/function-mine:v0.4.0", &not_covered),
+        ("registry.example/maker/function-mine:latest", &not_covered),
+        ("registry.example/maker/function-mine", &not_covered),
+        ("registry.example:5000/maker/function-mine@sha256:abc", &not_covered),
+        ("registry.example/other/function-mine:v0.3.1", &Native::Unknown),
+        ("registry.example/othermaker/function-mine:v0.3.1", &Native::Unknown),
+        ("", &Native::Unknown),
+    ];
+    for (package, expected) in table {
+        assert_eq!(&library.native(package), expected, "{package}");
+    }
+}
