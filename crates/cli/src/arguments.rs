@@ -4,6 +4,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Verdict;
 use crate::commands::completions::Completions;
+use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
 use crate::commands::man::Man;
 use crate::commands::render::Render;
@@ -13,7 +14,7 @@ use crate::terminal::Terminal;
 /// A control plane built around pipelines of functions
 ///
 /// Exit codes: 0 all is well, 1 something went wrong, 2 the command line makes no sense, 3 the answer is no
-/// (a function returned a fatal result).
+/// (a function returned a fatal result, or a step would break).
 #[derive(Debug, Parser)]
 #[command(name = "ferroplane", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -24,6 +25,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Render(Box<Render>),
+    Functions(Functions),
     Version(Version),
     Completions(Completions),
     Man(Man),
@@ -39,6 +41,7 @@ impl Arguments {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         match self.command {
             Command::Render(render) => render.run(terminal),
+            Command::Functions(functions) => functions.run(terminal),
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),
             Command::Man(man) => man.run(&Self::command()),

@@ -1,6 +1,7 @@
 //! One file per command: arguments, one call, one answer.
 
 pub(crate) mod completions;
+pub(crate) mod functions;
 pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod render;

@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod duration;
+mod functions;
 mod interrupt;
 mod manifest;
 mod render;

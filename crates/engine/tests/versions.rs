@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ferroplane_engine::versions::{
     Advice, Catalogue, Family, Fault, Lifecycle, Question, Record, Revision, Source, State, Unresolved,
     Version, resolve,
 };
+use ferroplane_engine::{Inputs, Layout, Outcome, Pipeline, Turn, start};
+use ferroplane_wire::v1::RunFunctionResponse;
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()
@@ -330,4 +333,61 @@ fn function_cannot_be_added_twice() {
     let refused = catalogue.add(Family::unversioned("f")).unwrap_err();
     assert_eq!(refused, [Fault::DuplicateFunction { function: "f".to_owned() }]);
     assert_eq!(ask(&catalogue, &Question::about("f")), "f-v0.1.0");
+}
+
+/// Two steps that call `f`, of which the second one pins v0.1.0.
+fn pipeline(release: &str) -> Result<Pipeline, String> {
+    let steps = serde_json::json!([
+        {"step": "free", "functionRef": {"name": "f"}},
+        {"step": "pinned", "functionRef": {"name": "f", "version": "v0.1.0"}},
+    ]);
+    let steps: Vec<ferroplane_api::Step> = serde_json::from_value(steps).unwrap();
+    let pipeline = Pipeline::new(&steps).unwrap().resolve(&promoted(release));
+    pipeline.map_err(|error| format!("{error}: {}", error.source))
+}
+
+fn run(pipeline: Pipeline) -> Outcome {
+    let composite =
+        serde_json::json!({"metadata": {"name": "a", "labels": {"crossplane.io/composite": "a"}}});
+    let mut turn = start(Inputs {
+        composite: composite.as_object().unwrap().clone().try_into().unwrap(),
+        layout: Layout::Modern,
+        connection_details: BTreeMap::new(),
+        observed: BTreeMap::new(),
+        pipeline: Arc::new(pipeline),
+        remembered: Vec::new(),
+        context: None,
+    });
+    loop {
+        turn = match turn {
+            Turn::Call(call) => call.answer(RunFunctionResponse::default()),
+            Turn::Fetch(_) => panic!("nothing was asked for"),
+            Turn::Done(outcome) => return *outcome,
+        }
+    }
+}
+
+#[test]
+fn use_of_a_deprecated_version_is_told_once_and_what_ran_is_recorded() {
+    let pipeline = pipeline("0.3.0").unwrap();
+    assert_eq!(pipeline.advisories().count(), 1);
+    let outcome = run(pipeline);
+    let [event] = outcome.events.as_slice() else { panic!("{:?}", outcome.events) };
+    assert_eq!(event.reason, "FunctionVersionDeprecated");
+    assert_eq!(
+        event.detailed(),
+        "Pipeline step \"pinned\": function `f` v0.1.0 is deprecated and will be removed in release 0.5.0: use v0.2.0 \
+         instead"
+    );
+    let ran: Vec<_> = outcome.ran.iter().map(|ran| ran.callee.as_ref().unwrap().revision.as_str()).collect();
+    assert_eq!(ran, ["f-v0.2.0", "f-v0.1.0"]);
+}
+
+#[test]
+fn removed_version_stops_the_pipeline_before_its_first_step() {
+    let error = pipeline("0.5.0").unwrap_err();
+    assert!(
+        error.starts_with("step `pinned`: function `f` v0.1.0 reached the end of its support"),
+        "{error}"
+    );
 }

@@ -1,12 +1,14 @@
 //! The functions that are built in, in all their versions. Pure: they see the request and nothing else, and they
 //! never panic.
 
+mod discovery;
 mod dummy;
 mod library;
 mod response;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
+pub use discovery::{Filter, Versions};
 pub use library::{Contract, Declaration, Disorder, Implementation, Library, Native, Terms};
 
 /// A function that runs in our own process.

@@ -46,7 +46,8 @@ impl Called {
         // Those that nobody calls are there too: a name that is misspelt is nearly that of one of them.
         let built_in = library.catalogue().families();
         for family in built_in.filter(|family| !functions.contains(&family.function)) {
-            called.add_built_in(&family.function, family.clone(), library)?;
+            called.catalogue.alias(&family.function, family, None);
+            called.add_code(family, library);
         }
         Ok(called)
     }
@@ -58,34 +59,27 @@ impl Called {
             Way::Started(command) => Callable::Started(command),
             Way::Builtin { function, version } => {
                 let family = library.catalogue().family(&function);
-                let mut family = family.cloned().with_context(|| format!("`{function}` is not built in"))?;
-                family.function.clone_from(name);
-                if let Some(version) = version {
-                    family.records.retain(|record| record.version.as_ref() == Some(&version));
-                    family.stable = Some(version);
-                }
+                let family = family.with_context(|| format!("`{function}` is not built in"))?;
                 if !package.is_empty() {
                     self.replaced.insert(name.clone(), package.clone());
                 }
-                return self.add_built_in(&function, family, library);
+                self.catalogue.alias(name, family, version.as_ref());
+                self.add_code(family, library);
+                return Ok(());
             }
         };
         self.callables.insert(name.clone(), callable);
-        self.add(package_family(name, package))
+        self.catalogue.add(package_family(name, package)).map_err(|faults| Disorder(faults).into())
     }
 
-    fn add_built_in(&mut self, function: &str, family: Family, library: &Library) -> anyhow::Result<()> {
+    fn add_code(&mut self, family: &Family, library: &Library) {
         for record in &family.records {
-            let code = record.version.as_ref().and_then(|version| library.implementation(function, version));
+            let version = record.version.as_ref();
+            let code = version.and_then(|version| library.implementation(&family.function, version));
             if let Some(code) = code {
                 self.callables.insert(record.revision.name.clone(), Callable::Builtin(code.clone()));
             }
         }
-        self.add(family)
-    }
-
-    fn add(&mut self, family: Family) -> anyhow::Result<()> {
-        self.catalogue.add(family).map_err(|faults| Disorder(faults).into())
     }
 
     /// Which packages are not run, since the functions in them are built in.

@@ -8,3 +8,4 @@ mod functions;
 mod peers;
 mod render;
 mod sandbox;
+mod versions;

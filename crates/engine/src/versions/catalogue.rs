@@ -84,6 +84,22 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Let a function stand under the name of a package: in this version, or in any. Its versions were checked
+    /// before, and one alone need not obey the rules that hold for all of them.
+    pub fn alias(&mut self, name: &str, family: &Family, version: Option<&Version>) {
+        let mut family = Family { function: name.to_owned(), ..family.clone() };
+        if let Some(version) = version {
+            family.records.retain(|record| record.version.as_ref() == Some(version));
+            family.stable = Some(version.clone());
+        }
+        self.families.insert(name.to_owned(), family);
+    }
+
+    /// Forget a function.
+    pub fn remove(&mut self, function: &str) {
+        self.families.remove(function);
+    }
+
     /// The release that everything is judged by.
     pub fn release(&self) -> &Version {
         &self.release

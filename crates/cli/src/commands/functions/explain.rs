@@ -1,0 +1,59 @@
+//! `ferroplane functions explain`: what does this function take?
+
+use anyhow::{Context as _, anyhow, bail};
+use ferroplane_engine::versions::{Question, resolve};
+use ferroplane_functions::Library;
+use serde_json::Value;
+
+use crate::Verdict;
+use crate::functions::explain::{field, find, whole};
+use crate::terminal::Terminal;
+
+/// Document a built-in function: what it does, every field of its input, and an example
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane functions explain function-patch-and-transform
+  ferroplane functions explain patch-and-transform resources.patches
+  ferroplane functions explain function-sequencer --recursive")]
+pub(crate) struct Explain {
+    /// The function, with or without `function-`
+    name: String,
+
+    /// A field of its input, such as `resources.patches`
+    field: Option<String>,
+
+    /// List all fields, however deep they are
+    #[arg(long)]
+    recursive: bool,
+}
+
+impl Explain {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let library = Library::built_in().context("this build is broken")?;
+        let name = full_name(&library, &self.name);
+        let resolution = resolve(library.catalogue(), &Question::about(&name))?;
+        let contract = library.contract(&name).context("every function has a contract")?;
+        let schema = contract.input.map(serde_json::from_str::<Value>).transpose()?;
+        let text = match (&self.field, &schema) {
+            (None, schema) => {
+                let version = resolution.record.version.as_ref().map(|version| format!(" {version}"));
+                let title = format!("{name}{}", version.unwrap_or_default());
+                whole(&title, contract, schema.as_ref(), self.recursive)
+            }
+            (Some(path), Some(schema)) => {
+                let found = find(schema, path).map_err(|problem| anyhow!("function `{name}`: {problem}"))?;
+                field(path, found, self.recursive)
+            }
+            (Some(_), None) => bail!("function `{name}` takes no input"),
+        };
+        terminal.data(text.as_bytes())?;
+        Ok(Verdict::Yes)
+    }
+}
+
+/// Most names start with `function-`, which nobody wants to type.
+pub(super) fn full_name(library: &Library, name: &str) -> String {
+    let full = format!("function-{name}");
+    let is_short = library.catalogue().family(name).is_none() && library.catalogue().family(&full).is_some();
+    if is_short { full } else { name.to_owned() }
+}

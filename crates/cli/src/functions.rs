@@ -1,0 +1,5 @@
+//! What there is to know about functions, without calling them.
+
+pub(crate) mod explain;
+pub(crate) mod table;
+pub(crate) mod used;

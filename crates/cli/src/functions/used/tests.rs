@@ -1,0 +1,90 @@
+//! Tests of what future releases do to steps.
+
+use ferroplane_engine::versions::Lifecycle;
+use ferroplane_functions::{Contract, Declaration, Implementation, Terms};
+use ferroplane_wire::v1::RunFunctionResponse;
+
+use super::*;
+use crate::manifest::Files;
+
+/// `function-a`: v0.1.0 is deprecated in 0.2.0 and removed in 0.4.0; v0.2.0 is stable.
+fn library() -> Library {
+    let mut library = Library::empty(Version::new(0, 1, 0));
+    let code = || Some(Implementation::new(|_| RunFunctionResponse::default()));
+    let lifecycle = Lifecycle {
+        introduced_in: Some(Version::new(0, 1, 0)),
+        deprecated_in: Some(Version::new(0, 2, 0)),
+        removed_in: Some(Version::new(0, 4, 0)),
+        replaced_by: Some(Version::new(0, 2, 0)),
+    };
+    let covers = semver::VersionReq::parse(">=0.1.0, <0.2.0").ok();
+    let versions = vec![
+        ("v0.1.0".to_owned(), Terms { lifecycle, covers, ..Terms::default() }, code()),
+        ("v0.2.0".to_owned(), Terms::default(), code()),
+    ];
+    let contract = Contract { package: Some("maker/function-a".to_owned()), ..Contract::default() };
+    let (function, stable) = ("function-a".to_owned(), "v0.2.0".to_owned());
+    library.register(Declaration { function, contract, stable, versions }).unwrap();
+    library
+}
+
+const MANIFESTS: &str = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: app}
+spec:
+  compositeTypeRef: {apiVersion: example.org/v1, kind: App}
+  mode: Pipeline
+  pipeline:
+  - {step: free, functionRef: {name: function-a}}
+  - {step: pinned, functionRef: {name: function-a, version: 0.1.0}}
+  - {step: packaged, functionRef: {name: packaged}}
+  - {step: foreign, functionRef: {name: foreign}}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: packaged}
+spec: {package: registry.example/maker/function-a:v0.1.7}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: foreign}
+spec: {package: registry.example/other/function-a:v0.1.7}
+";
+
+fn used_at(release: &str) -> (Vec<String>, Uses) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.yaml");
+    std::fs::write(&path, MANIFESTS).unwrap();
+    let manifests = Files::default().load(&path).unwrap();
+    let uses = find(&manifests, &library(), &release.parse().unwrap()).unwrap();
+    let told = uses.found.iter().map(|used| {
+        let version = used.version.as_deref().unwrap_or("-");
+        format!("{} {version} {}{}", used.step, used.state, if used.breaks { " breaks" } else { "" })
+    });
+    (told.collect(), uses)
+}
+
+#[test]
+fn nothing_is_said_while_all_is_well() {
+    let (told, uses) = used_at("0.1.0");
+    assert_eq!(told, <[String; 0]>::default());
+    assert_eq!((uses.steps, uses.foreign), (4, 1));
+}
+
+#[test]
+fn steps_that_will_be_warned_about_are_listed() {
+    let (told, uses) = used_at("0.3.0");
+    assert_eq!(told, ["pinned v0.1.0 deprecated", "packaged v0.1.0 deprecated"]);
+    assert_eq!(
+        uses.found[0].message,
+        "function `function-a` v0.1.0 is deprecated and will be removed in release 0.4.0: use v0.2.0 instead"
+    );
+}
+
+#[test]
+fn steps_that_will_break_are_listed() {
+    let (told, uses) = used_at("0.4.0");
+    assert_eq!(told, ["pinned 0.1.0 removed breaks", "packaged - removed breaks"]);
+    assert!(uses.found[1].message.contains("removed in release 0.4.0: use v0.2.0 instead"), "{uses:?}");
+}

@@ -1,0 +1,132 @@
+//! Which version of a function runs: packages that are built in, versions that steps name, and how to look them up.
+
+use crate::sandbox::{Sandbox, composition, dummy};
+
+fn packaged(package: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: f\n  annotations: {{{annotations}}}\n\
+         spec:\n  package: {package}\n"
+    )
+}
+
+fn sandbox(package: &str, annotations: &str) -> Sandbox {
+    let answer = dummy("{results: [{severity: SEVERITY_NORMAL, message: hello}]}");
+    Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", &answer)]))
+        .with("functions.yaml", &packaged(package, annotations))
+}
+
+const COVERED: &str = "registry.example/crossplane-contrib/function-dummy:v0.4.1";
+const FORKED: &str = "registry.example/somebody/function-dummy:v0.4.1";
+const NATIVE: &str = "ferroplane.io/native";
+
+#[test]
+fn package_that_is_built_in_is_not_run_and_that_is_said() {
+    let ran = sandbox(COVERED, "").render(&["-r"]);
+    assert_eq!(ran.stderr, format!("note: function `f`: built-in v0.4.1 runs in place of {COVERED}\n"));
+    assert!(ran.ok().contains("hello"));
+}
+
+#[test]
+fn package_of_another_maker_or_version_is_not_replaced() {
+    let table = [
+        (FORKED.to_owned(), "and is not built in"),
+        (
+            COVERED.replace("v0.4.1", "v9.0.0"),
+            "and is no version that the built-in `function-dummy` covers (>=0.",
+        ),
+        (
+            COVERED.replace(":v0.4.1", "@sha256:abc"),
+            "and is no version that the built-in `function-dummy` covers",
+        ),
+    ];
+    for (package, why) in table {
+        let said = sandbox(&package, "").render(&[]).fails_with(1);
+        let expected =
+            format!("error: functions.yaml:4: function `f`: the image `{package}` cannot be run here, {why}");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+}
+
+#[test]
+fn annotation_turns_replacing_off_and_insists_on_it() {
+    let said = sandbox(COVERED, &format!("{NATIVE}: 'false'")).render(&[]).fails_with(1);
+    assert!(said.contains("cannot be run here, and is not to be replaced"), "{said}");
+
+    let ran = sandbox(FORKED, &format!("{NATIVE}: 'true'")).render(&["-r"]);
+    assert_eq!(ran.stderr, format!("note: function `f`: built-in v0.4.1 runs in place of {FORKED}\n"));
+    assert!(ran.ok().contains("hello"));
+
+    let said = sandbox(COVERED, &format!("{NATIVE}: 'maybe'")).render(&[]).fails_with(1);
+    assert_eq!(said, "error: functions.yaml:5: function `f`: expected `true` or `false`, got `maybe`\n");
+
+    let said = sandbox("registry.example/a/b:v1.0.0", &format!("{NATIVE}: 'true'")).render(&[]).fails_with(1);
+    assert!(said.contains("nothing that is built in has its name or that of its package"), "{said}");
+}
+
+#[test]
+fn step_can_name_its_version() {
+    let pinned = |version: &str| {
+        let function = format!("function-dummy\n      version: {version}");
+        let answer = dummy("{results: [{severity: SEVERITY_NORMAL, message: hello}]}");
+        Sandbox::new().with("composition.yaml", &composition(&[("one", &function, &answer)]))
+    };
+    assert!(pinned("0.4.1").render(&["-r"]).ok().contains("hello"));
+    let said = pinned("v0.4.0").render(&[]).fails_with(1);
+    assert!(said.contains("has no version v0.4.0: there is v0.4.1"), "{said}");
+}
+
+#[test]
+fn step_can_choose_by_revision_and_labels() {
+    let chosen = |choice: &str| {
+        let step = composition(&[("one", "function-dummy", &dummy("{results: []}"))]);
+        let step = step.replace("    functionRef:", &format!("    {choice}\n    functionRef:"));
+        Sandbox::new().with("composition.yaml", &step)
+    };
+    chosen("functionRevisionRef: {name: function-dummy-v0.4.1}").render(&[]).ok();
+    chosen("functionRevisionSelector: {matchLabels: {ferroplane.io/stability: stable}}").render(&[]).ok();
+    let said = chosen("functionRevisionRef: {name: nope}").render(&[]).fails_with(1);
+    let expected = "error: composition.yaml:12: step `one`: function `function-dummy` has no revision `nope`: there is \
+                    `function-dummy-v0.4.1`\n";
+    assert_eq!(said, expected);
+    let said = chosen("functionRevisionSelector: {matchLabels: {a: b}}").render(&[]).fails_with(1);
+    assert!(said.contains("function `function-dummy` has no active revision with the labels a=b"), "{said}");
+}
+
+#[test]
+fn versions_are_listed_offline() {
+    let sandbox = Sandbox::new();
+    let table = sandbox.run(&["functions", "versions"]).ok();
+    assert!(table.starts_with("NAME ") && table.contains("\nfunction-dummy "), "{table}");
+    let document = sandbox.run(&["functions", "versions", "-o", "json"]).ok();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["release"], env!("CARGO_PKG_VERSION"));
+    let of_one = sandbox.run(&["functions", "versions", "dummy", "-o", "yaml"]).documents();
+    assert_eq!(of_one[0]["name"], "function-dummy");
+    let removed = sandbox.run(&["functions", "versions", "--state", "removed", "-o", "json"]).ok();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&removed).unwrap()["functions"],
+        serde_json::json!([])
+    );
+    let said = sandbox.run(&["functions", "versions", "function-dumy"]).fails_with(1);
+    assert_eq!(said, "error: there is no function `function-dumy`: did you mean `function-dummy`?\n");
+}
+
+#[test]
+fn steps_that_would_break_make_the_answer_no() {
+    let broken = composition(&[("one", "function-dummy\n      version: v7.7.7", "")]);
+    let sandbox = Sandbox::new()
+        .with("broken.yaml", &broken)
+        .with("fine.yaml", &composition(&[("a", "function-dummy", "")]));
+    let ran = sandbox.run(&["functions", "versions", "--used", "broken.yaml", "fine.yaml", "--at", "0.9.0"]);
+    assert_eq!(ran.stderr, "note: 2 steps: 1 would break and 0 would warn at release 0.9.0\n");
+    assert!(
+        ran.stdout.contains("broken.yaml   app           one    function-dummy   v7.7.7    missing"),
+        "{}",
+        ran.stdout
+    );
+    ran.fails_with(3);
+    let ran = sandbox.run(&["functions", "versions", "--used", "fine.yaml"]);
+    assert_eq!(ran.stdout, "");
+    ran.ok();
+}
