@@ -2,6 +2,7 @@
 
 mod bench;
 mod codegen;
+mod compatibility;
 mod peers;
 mod shell;
 mod tidy;
@@ -44,6 +45,8 @@ enum Chore {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Compare the built-in functions with their originals, and write docs/compatibility.md
+    Compatibility(compatibility::Compatibility),
     /// Measure, and print a table
     Bench {
         /// Only what contains this
@@ -66,6 +69,7 @@ fn main() -> Result<()> {
         Chore::Codegen => codegen::run(&root, false),
         Chore::Peers { heavy } => ensure_peers(heavy),
         Chore::Compare { cases, seed } => compare(&root, cases, seed),
+        Chore::Compatibility(compatibility) => compatibility.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Fuzz { seconds } => fuzz(&root, seconds),
     }
