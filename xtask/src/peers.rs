@@ -53,6 +53,7 @@ const DEFAULT: &[Peer] = &[
             version: None,
         },
     ),
+    Peer::new("kubernetes-cel", Recipe::Go { source: "oracles/cel", package: ".", version: None }),
 ];
 
 /// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line.

@@ -1,0 +1,96 @@
+//! Shows the same expressions to us and to a Kubernetes API server's environment, and tells in what we differ.
+//!
+//! `golden.jsonl` holds what the original said of every line of `expressions.txt`; that comparison always runs.
+//! With the peer `kubernetes-cel` installed (`cargo xtask peers`), generated expressions are compared too:
+//! `FERROPLANE_CASES` says how many, `FERROPLANE_SEED` with which number to begin, and
+//! `FERROPLANE_UPDATE_GOLDEN=1` writes `golden.jsonl` anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod answer;
+mod dice;
+mod generate;
+mod oracle;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use answer::{Answer, answer};
+use oracle::Oracle;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubernetes")
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(folder().join(name)).unwrap()
+}
+
+fn variables() -> Value {
+    serde_json::from_str(&read("variables.json")).unwrap()
+}
+
+fn expressions() -> Vec<String> {
+    let text = read("expressions.txt");
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")).map(str::to_owned).collect()
+}
+
+/// What is different, in a form that can be read.
+fn compare(cases: impl Iterator<Item = (String, Answer)>) -> (usize, Vec<String>) {
+    let variables = variables();
+    let (mut count, mut differences) = (0, Vec::new());
+    for (expression, theirs) in cases {
+        count += 1;
+        let ours = answer(&expression, &variables);
+        if let Some(difference) = ours.difference(&theirs) {
+            differences.push(format!("{expression}\n    {difference}"));
+        }
+    }
+    (count, differences)
+}
+
+#[test]
+fn known_expressions_evaluate_as_in_kubernetes() {
+    if std::env::var_os("FERROPLANE_UPDATE_GOLDEN").is_some_and(|value| value == "1") {
+        update_golden();
+    }
+    let golden = read("golden.jsonl");
+    let cases = golden.lines().map(|line| {
+        let (expression, answer): (String, Answer) = serde_json::from_str(line).unwrap();
+        (expression, answer)
+    });
+    let (count, differences) = compare(cases);
+    assert_eq!(count, expressions().len(), "golden.jsonl is not up to date");
+    assert!(differences.is_empty(), "{} of {count} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn generated_expressions_evaluate_as_in_kubernetes() {
+    let Some(mut oracle) = Oracle::start() else { return };
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+    };
+    let (seed, cases) = (number("FERROPLANE_SEED", 1), number("FERROPLANE_CASES", 4000));
+    let variables = variables();
+    let expressions: Vec<_> = (seed..seed + cases).map(generate::expression).collect();
+    let answers = oracle.ask(&expressions, &variables);
+    let failed = answers.iter().filter(|answer| answer.error.is_some()).count();
+    let refused = answers.iter().filter(|answer| answer.compile.is_some()).count();
+    let (count, differences) = compare(expressions.into_iter().zip(answers));
+    oracle::say(&format!(
+        "{count} generated expressions: {refused} refused, {failed} failed, {} different",
+        differences.len()
+    ));
+    let shown = differences.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
+    assert!(differences.is_empty(), "{} of {count} differ:\n{shown}", differences.len());
+}
+
+fn update_golden() {
+    let mut oracle = Oracle::start().expect("the peer is needed to write golden.jsonl");
+    let expressions = expressions();
+    let answers = oracle.ask(&expressions, &variables());
+    let lines = expressions.iter().zip(&answers).map(|pair| serde_json::to_string(&pair).unwrap() + "\n");
+    fs::write(folder().join("golden.jsonl"), lines.collect::<String>()).unwrap();
+}
