@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::UsageWho;
 use serde_json::json;
 
+use crate::functions::{composition, xr};
 use crate::measure::{Stopwatch, Times, pretty};
-use crate::objects::{composition, xr};
 use crate::process::ferroplane;
 
 const XRS: u32 = 2000;
@@ -20,12 +20,12 @@ pub(crate) fn run() {
     let xrs: Vec<_> = (0..XRS)
         .map(|number| {
             let mut xr = xr();
-            xr["metadata"] = json!({"name": format!("app-{number}")});
+            xr["metadata"] = json!({"name": format!("store-{number}"), "namespace": "team-a"});
             format!("---\n{xr}\n")
         })
         .collect();
     std::fs::write(directory.path().join("xrs.yaml"), xrs.concat()).expect("there is room");
-    std::fs::write(directory.path().join("composition.yaml"), composition(3, 20).to_string())
+    std::fs::write(directory.path().join("composition.yaml"), composition().to_string())
         .expect("there is room");
 
     let mut times = Vec::new();

@@ -4,6 +4,7 @@
 
 mod batch;
 mod codec;
+mod functions;
 mod grpc;
 mod measure;
 mod objects;
@@ -12,9 +13,10 @@ mod process;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    let benches: [(&str, fn()); 5] = [
+    let benches: [(&str, fn()); 6] = [
         ("codec", codec::run),
         ("pipeline", pipeline::run),
+        ("functions", functions::run),
         ("grpc", grpc::run),
         ("process", process::run),
         ("batch", batch::run),

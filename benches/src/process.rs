@@ -35,6 +35,8 @@ pub(crate) fn run() {
     write("xr.yaml", xr());
     write("composition.yaml", composition(STEPS, RESOURCES));
     write("functions.yaml", function(&server.address()));
+    write("store.yaml", crate::functions::xr());
+    write("built-in.yaml", crate::functions::composition());
 
     let ours = ferroplane();
     let seam = |program: &Path| {
@@ -54,7 +56,8 @@ pub(crate) fn run() {
             render(&["xr.yaml", "composition.yaml", "functions.yaml"]),
             None,
         ),
-        ("ferroplane render, functions built in", render(&["xr.yaml", "composition.yaml"]), None),
+        ("ferroplane render, the same built in", render(&["xr.yaml", "composition.yaml"]), None),
+        ("ferroplane render, library", render(&["store.yaml", "built-in.yaml"]), None),
     ];
     let upstream = peers().join("crossplane");
     if upstream.exists() {

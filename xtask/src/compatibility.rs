@@ -36,7 +36,8 @@ impl Compatibility {
         if let Some(clones) = &self.clones {
             self.build(clones, &originals)?;
         }
-        take_peers(&originals)?;
+        take_peer(&originals)?;
+        switch_features_on(&originals)?;
         let mut program =
             cargo(root, &["run", "--release", "--quiet", "--package", "compatibility", "--", "--originals"]);
         program.arg(&originals);
@@ -73,17 +74,27 @@ fn directory() -> PathBuf {
     peers::directory().with_file_name("originals").join("bin")
 }
 
-/// The originals that the ordinary tests need anyway stand for themselves.
-fn take_peers(originals: &Path) -> Result<()> {
+/// An original that the ordinary tests need anyway stands for itself.
+fn take_peer(originals: &Path) -> Result<()> {
     peers::ensure_default()?;
-    for (peer, version) in [("function-auto-ready", "v0.6.0"), ("function-patch-and-transform", "v0.5.0")] {
-        let target = originals.join(format!("{peer}@{version}"));
-        if !target.exists() {
-            fs::copy(peers::directory().join(peer), &target)
-                .with_context(|| format!("cannot copy {peer}"))?;
-        }
+    let target = originals.join("function-auto-ready@v0.6.0");
+    if !target.exists() {
+        fs::copy(peers::directory().join("function-auto-ready"), &target)
+            .with_context(|| format!("cannot write {}", target.display()))?;
     }
     Ok(())
+}
+
+/// An original that does more if it is started with a flag is compared with and without it.
+fn switch_features_on(originals: &Path) -> Result<()> {
+    let (name, flag) = ("function-auto-ready@v0.7.0", "--feature-gates=CELHealthcheckCustomizations=true");
+    let script = originals.join(format!("{name}+cel"));
+    if !originals.join(name).exists() || script.exists() {
+        return Ok(());
+    }
+    fs::write(&script, format!("#!/bin/sh\nexec \"$(dirname \"$0\")/{name}\" {flag} \"$@\"\n"))
+        .with_context(|| format!("cannot write {}", script.display()))?;
+    run(Command::new("chmod").arg("+x").arg(&script))
 }
 
 fn newest_tag(clone: &Path) -> Result<String> {

@@ -84,8 +84,25 @@ fn modern_patches(mut owner: Object) -> Object {
         if let Some(policy) = patch.get_mut("policy").and_then(Value::as_object_mut) {
             modernise_policy(policy);
         }
+        for transform in items(patch, "transforms") {
+            modernise_transform(transform);
+        }
     }
     owner
+}
+
+/// In the old form, a transform need not say what kind of string, arithmetic or pattern it means.
+fn modernise_transform(transform: &mut Object) {
+    for (kind, default) in [("string", "Format"), ("math", "Multiply")] {
+        if let Some(settings) = transform.get_mut(kind).and_then(Value::as_object_mut) {
+            settings.entry("type").or_insert_with(|| default.into());
+        }
+    }
+    if let Some(settings) = transform.get_mut("match").and_then(Value::as_object_mut) {
+        for pattern in items(settings, "patterns") {
+            pattern.entry("type").or_insert_with(|| "literal".into());
+        }
+    }
 }
 
 /// The old form has two switches where the new one has a name for each combination.
@@ -169,6 +186,22 @@ mod tests {
                 {"name": "x", "type": "FromValue", "value": "y"},
             ]}])
         );
+    }
+
+    #[test]
+    fn transforms_that_do_not_say_what_they_are_mean_what_they_always_did() {
+        let transforms = json!([
+            {"type": "string", "string": {"fmt": "%s"}}, {"type": "math", "math": {"multiply": 2}},
+            {"type": "match", "match": {"patterns": [{"literal": "a", "result": 1}, {"type": "regexp", "regexp": "b"}]}},
+            {"type": "math", "math": {"type": "ClampMin", "clampMin": 1}},
+        ]);
+        let input = input(json!({"resources": [{"name": "a", "patches": [{"transforms": transforms}]}]}));
+        let transforms = &input["resources"][0]["patches"][0]["transforms"];
+        assert_eq!(transforms[0]["string"]["type"], "Format");
+        assert_eq!(transforms[1]["math"]["type"], "Multiply");
+        assert_eq!(transforms[2]["match"]["patterns"][0]["type"], "literal");
+        assert_eq!(transforms[2]["match"]["patterns"][1]["type"], "regexp");
+        assert_eq!(transforms[3]["math"]["type"], "ClampMin");
     }
 
     #[test]

@@ -1,10 +1,25 @@
 //! The functions that are built in, in all their versions. Pure: they see the request and nothing else, and they
 //! never panic.
 
+mod auto_ready;
+mod cel_state;
+mod cel_validation;
 mod discovery;
 mod dummy;
+mod environment_configs;
+mod extra_resources;
+mod fieldpath;
+mod go;
+mod gofmt;
+mod input;
+mod labels;
 mod library;
+mod patch_and_transform;
 mod response;
+mod selection;
+mod sequencer;
+mod status_transformer;
+mod tag_manager;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
@@ -21,8 +36,46 @@ struct Coded {
     versions: &'static [(&'static str, Builtin)],
 }
 
-const BUILTINS: &[Coded] =
-    &[Coded { function: "function-dummy", stable: "v0.4.1", versions: &[("v0.4.1", dummy::run)] }];
+const BUILTINS: &[Coded] = &[
+    Coded {
+        function: "function-auto-ready",
+        stable: "v0.7.0",
+        versions: &[
+            ("v0.5.2", auto_ready::run_v0_5),
+            ("v0.6.7", auto_ready::run_v0_6),
+            ("v0.7.0", auto_ready::run),
+        ],
+    },
+    Coded {
+        function: "function-cel-validation",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", cel_validation::run)],
+    },
+    Coded { function: "function-dummy", stable: "v0.4.1", versions: &[("v0.4.1", dummy::run)] },
+    Coded {
+        function: "function-environment-configs",
+        stable: "v0.7.1",
+        versions: &[("v0.7.1", environment_configs::run)],
+    },
+    Coded {
+        function: "function-extra-resources",
+        stable: "v0.3.0",
+        versions: &[("v0.3.0", extra_resources::run)],
+    },
+    Coded { function: "function-labels", stable: "v0.1.0", versions: &[("v0.1.0", labels::run)] },
+    Coded {
+        function: "function-patch-and-transform",
+        stable: "v0.10.8",
+        versions: &[("v0.10.8", patch_and_transform::run)],
+    },
+    Coded { function: "function-sequencer", stable: "v0.6.0", versions: &[("v0.6.0", sequencer::run)] },
+    Coded {
+        function: "function-status-transformer",
+        stable: "v0.5.1",
+        versions: &[("v0.5.1", status_transformer::run)],
+    },
+    Coded { function: "function-tag-manager", stable: "v0.9.0", versions: &[("v0.9.0", tag_manager::run)] },
+];
 
 /// The code of a version of a built-in function; of the stable one if none is named.
 pub fn builtin(function: &str, version: Option<&str>) -> Option<Builtin> {

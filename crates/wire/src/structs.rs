@@ -1,5 +1,6 @@
 //! A JSON object that is encoded at most once and decoded at most once, however often it is shared.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +27,8 @@ struct Forms {
     /// Whether the bytes are an object, and if so whether equal objects would have equal bytes.
     is_canonical: OnceLock<Result<bool, StructError>>,
     digest: OnceLock<[u8; 32]>,
+    /// What its reader made of it.
+    reading: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Struct {
@@ -54,6 +57,15 @@ impl Struct {
             // `try_from` has checked the depth, the only thing that can be wrong with a JSON object.
             json.map(|json| codec::encode(json).unwrap_or_default()).unwrap_or_default()
         })
+    }
+
+    /// What `read` makes of the object: made once and kept with it, however often the object is shared.
+    ///
+    /// For readers to whom the same object comes again and again, such as the input of a step. Only the first
+    /// kind of reading is kept.
+    pub fn reading<T: Any + Send + Sync>(&self, read: impl Fn(&Self) -> T) -> Arc<T> {
+        let kept = self.0.reading.get_or_init(|| Arc::new(read(self)));
+        Arc::clone(kept).downcast().unwrap_or_else(|_| Arc::new(read(self)))
     }
 
     /// Identifies the content: equal objects have equal digests, whoever encoded them.
@@ -206,6 +218,19 @@ mod tests {
         assert_ne!(unordered.wire(), ordered.wire());
         assert_eq!(unordered.digest(), ordered.digest());
         assert_eq!(unordered, ordered);
+    }
+
+    #[test]
+    fn reading_is_kept_with_the_object_and_not_with_another() {
+        let object = from(json!({"a": 1}));
+        let clone = object.clone();
+        assert_eq!(*object.reading(|object| object.json().unwrap().len()), 1);
+        assert_eq!(*clone.reading::<usize>(|_| panic!("read twice")), 1);
+        assert_eq!(*clone.reading(|_| "another kind"), "another kind");
+
+        let mut other = clone;
+        other.merge(from(json!({"b": 2})).encode_to_vec().as_slice()).unwrap();
+        assert_eq!(*other.reading(|object| object.json().unwrap().len()), 2);
     }
 
     #[test]

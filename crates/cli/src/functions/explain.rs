@@ -3,6 +3,8 @@
 use ferroplane_functions::Contract;
 use serde_json::{Map, Value};
 
+use crate::manifest::yaml;
+
 /// How deep fields are listed unless somebody asks for more.
 const DEPTH: usize = 2;
 
@@ -32,10 +34,8 @@ pub(crate) fn whole(title: &str, contract: &Contract, schema: Option<&Value>, is
     match schema {
         None => text.push_str("\nINPUT: none\n"),
         Some(schema) => {
-            let value =
-                |field: &str| schema["properties"][field]["enum"][0].as_str().unwrap_or("any").to_owned();
-            text.push_str(&format!("\nINPUT: {}, kind {}\n\n", value("apiVersion"), value("kind")));
-            text.push_str(&part(schema, is_deep));
+            let (api_version, kind) = type_in(contract.example.unwrap_or_default());
+            text.push_str(&format!("\nINPUT: {kind} ({api_version})\n\n{}", part(schema, is_deep)));
         }
     }
     if let Some(example) = contract.example {
@@ -43,6 +43,13 @@ pub(crate) fn whole(title: &str, contract: &Contract, schema: Option<&Value>, is
         text.extend(example.lines().map(|line| format!("  {line}\n").replace("  \n", "\n")));
     }
     text
+}
+
+/// What the input in an example is: every function takes one kind of input.
+fn type_in(example: &str) -> (String, String) {
+    let step = yaml::parse(example).ok().and_then(|steps| Some(steps.first()?.to_json())).unwrap_or_default();
+    let field = |name: &str| step["input"][name].as_str().unwrap_or("any").to_owned();
+    (field("apiVersion"), field("kind"))
 }
 
 /// A field and what is in it.
@@ -164,10 +171,12 @@ mod tests {
 
     #[test]
     fn fields_are_listed_with_types_and_what_they_are_for() {
-        let contract = Contract { about: "Does it".to_owned(), ..Contract::default() };
-        let expected = "FUNCTION: f v1.0.0\n\nDoes it.\n\nINPUT: x/v1, kind Input\n\nWhat to do.\n\nFIELDS:\n  \
+        let example = Some("step: a\ninput: {apiVersion: x/v1, kind: Input}\n");
+        let contract = Contract { about: "Does it".to_owned(), example, ..Contract::default() };
+        let expected = "FUNCTION: f v1.0.0\n\nDoes it.\n\nINPUT: Input (x/v1)\n\nWhat to do.\n\nFIELDS:\n  \
                         mode <Loud | Quiet, default \"Loud\">\n    How.\n  rules <list of object, required>\n    Each of them.\n    \
-                        more <object>\n      …\n    name <string, required>\n      Its name.\n";
+                        more <object>\n      …\n    name <string, required>\n      Its name.\n\nEXAMPLE, a step of a pipeline:\n\n  step: a\n  \
+                        input: {apiVersion: x/v1, kind: Input}\n";
         assert_eq!(whole("f v1.0.0", &contract, Some(&schema()), false), expected);
     }
 

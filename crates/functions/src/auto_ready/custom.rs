@@ -1,0 +1,114 @@
+//! Health checks that users write in CEL, for kinds that have no condition `Ready`.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use ferroplane_schema::cel::{self, Environment, Limits, Numbers, Program, Type};
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::Ready;
+use serde_json::{Map, Value};
+
+use super::input::Input;
+
+/// Expressions by `group_version_Kind`.
+pub(super) struct Checks {
+    checks: BTreeMap<String, Check>,
+}
+
+/// An expression, which is compiled when it is first needed.
+struct Check {
+    expression: String,
+    program: OnceCell<Result<Program, String>>,
+}
+
+impl Checks {
+    /// The checks in the context that the input points to, and over them those of the input.
+    pub(super) fn new(input: &Input, context: Option<&Struct>) -> Self {
+        let mut expressions = BTreeMap::new();
+        if let Some(path) = &input.customization_from
+            && let Some(Ok(context)) = context.map(Struct::json)
+        {
+            expressions = find(context, path).unwrap_or_default();
+        }
+        expressions.extend(input.customization.clone());
+        let check = |expression| Check { expression, program: OnceCell::new() };
+        Self { checks: expressions.into_iter().map(|(kind, expression)| (kind, check(expression))).collect() }
+    }
+
+    /// What the check for the kind of this object says, if there is one and it can say.
+    pub(super) fn judge(&self, object: &Map<String, Value>, warnings: &mut Vec<String>) -> Option<Ready> {
+        if self.checks.is_empty() {
+            return None;
+        }
+        match self.checks.get(&key(object))?.holds(object) {
+            Ok(true) => Some(Ready::True),
+            Ok(false) => Some(Ready::False),
+            Err(problem) => {
+                warnings.push(problem);
+                None
+            }
+        }
+    }
+}
+
+impl Check {
+    fn holds(&self, object: &Map<String, Value>) -> Result<bool, String> {
+        let program =
+            self.program.get_or_init(|| compile(&self.expression)).as_ref().map_err(String::clone)?;
+        let object = cel::Value::Map(cel::Map::Json(object, Numbers::Double));
+        let (outcome, _) = program.evaluate_with([("object", object)], Limits::PER_CALL);
+        let outcome = outcome.map_err(|error| format!("failed to eval the program: {error}"))?;
+        Ok(outcome.value.as_bool() == Some(true))
+    }
+}
+
+fn compile(expression: &str) -> Result<Program, String> {
+    let environment =
+        Environment::new().variable("object", Type::Dyn).numbers(Numbers::Double).mixed_literals();
+    let program =
+        environment.compile(expression).map_err(|error| format!("failed to compile query: {error}"))?;
+    if *program.result_type() != Type::Bool {
+        return Err("celQuery does not return a bool type".to_owned());
+    }
+    Ok(program)
+}
+
+/// The name of an object's kind among the checks.
+fn key(object: &Map<String, Value>) -> String {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    match api_version.split_once('/') {
+        Some((_, version)) if version.contains('/') => "__".to_owned(),
+        Some((group, version)) => format!("{group}_{version}_{kind}"),
+        None => format!("_{api_version}_{kind}"),
+    }
+}
+
+/// The texts in the object at a path like `a.b[c.d]`.
+fn find(context: &Map<String, Value>, path: &str) -> Option<BTreeMap<String, String>> {
+    let path = keys(path);
+    let (first, rest) = path.split_first()?;
+    let found = rest.iter().try_fold(context.get(*first)?, |value, key| value.as_object()?.get(*key))?;
+    let texts =
+        found.as_object()?.iter().filter_map(|(kind, cel)| Some((kind.clone(), cel.as_str()?.to_owned())));
+    Some(texts.collect())
+}
+
+/// The keys of a path. A key in brackets may have dots in it; brackets without a partner separate like dots.
+fn keys(path: &str) -> Vec<&str> {
+    let mut keys = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        let bracketed = rest.strip_prefix('[').and_then(|inside| {
+            let end = inside.find(['[', ']']).filter(|end| *end > 0 && inside[*end..].starts_with(']'))?;
+            Some((&inside[..end], &inside[end + 1..]))
+        });
+        let (key, after) = bracketed.unwrap_or_else(|| match rest.find(['.', '[', ']']) {
+            Some(0) => ("", &rest[1..]),
+            end => rest.split_at(end.unwrap_or(rest.len())),
+        });
+        keys.extend(Some(key).filter(|key| !key.is_empty()));
+        rest = after;
+    }
+    keys
+}

@@ -1,0 +1,93 @@
+//! Which `EnvironmentConfig`s to ask for, and which of those that came to use.
+
+use std::collections::BTreeMap;
+
+use ferroplane_wire::v1::resource_selector::Match;
+use ferroplane_wire::v1::{Requirements, ResourceSelector, Resources};
+
+use super::input::{Selector, Source};
+use crate::gofmt::quote;
+use crate::selection::{self, Choice, Naming, Object};
+
+/// An `EnvironmentConfig` whose data becomes part of the environment.
+#[derive(Debug)]
+pub(super) struct Config<'r> {
+    pub(super) object: &'r Object,
+    /// Where in the environment its data goes. Nothing means all over it.
+    pub(super) target: Option<&'r str>,
+}
+
+/// What to ask for.
+pub(super) fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requirements, String> {
+    let mut resources = BTreeMap::new();
+    for (index, source) in sources.iter().enumerate() {
+        let choice = source.choice().map_err(|error| format!("environmentConfigs[{index}]: {error}"))?;
+        if let Some(r#match) = choice.to_match(Selector::matchers, xr)? {
+            resources.insert(name(index), requirement(r#match));
+        }
+    }
+    Ok(Requirements { resources, ..Requirements::default() })
+}
+
+fn name(index: usize) -> String {
+    format!("environment-config-{index}")
+}
+
+fn requirement(r#match: Match) -> ResourceSelector {
+    ResourceSelector {
+        api_version: "apiextensions.crossplane.io/v1beta1".to_owned(),
+        kind: "EnvironmentConfig".to_owned(),
+        namespace: None,
+        r#match: Some(r#match),
+    }
+}
+
+/// Choose from what came, in the order of the sources.
+pub(super) fn select<'r>(
+    sources: &[Source<'r>],
+    is_optional: bool,
+    required: &'r BTreeMap<String, Resources>,
+) -> Result<Vec<Config<'r>>, String> {
+    let mut configs = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let name = name(index);
+        // A source may not have asked for anything, because no label was left to ask for.
+        let Some(resources) = required.get(&name) else { continue };
+        let objects = selection::objects(resources)?;
+        let chosen = match source.choice()? {
+            Choice::Named(config) => named(config, objects, is_optional).map_err(|error| {
+                let (config, name) = (quote(config), quote(&name));
+                format!("cannot process environment config {config} by reference, {name}: {error}")
+            })?,
+            Choice::Labelled(selector) => labelled(selector, objects).map_err(|error| {
+                format!("cannot process environment config {} by selector: {error}", quote(&name))
+            })?,
+            Choice::Unknown => Vec::new(),
+        };
+        configs.extend(chosen.into_iter().map(|object| Config { object, target: source.target() }));
+    }
+    Ok(configs)
+}
+
+fn named<'r>(name: &str, objects: Vec<&'r Object>, is_optional: bool) -> Result<Vec<&'r Object>, String> {
+    match objects.len() {
+        0 if !is_optional => Err(format!("Required environment config {} not found", quote(name))),
+        0 | 1 => Ok(objects),
+        count => Err(format!("expected exactly one required resource {}, got {count}", quote(name))),
+    }
+}
+
+fn labelled<'r>(selector: &Selector<'_>, mut objects: Vec<&'r Object>) -> Result<Vec<&'r Object>, String> {
+    match (selector.mode(), objects.len()) {
+        ("Single", 1) => Ok(objects),
+        ("Single", count) => Err(format!("expected exactly one required resource, got {count}")),
+        ("Multiple", count) => {
+            if let Some(least) = selection::too_few(&objects, selector.min_match) {
+                return Err(format!("expected at least {least} required resources, got {count}"));
+            }
+            selection::sort(&mut objects, selector.sort_by_field_path, Naming::Kind)?;
+            Ok(selection::first(&objects, selector.max_match).to_vec())
+        }
+        (mode, _) => Err(format!("unknown selector mode {}", quote(mode))),
+    }
+}

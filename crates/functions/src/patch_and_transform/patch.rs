@@ -1,0 +1,68 @@
+//! Applying one patch: get, transform, put.
+
+use serde_json::{Map, Value};
+
+use super::document::{Budget, Document};
+use super::prepare::{Patch, Source};
+use crate::fieldpath::{Error, Path};
+use crate::gofmt::{Any, Numbers, format_float, sprintf_any};
+
+/// Where a patch reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct From<'a> {
+    pub(super) object: &'a Map<String, Value>,
+    pub(super) numbers: Numbers,
+}
+
+impl<'a> From<'a> {
+    fn get(self, path: &Result<Path, Error>) -> Result<Any<'a>, Error> {
+        let path = path.as_ref().map_err(Clone::clone)?;
+        Ok(Any::of(path.get(self.object)?, self.numbers))
+    }
+}
+
+impl Patch {
+    /// Take a value from one object, and put what becomes of it into another.
+    pub(super) fn apply(
+        &self,
+        from: From<'_>,
+        to: &mut Document<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let value = self.transformed(self.value(from)?)?;
+        let merge = self.merge.as_ref().map_err(|problem| Error::new(problem.clone()))?;
+        to.put(&self.to, value, *merge, budget)
+    }
+
+    fn value<'a>(&self, from: From<'a>) -> Result<Any<'a>, Error> {
+        match &self.from {
+            Source::Field(path) => from.get(path),
+            Source::Combined { variables, format } => {
+                let values: Vec<_> = variables.iter().map(|path| from.get(path)).collect::<Result<_, _>>()?;
+                sprintf_any(format, &values).map_err(|problem| Error::new(problem.to_string()))
+            }
+            Source::Broken(problem) => Err(Error::new(problem.clone())),
+        }
+    }
+
+    fn transformed<'v>(&'v self, mut value: Any<'v>) -> Result<Value, Error> {
+        for (at, transform) in self.transforms.iter().enumerate() {
+            value = transform.resolve(value).map_err(|problem| {
+                Error::new(format!("transform at index {at} returned error: {problem}"))
+            })?;
+        }
+        if let Any::Float(float) = value
+            && !float.is_finite()
+        {
+            let context = match self.from {
+                Source::Field(_) => "",
+                // Here the original notices only when it puts the value.
+                _ => "cannot patch to object: ",
+            };
+            let float = format_float(float, 'g', None);
+            let problem = format!("cannot marshal value to JSON: json: unsupported value: {float}");
+            return Err(Error::new(format!("{context}{problem}")));
+        }
+        Ok(value.into_json().unwrap_or_default())
+    }
+}

@@ -1,0 +1,258 @@
+//! The input made ready to run: paths and expressions read, patch sets put where they are named.
+//!
+//! Much that can be wrong is only a problem once it is used, so it is kept as the error it will be.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ferroplane_wire::Struct;
+use serde_json::{Map, Value};
+
+use super::document::has_kind;
+use super::input::{self, Resources};
+use super::transform::Transform;
+use super::validate;
+use crate::fieldpath::{self, MergeOptions, Path};
+use crate::gofmt::{quote, to_plain_json};
+
+/// More patches than this are no composition. Patch sets multiply, so a short input could ask for them.
+const MAX_PATCHES: usize = 100_000;
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) environment: Vec<Patch>,
+    /// The templates, or why the patch sets they name do not resolve.
+    pub(super) templates: Result<Vec<Template>, String>,
+    pub(super) secret: Option<SecretReference>,
+}
+
+#[derive(Debug)]
+pub(super) struct Template {
+    pub(super) name: String,
+    /// What the resource starts from, or why it cannot. Without, it starts from what a function before made.
+    pub(super) base: Option<Result<Map<String, Value>, String>>,
+    pub(super) patches: Vec<Arc<Patch>>,
+    pub(super) details: Vec<ConnectionDetail>,
+    pub(super) checks: Vec<input::ReadinessCheck>,
+}
+
+#[derive(Debug)]
+pub(super) struct SecretReference {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) patches: Vec<Patch>,
+}
+
+#[derive(Debug)]
+pub(super) struct ConnectionDetail {
+    pub(super) name: String,
+    pub(super) from: DetailSource,
+}
+
+#[derive(Debug)]
+pub(super) enum DetailSource {
+    Value(String),
+    SecretKey(String),
+    Field(Result<Path, fieldpath::Error>),
+}
+
+#[derive(Debug)]
+pub(super) struct Patch {
+    /// As it is written, for results to name it.
+    pub(super) kind: String,
+    pub(super) direction: Direction,
+    pub(super) from: Source,
+    pub(super) to: Target,
+    pub(super) transforms: Vec<Transform>,
+    pub(super) is_required: bool,
+    pub(super) is_optional: bool,
+    pub(super) merge: Result<Option<MergeOptions>, String>,
+}
+
+/// Between what a patch copies, seen from the resource or the environment it is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    FromComposite,
+    ToComposite,
+    FromEnvironment,
+    ToEnvironment,
+}
+
+impl Direction {
+    fn of(kind: &str) -> Self {
+        match kind {
+            "ToCompositeFieldPath" | "CombineToComposite" => Self::ToComposite,
+            "FromEnvironmentFieldPath" | "CombineFromEnvironment" => Self::FromEnvironment,
+            "ToEnvironmentFieldPath" | "CombineToEnvironment" => Self::ToEnvironment,
+            _ => Self::FromComposite,
+        }
+    }
+}
+
+/// Where a patch takes its value from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Field(Result<Path, fieldpath::Error>),
+    Combined {
+        variables: Vec<Result<Path, fieldpath::Error>>,
+        format: String,
+    },
+    /// Combining is asked for, but not how. Or there is another reason why there will be no value.
+    Broken(String),
+}
+
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) path: Result<Path, fieldpath::Error>,
+    /// Whether it may stand for many fields.
+    pub(super) has_wildcards: bool,
+}
+
+impl Prepared {
+    /// Read and check an input. The error is the result a user will see.
+    pub(super) fn read(input: &Struct) -> Result<Self, String> {
+        let json = input.json().map_err(|error| format!("cannot get Function input: {error}"))?;
+        let resources =
+            Resources::read(json).map_err(|problem| format!("cannot get Function input: {problem}"))?;
+        validate::resources(&resources).map_err(|error| format!("invalid Function input: {error}"))?;
+        Ok(Self::from(resources))
+    }
+}
+
+impl From<Resources> for Prepared {
+    fn from(resources: Resources) -> Self {
+        let Resources { patch_sets, environment, resources, write_connection_secret_to_ref } = resources;
+        let sets: HashMap<String, Vec<Arc<Patch>>> = patch_sets
+            .into_iter()
+            .map(|set| {
+                (set.name, set.patches.into_iter().map(|patch| Arc::new(Patch::from(patch))).collect())
+            })
+            .collect();
+        Self {
+            environment: environment.into_iter().flatten().map(Patch::from).collect(),
+            templates: resolve(resources, &sets),
+            secret: write_connection_secret_to_ref.map(|secret| SecretReference {
+                name: secret.name,
+                namespace: secret.namespace,
+                patches: secret.patches.into_iter().map(Patch::from).collect(),
+            }),
+        }
+    }
+}
+
+fn resolve(
+    templates: Vec<input::Template>,
+    sets: &HashMap<String, Vec<Arc<Patch>>>,
+) -> Result<Vec<Template>, String> {
+    let mut count = 0;
+    let mut resolved = Vec::with_capacity(templates.len());
+    for template in templates {
+        let mut patches = Vec::with_capacity(template.patches.len());
+        for patch in template.patches {
+            if patch.kind != "PatchSet" {
+                patches.push(Arc::new(Patch::from(patch)));
+                continue;
+            }
+            let name = patch.patch_set_name.unwrap_or_default();
+            let set = sets.get(&name).ok_or_else(|| format!("cannot find PatchSet by name {name}"))?;
+            if count + patches.len() + set.len() > MAX_PATCHES {
+                return Err(format!("there are more than {MAX_PATCHES} patches"));
+            }
+            patches.extend(set.iter().cloned());
+        }
+        count += patches.len();
+        resolved.push(Template {
+            base: template.base.map(|base| to_object(base, &template.name)),
+            details: template.connection_details.into_iter().map(ConnectionDetail::from).collect(),
+            checks: template.readiness_checks,
+            name: template.name,
+            patches,
+        });
+    }
+    Ok(resolved)
+}
+
+fn to_object(base: Value, name: &str) -> Result<Map<String, Value>, String> {
+    let problem = match base {
+        Value::Object(object) if has_kind(&object) => return Ok(object),
+        Value::Object(_) => format!("Object 'Kind' is missing in '{}'", to_plain_json(&base)),
+        Value::Null => return Ok(Map::new()),
+        Value::Bool(_) => not_an_object("bool"),
+        Value::Number(_) => not_an_object("number"),
+        Value::String(_) => not_an_object("string"),
+        Value::Array(_) => not_an_object("array"),
+    };
+    Err(format!("cannot parse base template of composed resource {}: {problem}", quote(name)))
+}
+
+fn not_an_object(kind: &str) -> String {
+    format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+}
+
+impl From<input::ConnectionDetail> for ConnectionDetail {
+    fn from(detail: input::ConnectionDetail) -> Self {
+        let from = match detail.kind.as_str() {
+            "FromValue" => DetailSource::Value(detail.value.unwrap_or_default()),
+            "FromConnectionSecretKey" => {
+                DetailSource::SecretKey(detail.from_connection_secret_key.unwrap_or_default())
+            }
+            _ => DetailSource::Field(Path::parse(&detail.from_field_path.unwrap_or_default())),
+        };
+        Self { name: detail.name, from }
+    }
+}
+
+impl From<input::Patch> for Patch {
+    fn from(patch: input::Patch) -> Self {
+        let to = patch.to_field_path.as_ref().or(patch.from_field_path.as_ref());
+        let to = to.map(String::as_str).unwrap_or_default();
+        let policy = patch.policy.as_ref();
+        let is_combined = patch.kind.starts_with("Combine");
+        let from_policy = policy.and_then(|policy| policy.from_field_path.as_deref()).unwrap_or("Optional");
+        Self {
+            // What is combined goes to one field, whose name may be that of the wildcard.
+            to: Target { path: Path::parse(to), has_wildcards: !is_combined && to.contains("[*]") },
+            direction: Direction::of(&patch.kind),
+            is_required: from_policy == "Required",
+            is_optional: from_policy == "Optional",
+            merge: merge_options(policy.and_then(|policy| policy.to_field_path.as_deref())),
+            from: if is_combined {
+                Source::combined(patch.combine)
+            } else {
+                Source::Field(Path::parse(&patch.from_field_path.unwrap_or_default()))
+            },
+            transforms: patch.transforms.into_iter().map(Transform::from).collect(),
+            kind: patch.kind,
+        }
+    }
+}
+
+impl Source {
+    fn combined(combine: Option<input::Combine>) -> Self {
+        let Some(combine) = combine else {
+            return Self::Broken("combine must be set".to_owned());
+        };
+        match (combine.strategy.as_str(), combine.format) {
+            ("string", Some(format)) => {
+                let variables = combine.variables.iter().map(|path| Path::parse(path)).collect();
+                Self::Combined { variables, format }
+            }
+            ("string", None) => {
+                Self::Broken("given combine strategy string requires configuration".to_owned())
+            }
+            (unknown, _) => Self::Broken(format!("combine strategy {unknown} is not supported")),
+        }
+    }
+}
+
+fn merge_options(policy: Option<&str>) -> Result<Option<MergeOptions>, String> {
+    let options = |keep_map_values, append_slice| Some(MergeOptions { keep_map_values, append_slice });
+    Ok(match policy.unwrap_or("Replace") {
+        "Replace" => None,
+        "MergeObjects" | "MergeObject" => options(true, false),
+        "MergeObjectsAppendArrays" => options(true, true),
+        "ForceMergeObjects" => options(false, false),
+        "ForceMergeObjectsAppendArrays" | "AppendArray" => options(false, true),
+        unknown => return Err(format!("invalid patch policy {unknown}")),
+    })
+}

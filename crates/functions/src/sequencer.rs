@@ -1,0 +1,236 @@
+//! `function-sequencer`: holds resources back until others are ready, and has them deleted in the opposite order.
+//!
+//! A rule is a sequence of patterns. What matches a pattern is created only once everything that matches the patterns
+//! before it is desired and ready; until then it is taken out of the desired state. On request, each observed resource
+//! is also protected by a `Usage` from being deleted before those that come after it.
+//!
+//! Reproduces upstream's v0.6.0, and `createOnly`, which is to come after it.
+
+mod condition;
+mod input;
+mod names;
+mod usage;
+
+use std::collections::BTreeMap;
+
+use ferroplane_wire::State;
+use ferroplane_wire::v1::{
+    Ready, Resource, Result as Note, RunFunctionRequest, RunFunctionResponse, Severity,
+};
+
+use self::condition::Conditions;
+use self::input::{Input, Rule};
+use self::names::Names;
+use crate::gofmt::quote;
+use crate::response;
+
+/// As upstream from v0.6.0 on.
+pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    let mut response = response::to(request);
+    let input = match Input::read(request.input.as_ref()) {
+        Ok(input) => input,
+        Err(problem) => return response::fatal(response, problem),
+    };
+    if let Some(ttl) = input.cache_ttl
+        && let Some(meta) = &mut response.meta
+    {
+        meta.ttl = Some(ttl);
+    }
+    let nothing = State::default();
+    let mut sequencing = Sequencing::new(request, &nothing);
+    let outcome = input.rules.iter().try_for_each(|rule| sequencing.follow(rule, &input, request));
+    response.results = std::mem::take(&mut sequencing.notes);
+    match outcome {
+        Ok(()) => {
+            response.desired = Some(sequencing.desired_state(request.desired.as_ref().unwrap_or(&nothing)));
+            response
+        }
+        Err(problem) => {
+            response.desired = request.desired.as_ref().map(|desired| sequencing.untouched_state(desired));
+            response::fatal(response, problem)
+        }
+    }
+}
+
+/// How many usages there may be. A pattern for everything after one for everything asks for the square of what exists,
+/// which no plane could hold.
+const MAX_USAGES: usize = 10_000;
+
+/// What the rules have made of the request so far.
+struct Sequencing<'a> {
+    /// The desired resources that are not held back.
+    desired: BTreeMap<&'a str, &'a Resource>,
+    observed: &'a BTreeMap<String, Resource>,
+    /// The names of all of them, by pattern.
+    names: Names<'a>,
+    conditions: Conditions<'a>,
+    usages: BTreeMap<String, Resource>,
+    /// Whether the composite resource cannot be ready because something was held back.
+    is_unready: bool,
+    notes: Vec<Note>,
+}
+
+impl<'a> Sequencing<'a> {
+    fn new(request: &'a RunFunctionRequest, nothing: &'a State) -> Self {
+        let desired = request.desired.as_ref().unwrap_or(nothing).resources();
+        let observed = request.observed.as_ref().unwrap_or(nothing).resources();
+        Self {
+            desired: desired.iter().map(|(name, resource)| (name.as_str(), resource)).collect(),
+            observed,
+            names: Names::new(desired.keys().chain(observed.keys())),
+            conditions: Conditions::default(),
+            usages: BTreeMap::new(),
+            is_unready: false,
+            notes: Vec::new(),
+        }
+    }
+
+    fn follow(&mut self, rule: &Rule, input: &Input, request: &'a RunFunctionRequest) -> Result<(), String> {
+        if rule.delete_only && rule.create_only {
+            let sequence = rule.sequence.join(" ");
+            return Err(format!(
+                "rule for sequence [{sequence}] cannot have both deleteOnly and createOnly set to true"
+            ));
+        }
+        let applies = self.applies(rule, request)?;
+        // Even a rule that does not apply now keeps the order in which what exists is deleted: it may have applied
+        // when that was created.
+        if input.enable_deletion_sequencing && !rule.create_only {
+            self.protect(&rule.sequence, input)
+                .map_err(|problem| format!("cannot generate usages for sequence: {problem}"))?;
+        }
+        if applies && !rule.delete_only {
+            self.hold_back(&rule.sequence, input.reset_composite_readiness)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the condition of the rule holds.
+    fn applies(&mut self, rule: &Rule, request: &'a RunFunctionRequest) -> Result<bool, String> {
+        if rule.condition.is_empty() {
+            return Ok(true);
+        }
+        let (condition, sequence) = (quote(&rule.condition), rule.sequence.join(" "));
+        let holds = self.conditions.holds(&rule.condition, request, self.is_unready).map_err(|problem| {
+            format!("cannot evaluate condition {condition} for sequence [{sequence}]: {problem}")
+        })?;
+        if !holds {
+            self.note(format!("Skipping sequence [{sequence}]: condition {condition} evaluated to false"));
+        }
+        Ok(holds)
+    }
+
+    /// Protect each observed resource from being deleted before those that come right after it.
+    fn protect(&mut self, sequence: &[String], input: &Input) -> Result<(), String> {
+        for pair in sequence.windows(2) {
+            let later = self.names.matching(&pair[1])?;
+            let earlier = self.names.matching(&pair[0])?;
+            let observed = self.observed;
+            let is_user = |user: &Resource| !usage::is_usage(user, input.usage_version);
+            let users =
+                later.iter().filter_map(|by| Some((by, observed.get(*by).filter(|user| is_user(user))?)));
+            for (by, user) in users {
+                for of in earlier.iter().filter(|of| self.desired.contains_key(*of)) {
+                    let Some(target) = observed.get(*of) else { continue };
+                    let usage = usage::new(target, user, input.replay_deletion, input.usage_version)?;
+                    self.usages.insert(format!("{by}-{of}-usage"), usage);
+                }
+                if self.usages.len() > MAX_USAGES {
+                    return Err(format!("the rules ask for more than {MAX_USAGES} usages"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Take out of the desired state what has to wait.
+    fn hold_back(&mut self, sequence: &[String], resets_readiness: bool) -> Result<(), String> {
+        // Everything before this one was found ready, and nothing has been taken out since.
+        let mut first_in_doubt = 0;
+        for (index, pattern) in sequence.iter().enumerate().skip(1) {
+            if self.observed.contains_key(pattern) {
+                continue;
+            }
+            let Some((before, ready, all)) = self.first_unready(&sequence[first_in_doubt..index])? else {
+                self.names.matching(pattern)?;
+                first_in_doubt = index;
+                continue;
+            };
+            first_in_doubt += before;
+            let waits = self.names.matching(pattern)?;
+            self.note(explain(pattern, &sequence[first_in_doubt], ready, all));
+            let count = self.desired.len();
+            for name in waits.iter().filter(|name| !self.observed.contains_key(**name)) {
+                self.desired.remove(name);
+            }
+            if self.desired.len() < count {
+                first_in_doubt = 0;
+                self.is_unready |= resets_readiness;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first pattern that not all or no resources are ready for, with how many are and how many there are.
+    fn first_unready(&mut self, patterns: &[String]) -> Result<Option<(usize, usize, usize)>, String> {
+        for (index, pattern) in patterns.iter().enumerate() {
+            let names = self.names.matching(pattern)?;
+            let matching = names.iter().filter_map(|name| self.desired.get(name));
+            let (ready, all) = matching.fold((0, 0), |(ready, all), resource| {
+                (ready + usize::from(resource.ready == i32::from(Ready::True)), all + 1)
+            });
+            if all == 0 || ready < all {
+                return Ok(Some((index, ready, all)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, message: String) {
+        self.notes.push(response::result(Severity::Normal, message));
+    }
+
+    /// The desired state without what has to wait, and with what protects.
+    fn desired_state(self, desired: &State) -> State {
+        let is_unchanged =
+            self.desired.len() == desired.resources().len() && self.usages.is_empty() && !self.is_unready;
+        if is_unchanged && desired.resources().values().all(response::is_plain) {
+            return desired.clone();
+        }
+        let composite = self.composite(desired);
+        let kept = self.desired.into_iter().map(|(name, resource)| (name.to_owned(), resource.clone()));
+        let mut resources: BTreeMap<_, _> = kept.collect();
+        resources.values_mut().for_each(response::make_plain);
+        resources.extend(self.usages);
+        State::new(composite, resources)
+    }
+
+    /// The desired state of the request, from before a rule that cannot be followed.
+    fn untouched_state(&self, desired: &State) -> State {
+        if !self.is_unready {
+            return desired.clone();
+        }
+        State::new(self.composite(desired), desired.resources().clone())
+    }
+
+    fn composite(&self, desired: &State) -> Option<Resource> {
+        let composite = desired.composite().cloned();
+        if !self.is_unready {
+            return composite;
+        }
+        Some(Resource { ready: Ready::False.into(), ..composite.unwrap_or_default() })
+    }
+}
+
+fn explain(pattern: &str, before: &str, ready: usize, all: usize) -> String {
+    let (pattern, before) = (quote(pattern), quote(before));
+    let wait = format!("Delaying creation of resource(s) matching {pattern} because {before}");
+    if all == 0 {
+        return format!("{wait} does not exist yet");
+    }
+    format!("{wait} is not fully ready ({ready} of {all})")
+}
+
+#[cfg(test)]
+mod tests;

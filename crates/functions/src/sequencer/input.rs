@@ -1,0 +1,105 @@
+//! What a step may tell this function.
+
+use ferroplane_wire::Struct;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::usage::UsageVersion;
+use crate::go::duration;
+
+/// What a step may tell this function.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// For how long the answer holds.
+    pub(super) cache_ttl: Option<prost_types::Duration>,
+    /// Whether the rules also say in which order to delete.
+    pub(super) enable_deletion_sequencing: bool,
+    /// Whether a deletion that was refused is tried again as soon as it is allowed.
+    pub(super) replay_deletion: bool,
+    pub(super) usage_version: UsageVersion,
+    /// Whether the composite resource is not ready while something is held back.
+    pub(super) reset_composite_readiness: bool,
+    pub(super) rules: Vec<Rule>,
+}
+
+/// A sequence of resources.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    /// CEL that says whether the rule applies. If there is none, it does.
+    pub(super) condition: String,
+    pub(super) create_only: bool,
+    pub(super) delete_only: bool,
+    /// Names or regular expressions.
+    pub(super) sequence: Vec<String>,
+}
+
+/// The input as it is written. Null is as good as nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    #[serde(rename = "apiVersion")]
+    _api_version: Option<String>,
+    #[serde(rename = "kind")]
+    _kind: Option<String>,
+    #[serde(rename = "metadata")]
+    _metadata: Option<Map<String, Value>>,
+    #[serde(rename = "cacheTTL")]
+    cache_ttl: Option<String>,
+    enable_deletion_sequencing: Option<bool>,
+    replay_deletion: Option<bool>,
+    usage_version: Option<String>,
+    reset_composite_readiness: Option<bool>,
+    rules: Option<Vec<Option<WrittenRule>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenRule {
+    condition: Option<String>,
+    create_only: Option<bool>,
+    delete_only: Option<bool>,
+    sequence: Option<Vec<Option<String>>>,
+}
+
+impl Input {
+    /// Read the input, or say what is wrong with it.
+    pub(super) fn read(input: Option<&Struct>) -> Result<Self, String> {
+        let Some(input) = input else { return Ok(Self::default()) };
+        let json = input.json().map_err(|error| format!("cannot get Function input: {error}"))?;
+        let written: Written = serde_path_to_error::deserialize(json)
+            .map_err(|error| format!("cannot get Function input: {error}"))?;
+        let rules = written.rules.unwrap_or_default().into_iter();
+        Ok(Self {
+            cache_ttl: read_ttl(written.cache_ttl.as_deref().unwrap_or_default())?,
+            enable_deletion_sequencing: written.enable_deletion_sequencing.unwrap_or_default(),
+            replay_deletion: written.replay_deletion.unwrap_or_default(),
+            // Anything else is the newer one, as it is to the original.
+            usage_version: match written.usage_version.as_deref() {
+                Some("v1") => UsageVersion::V1,
+                _ => UsageVersion::V2,
+            },
+            reset_composite_readiness: written.reset_composite_readiness.unwrap_or_default(),
+            rules: rules.map(|rule| rule.unwrap_or_default().into()).collect(),
+        })
+    }
+}
+
+impl From<WrittenRule> for Rule {
+    fn from(written: WrittenRule) -> Self {
+        let sequence = written.sequence.unwrap_or_default().into_iter();
+        Self {
+            condition: written.condition.unwrap_or_default(),
+            create_only: written.create_only.unwrap_or_default(),
+            delete_only: written.delete_only.unwrap_or_default(),
+            sequence: sequence.map(Option::unwrap_or_default).collect(),
+        }
+    }
+}
+
+fn read_ttl(ttl: &str) -> Result<Option<prost_types::Duration>, String> {
+    if ttl.is_empty() {
+        return Ok(None);
+    }
+    let ttl = duration::parse(ttl).map_err(|problem| format!("cannot set cacheTTL: {problem}"))?;
+    Ok(Some(duration::to_message(ttl)))
+}

@@ -1,0 +1,49 @@
+//! Which resources a pattern means.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use ferroplane_schema::go_regexp::Expression;
+
+/// The names of all resources of a request, and which of them match the patterns asked for so far.
+///
+/// A compiled expression can be a thousand times the size of its pattern, so only what it matches is kept.
+pub(super) struct Names<'a> {
+    all: BTreeSet<&'a str>,
+    matching: BTreeMap<String, Rc<[&'a str]>>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(all: impl Iterator<Item = &'a String>) -> Self {
+        Self { all: all.map(String::as_str).collect(), matching: BTreeMap::new() }
+    }
+
+    /// The names that match, in order.
+    pub(super) fn matching(&mut self, pattern: &str) -> Result<Rc<[&'a str]>, String> {
+        if let Some(known) = self.matching.get(pattern) {
+            return Ok(known.clone());
+        }
+        let found: Rc<[&'a str]> = if is_plain(pattern) {
+            self.all.get(pattern).copied().into_iter().collect()
+        } else {
+            let expression = Expression::new(&anchored(pattern))
+                .map_err(|error| format!("cannot compile regex {pattern}: {error}"))?;
+            self.all.iter().copied().filter(|name| expression.is_match(name)).collect()
+        };
+        self.matching.insert(pattern.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Whether the pattern can only match itself.
+fn is_plain(pattern: &str) -> bool {
+    pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// A pattern that is anchored nowhere has to match the whole name.
+fn anchored(pattern: &str) -> String {
+    if pattern.starts_with('^') || pattern.ends_with('$') {
+        return pattern.to_owned();
+    }
+    format!("^{pattern}$")
+}

@@ -1,0 +1,175 @@
+//! Decides whether a matcher matches, and what its expressions capture.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ferroplane_wire::State;
+use ferroplane_wire::v1::{Resource, RunFunctionRequest};
+use serde_json::{Map, Value};
+
+use super::conditions;
+use super::extra::{self, ExtraResource};
+use super::settings::{ConditionMatcher, Matcher};
+use super::template::Groups;
+use ferroplane_schema::go_regexp::Expression;
+
+/// The name the composite resource has among the resources of a matcher.
+const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-resource";
+
+/// What matchers may look at.
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    request: &'a RunFunctionRequest,
+    composite: Cow<'a, Map<String, Value>>,
+    extra: Option<Vec<ExtraResource<'a>>>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(request: &'a RunFunctionRequest) -> Result<Self, String> {
+        let composite = request.observed.as_ref().and_then(|observed| observed.composite());
+        let composite = composite.map_or(Ok(Cow::default()), object);
+        let composite = composite.map_err(|problem| format!("cannot get observed XR: {problem}"))?;
+        Ok(Self { request, composite, extra: None })
+    }
+
+    /// Load the extra resources, unless that was done before.
+    pub(super) fn load_extra(&mut self) -> Result<(), String> {
+        if self.extra.is_none() {
+            self.extra = Some(extra::load(self.request.context.as_ref())?);
+        }
+        Ok(())
+    }
+}
+
+fn object(resource: &Resource) -> Result<Cow<'_, Map<String, Value>>, String> {
+    let json = resource.resource.as_ref().map(|resource| resource.json()).transpose();
+    json.map(|json| json.map_or_else(Cow::default, Cow::Borrowed)).map_err(|error| error.to_string())
+}
+
+/// The resources of a matcher, by name.
+type Resources<'a> = BTreeMap<&'a str, Cow<'a, Map<String, Value>>>;
+
+/// What was captured, if the matcher matches.
+pub(super) fn matches(matcher: &Matcher<'_>, world: &World<'_>) -> Result<Option<Groups>, String> {
+    let resources = select(matcher, world)?;
+    let matchers = matcher.conditions.as_deref().unwrap_or_default();
+    if resources.is_empty() || matchers.is_empty() {
+        return Ok(None);
+    }
+    let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()] };
+    match matcher.kind {
+        Some("AnyResourceMatchesAnyCondition") => conditions.any_any(&resources),
+        Some("AnyResourceMatchesAllConditions") => conditions.any_all(&resources),
+        Some("AllResourcesMatchAnyCondition") => conditions.all_any(&resources),
+        _ => conditions.all_all(&resources),
+    }
+}
+
+fn select<'w>(matcher: &Matcher<'_>, world: &'w World<'_>) -> Result<Resources<'w>, String> {
+    let mut selected = Resources::new();
+    for (at, wanted) in matcher.resources.iter().flatten().enumerate() {
+        let name = Expression::new(wanted.name.unwrap_or_default())
+            .map_err(|error| format!("cannot compile resource key regex, resourcesIndex: {at}: {error}"))?;
+        let observed = world.request.observed.iter().flat_map(State::resources);
+        for (key, resource) in observed.filter(|(key, _)| name.is_match(key)) {
+            let place = || format!("resourcesIndex: {at}, observedMapKey: {key}");
+            let resource = object(resource)
+                .map_err(|problem| format!("cannot convert resource to object, {}: {problem}", place()))?;
+            selected.insert(key, resource);
+        }
+        if matcher.include_extra_resources.unwrap_or_default() {
+            let extra = world.extra.iter().flatten().filter(|extra| name.is_match(&extra.name));
+            selected.extend(extra.map(|extra| (extra.name.as_str(), Cow::Borrowed(extra.resource))));
+        }
+    }
+    if matcher.include_composite_as_resource.unwrap_or_default() {
+        selected.insert(COMPOSITE, Cow::Borrowed(&world.composite));
+    }
+    Ok(selected)
+}
+
+/// What conditions should say, with their expressions once they were needed.
+struct Conditions<'m> {
+    matchers: &'m [ConditionMatcher<'m>],
+    expressions: Vec<Option<Expression>>,
+}
+
+impl Conditions<'_> {
+    fn any_any(&mut self, resources: &Resources<'_>) -> Result<Option<Groups>, String> {
+        for resource in resources.values() {
+            for at in 0..self.matchers.len() {
+                if let Some(groups) = self.one(at, resource)? {
+                    return Ok(Some(groups));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Resources that match only some conditions leave what they captured behind: so it is in the original.
+    fn any_all(&mut self, resources: &Resources<'_>) -> Result<Option<Groups>, String> {
+        let mut captured = Groups::new();
+        for resource in resources.values() {
+            if self.all(resource, &mut captured)? {
+                return Ok(Some(captured));
+            }
+        }
+        Ok(None)
+    }
+
+    fn all_any(&mut self, resources: &Resources<'_>) -> Result<Option<Groups>, String> {
+        let mut captured = Groups::new();
+        for resource in resources.values() {
+            let mut has_matched = false;
+            for at in 0..self.matchers.len() {
+                if let Some(groups) = self.one(at, resource)? {
+                    captured.extend(groups);
+                    has_matched = true;
+                }
+            }
+            if !has_matched {
+                return Ok(None);
+            }
+        }
+        Ok(Some(captured))
+    }
+
+    fn all_all(&mut self, resources: &Resources<'_>) -> Result<Option<Groups>, String> {
+        let mut captured = Groups::new();
+        for resource in resources.values() {
+            if !self.all(resource, &mut captured)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(captured))
+    }
+
+    fn all(&mut self, resource: &Map<String, Value>, captured: &mut Groups) -> Result<bool, String> {
+        for at in 0..self.matchers.len() {
+            match self.one(at, resource)? {
+                Some(groups) => captured.extend(groups),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the message of the condition has in the groups of the expression, if the condition matches.
+    fn one(&mut self, at: usize, resource: &Map<String, Value>) -> Result<Option<Groups>, String> {
+        let matcher = &self.matchers[at];
+        let condition = conditions::find(resource, matcher.kind.unwrap_or_default());
+        let is_wanted = |wanted: Option<&str>, actual| wanted.is_none_or(|wanted| wanted == actual);
+        if !is_wanted(matcher.reason, condition.reason) || !is_wanted(matcher.status, condition.status) {
+            return Ok(None);
+        }
+        let Some(message) = matcher.message else { return Ok(Some(Groups::new())) };
+        let expression = match &mut self.expressions[at] {
+            Some(expression) => expression,
+            unread => unread.insert(
+                Expression::new(message).map_err(|error| format!("cannot compile message regex: {error}"))?,
+            ),
+        };
+        let groups = expression.groups(condition.message);
+        Ok(groups.map(|groups| groups.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()))
+    }
+}
