@@ -10,16 +10,22 @@ mod measure;
 mod objects;
 mod pipeline;
 mod process;
+mod schema;
+mod structural;
+mod views;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    let benches: [(&str, fn()); 6] = [
+    let benches: &[(&str, fn())] = &[
         ("codec", codec::run),
         ("pipeline", pipeline::run),
         ("functions", functions::run),
         ("grpc", grpc::run),
         ("process", process::run),
         ("batch", batch::run),
+        ("schema", schema::run),
+        ("structural", structural::run),
+        ("views", views::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

@@ -9,7 +9,7 @@ mod tidy;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 
 use shell::{cargo, step};
@@ -118,7 +118,11 @@ fn compare(root: &Path, cases: u32, seed: u64) -> Result<()> {
 }
 
 fn fuzz(root: &Path, seconds: u32) -> Result<()> {
-    for target in ["codec", "yaml", "engine"] {
+    let entries =
+        std::fs::read_dir(root.join("fuzz/fuzz_targets")).context("cannot list the fuzz targets")?;
+    let mut targets = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    targets.sort();
+    for target in targets.iter().filter_map(|path| path.file_stem()?.to_str()) {
         let limit = format!("-max_total_time={seconds}");
         step(&format!("fuzz {target}"), || {
             cargo(root, &["+nightly", "fuzz", "run", target, "--", &limit, "-rss_limit_mb=2048"]).run()

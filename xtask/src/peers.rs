@@ -54,6 +54,16 @@ const DEFAULT: &[Peer] = &[
         },
     ),
     Peer::new("kubernetes-cel", Recipe::Go { source: "oracles/cel", package: ".", version: None }),
+    Peer::new("kubernetes-views", Recipe::Go { source: "oracles/views", package: ".", version: None }),
+    Peer::new(
+        "kubernetes-structural",
+        Recipe::Go { source: "oracles/structural", package: ".", version: None },
+    ),
+    Peer::new(
+        "kubernetes-managed-fields",
+        Recipe::Go { source: "oracles/kubernetes-managed-fields", package: ".", version: None },
+    )
+    .slow(),
 ];
 
 /// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line.

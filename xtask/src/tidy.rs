@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-runner",
+            "ferroplane-schema",
             "ferroplane-testkit",
             "ferroplane-wire",
         ],

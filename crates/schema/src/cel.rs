@@ -25,6 +25,7 @@ mod meter;
 mod object;
 mod parser;
 mod program;
+mod shape;
 mod source;
 mod time;
 mod types;
@@ -42,9 +43,10 @@ use meter::Meter;
 pub use fault::EvaluateError;
 pub use message::{Field, Message, MessageType};
 pub use object::Object;
+pub use shape::{Shape, escape, unescape};
 pub use source::CompileError;
 pub use time::Timestamp;
-pub use types::Type;
+pub use types::{Struct, Type};
 pub use value::{Key, List, Map, Numbers, Text, Value};
 
 /// What names mean in expressions. Cheap to clone.

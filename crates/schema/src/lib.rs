@@ -3,4 +3,18 @@
 //! Knows nothing of our own kinds, of HTTP or of storage.
 
 pub mod cel;
+pub mod field;
 pub mod go_regexp;
+mod go_text;
+mod go_value;
+pub mod jsonpath;
+pub mod managed;
+pub mod merge;
+pub mod meta;
+pub mod names;
+pub mod patch;
+pub mod quantity;
+pub mod selector;
+pub mod status;
+pub mod structural;
+pub mod table;

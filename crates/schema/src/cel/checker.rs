@@ -181,6 +181,10 @@ impl Checker<'_> {
         };
         let result = match &target {
             Type::Map(_, value) => (**value).clone(),
+            Type::Struct(of) => match of.fields.get(name) {
+                Some(kind) => kind.clone(),
+                None => self.wrong(at, format!("undefined field '{name}'")).1,
+            },
             Type::Dyn | Type::Error => Type::Dyn,
             Type::Message(message) => (message.field)(name).unwrap_or_else(|| {
                 self.wrong(at, format!("undefined field '{name}'"));

@@ -459,6 +459,7 @@ fn is_of_type(value: &Value<'_>, kind: &Type) -> bool {
             .first()
             .is_none_or(|(key, value)| is_of_type(&key, key_type) && is_of_type(&value, value_type)),
         (Type::Dyn | Type::Parameter(_), _)
+        | (Type::Struct(_), Value::Map(_))
         | (Type::Null, Value::Null)
         | (Type::Bool, Value::Bool(_))
         | (Type::Int, Value::Int(_))
@@ -511,8 +512,8 @@ fn index(key: &Value<'_>) -> Result<i64, Fault> {
 fn native_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "<nil>",
-        Value::List(List::Json(..)) => "[]interface {}",
-        Value::Map(Map::Json(..)) => "map[string]interface {}",
+        Value::List(List::Json(..) | List::Shaped(..)) => "[]interface {}",
+        Value::Map(Map::Json(..) | Map::Shaped(..)) => "map[string]interface {}",
         other => go_type(other),
     }
 }

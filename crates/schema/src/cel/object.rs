@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::library::named_format::NamedFormat;
 use super::library::network::{Cidr, Ip};
-use super::library::quantity::Quantity;
 use super::library::semver::Semver;
 use super::library::url::Url;
+use crate::quantity::Quantity;
 
 /// Opaque outside, but it can be shown.
 #[derive(Debug, Clone, PartialEq)]

@@ -33,7 +33,7 @@ impl Timestamp {
         i128::from(self.seconds) * NANOSECONDS + i128::from(self.nanoseconds)
     }
 
-    pub(super) fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.seconds == *RANGE.start() && self.nanoseconds == 0
     }
 
@@ -65,7 +65,7 @@ impl Timestamp {
     }
 
     /// Reads RFC 3339, as strictly as Go does: an hour may have one digit.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut rest = text;
         let mut number = |digits: usize, after: &str| {
             let taken = rest.get(..digits).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;

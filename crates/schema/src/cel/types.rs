@@ -1,6 +1,8 @@
 //! Types of expressions, as far as they are known before evaluation, and how they unify.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::message::MessageType;
 
@@ -30,12 +32,22 @@ pub enum Type {
     Opaque(&'static str),
     /// A message of a protocol.
     Message(MessageType),
+    /// An object with known fields.
+    Struct(Arc<Struct>),
     /// Stands for a type that is found out while checking.
     #[doc(hidden)]
     Parameter(Parameter),
     /// What a wrong expression has; it agrees with everything, so that one mistake is reported once.
     #[doc(hidden)]
     Error,
+}
+
+/// The fields of an object, by the names that expressions give them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Struct {
+    /// Two types with the same name are the same.
+    pub name: String,
+    pub fields: BTreeMap<String, Type>,
 }
 
 /// A name in a declaration, or a number once the declaration is used.
@@ -71,6 +83,7 @@ impl Type {
                 | Self::Optional(_)
                 | Self::Opaque(_)
                 | Self::Message(_)
+                | Self::Struct(_)
                 | Self::Duration
                 | Self::Timestamp
         )
@@ -89,6 +102,7 @@ impl Type {
         match (self, other) {
             (Self::Opaque(one), Self::Opaque(other)) => one == other,
             (Self::Message(one), Self::Message(other)) => one == other,
+            (Self::Struct(one), Self::Struct(other)) => one.name == other.name,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }
@@ -140,6 +154,7 @@ impl fmt::Display for Type {
             Self::Type(part) => write!(f, "type({part})"),
             Self::Opaque(name) | Self::Parameter(Parameter::Named(name)) => f.write_str(name),
             Self::Message(message) => f.write_str(message.name),
+            Self::Struct(of) => f.write_str(&of.name),
             Self::Parameter(Parameter::Fresh(number)) => write!(f, "_var{number}"),
             Self::Error => f.write_str("!error!"),
         }

@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::message::Message;
 use super::meter::Meter;
 use super::object::Object;
+use super::shape::{self, Shape};
 use super::time::Timestamp;
 
 /// A value, and the JSON that it may borrow from.
@@ -65,13 +66,14 @@ impl Text<'_> {
 #[derive(Debug, Clone)]
 pub enum List<'v> {
     Json(&'v [Json], Numbers),
+    Shaped(&'v [Json], &'v Shape),
     Values(Arc<Vec<Value<'v>>>),
 }
 
 impl<'v> List<'v> {
     pub fn len(&self) -> usize {
         match self {
-            Self::Json(list, _) => list.len(),
+            Self::Json(list, _) | Self::Shaped(list, _) => list.len(),
             Self::Values(list) => list.len(),
         }
     }
@@ -83,6 +85,7 @@ impl<'v> List<'v> {
     pub fn get(&self, index: usize) -> Option<Value<'v>> {
         match self {
             Self::Json(list, numbers) => list.get(index).map(|value| Value::from_json(value, *numbers)),
+            Self::Shaped(list, shape) => list.get(index).map(|value| Value::from_shape(value, shape.item())),
             Self::Values(list) => list.get(index).cloned(),
         }
     }
@@ -94,7 +97,7 @@ impl<'v> List<'v> {
     /// The elements, for changing. Copies them unless nobody else has them.
     pub(super) fn into_values(self) -> Arc<Vec<Value<'v>>> {
         match self {
-            Self::Json(..) => Arc::new(self.iter().collect()),
+            Self::Json(..) | Self::Shaped(..) => Arc::new(self.iter().collect()),
             Self::Values(list) => list,
         }
     }
@@ -103,13 +106,14 @@ impl<'v> List<'v> {
 #[derive(Debug, Clone)]
 pub enum Map<'v> {
     Json(&'v serde_json::Map<String, Json>, Numbers),
+    Shaped(&'v serde_json::Map<String, Json>, &'v Shape),
     Values(Arc<BTreeMap<Key<'v>, Value<'v>>>),
 }
 
 impl<'v> Map<'v> {
     pub fn len(&self) -> usize {
         match self {
-            Self::Json(map, _) => map.len(),
+            Self::Json(map, _) | Self::Shaped(map, _) => map.len(),
             Self::Values(map) => map.len(),
         }
     }
@@ -125,6 +129,10 @@ impl<'v> Map<'v> {
                 let Value::String(key) = key else { return None };
                 map.get(key.as_str()).map(|value| Value::from_json(value, *numbers))
             }
+            Self::Shaped(map, shape) => {
+                let Value::String(key) = key else { return None };
+                shape::find(map, shape, key.as_str())
+            }
             Self::Values(map) => {
                 let key = Key::new(key.clone())?;
                 map.get(&key)
@@ -137,6 +145,7 @@ impl<'v> Map<'v> {
     pub fn field(&self, name: &str) -> Option<Value<'v>> {
         match self {
             Self::Json(map, numbers) => map.get(name).map(|value| Value::from_json(value, *numbers)),
+            Self::Shaped(map, shape) => shape::find(map, shape, name),
             Self::Values(_) => self.get(&Value::text(name.to_owned())),
         }
     }
@@ -148,6 +157,7 @@ impl<'v> Map<'v> {
                 .iter()
                 .next()
                 .map(|(key, value)| (Value::String(Text::Borrowed(key)), Value::from_json(value, *numbers))),
+            Self::Shaped(map, shape) => shape::entries(map, shape).next(),
             Self::Values(map) => map.first_key_value().map(|(key, value)| (key.0.clone(), value.clone())),
         }
     }
@@ -158,13 +168,14 @@ impl<'v> Map<'v> {
                 .iter()
                 .map(|(key, value)| (Value::String(Text::Borrowed(key)), Value::from_json(value, *numbers)))
                 .collect(),
+            Self::Shaped(map, shape) => shape::entries(map, shape).collect(),
             Self::Values(map) => map.iter().map(|(key, value)| (key.0.clone(), value.clone())).collect(),
         }
     }
 
     pub(super) fn into_values(self) -> Arc<BTreeMap<Key<'v>, Value<'v>>> {
         match self {
-            Self::Json(..) => Arc::new(
+            Self::Json(..) | Self::Shaped(..) => Arc::new(
                 self.entries().into_iter().filter_map(|(key, value)| Some((Key::new(key)?, value))).collect(),
             ),
             Self::Values(map) => map,
@@ -396,8 +407,14 @@ impl<'v> Value<'v> {
     }
 }
 
-fn equal_lists(one: &List<'_>, other: &List<'_>, meter: &Meter) -> Result<bool, Fault> {
-    if one.len() != other.len() {
+fn equal_lists<'v>(one: &List<'v>, other: &List<'v>, meter: &Meter) -> Result<bool, Fault> {
+    if let List::Shaped(list, shape) = one
+        && let Some(is_equal) = shape::equal_unordered(list, shape, other, meter)?
+    {
+        return Ok(is_equal);
+    }
+    let is_opaque = matches!((one, other), (List::Json(..), List::Shaped(_, shape)) if shape.is_opaque(""));
+    if one.len() != other.len() || (is_opaque && !one.is_empty()) {
         return Ok(false);
     }
     for index in 0..one.len() {
@@ -410,10 +427,18 @@ fn equal_lists(one: &List<'_>, other: &List<'_>, meter: &Meter) -> Result<bool, 
 }
 
 fn equal_maps<'v>(one: &Map<'v>, other: &Map<'v>, meter: &Meter) -> Result<bool, Fault> {
+    if let Map::Shaped(map, shape) = one {
+        return shape::equal_objects(map, shape, other, meter);
+    }
     if one.len() != other.len() {
         return Ok(false);
     }
     for (key, value) in one.entries() {
+        if let (Map::Json(..), Map::Shaped(_, shape)) = (one, other)
+            && shape.is_opaque(key.as_str().unwrap_or_default())
+        {
+            return Ok(false);
+        }
         match other.get(&key) {
             Some(other) if value.equals(&other, meter)? => {}
             _ => return Ok(false),

@@ -91,7 +91,7 @@ fn is_shown_by(letter: char, kind: &Type) -> bool {
         Type::String => "sfexX".contains(letter),
         Type::Bytes => "sxX".contains(letter),
         Type::Bool => "sb".contains(letter),
-        Type::Optional(_) | Type::Opaque(_) => false,
+        Type::Optional(_) | Type::Opaque(_) | Type::Struct(_) => false,
         _ => letter == 's',
     }
 }

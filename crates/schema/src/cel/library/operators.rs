@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{Answer, Context};
 use crate::cel::fault::Fault;
+use crate::cel::shape::union;
 use crate::cel::time;
-use crate::cel::value::{Key, Map, Value};
+use crate::cel::value::{Key, List, Map, Value};
 
 /// Some types answer for operators that they do not have, in fewer words.
 fn no_such(context: &Context<'_>, values: &[Value<'_>]) -> Fault {
@@ -85,11 +86,17 @@ fn add_lists<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> 
     let (Value::List(first), Value::List(second)) = (std::mem::take(first), second) else {
         return Err(Fault::no_such_overload());
     };
+    if let List::Shaped(list, shape) = &first
+        && let Some(items) = union(list, shape, second)
+    {
+        context.meter.allocate(items.len().saturating_mul(size_of::<Value<'_>>()))?;
+        return Ok(Value::list(items));
+    }
     let mut list = first.into_values();
     let copied = if Arc::get_mut(&mut list).is_some() { 0 } else { list.len() };
     context.meter.allocate((copied + second.len()).saturating_mul(size_of::<Value<'_>>()))?;
     Arc::make_mut(&mut list).extend(second.iter());
-    Ok(Value::List(crate::cel::value::List::Values(list)))
+    Ok(Value::List(List::Values(list)))
 }
 
 pub(super) fn arithmetic<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {

@@ -192,7 +192,7 @@ pub(super) fn compare<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> An
     let [Value::Object(one), Value::Object(other)] = values else { return Err(Fault::no_such_overload()) };
     let order = match (&**one, &**other) {
         (Object::Semver(one), Object::Semver(other)) => one.order(other),
-        (Object::Quantity(one), Object::Quantity(other)) => one.order(other),
+        (Object::Quantity(one), Object::Quantity(other)) => one.cmp(other),
         _ => return Err(Fault::no_such_overload()),
     };
     Ok(match context.function {

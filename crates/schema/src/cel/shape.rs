@@ -1,0 +1,303 @@
+//! What JSON is known to be like: which values its fields have, by the schema that it was held against.
+//!
+//! A value with a shape is still borrowed from JSON. Fields that the shape does not know are not there, texts may be
+//! times, durations or bytes, and lists may be sets or maps.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map as JsonMap, Value as Json};
+
+use super::fault::Fault;
+use super::meter::Meter;
+use super::time::{Timestamp, parse_duration};
+use super::value::{List, Map, Numbers, Text, Value};
+
+/// What a value is like.
+#[derive(Debug, Clone, Default)]
+pub enum Shape {
+    /// Nothing is known of its fields.
+    #[default]
+    Unknown,
+    /// Not even its type is known. Equals only what is as unknown.
+    Opaque,
+    /// As it is in JSON.
+    Plain,
+    Double,
+    Bytes,
+    Duration,
+    Date,
+    DateTime,
+    /// Has fields with names, which expressions write with escapes.
+    Struct(BTreeMap<Box<str>, Shape>),
+    Map(Box<Shape>),
+    List(Box<Shape>),
+    Set(Box<Shape>),
+    /// A list whose items are told apart by these fields.
+    Keyed(Box<Shape>, Box<[Box<str>]>),
+}
+
+/// Words that cannot be names of fields as they are.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The name of a field as expressions write it, if they can.
+pub fn escape(name: &str) -> Option<String> {
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let mut escaped = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(character) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("__") {
+            escaped.push_str("__underscores__");
+            rest = after;
+            continue;
+        }
+        match character {
+            '.' => escaped.push_str("__dot__"),
+            '-' => escaped.push_str("__dash__"),
+            '/' => escaped.push_str("__slash__"),
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => escaped.push(character),
+            _ => return None,
+        }
+        rest = &rest[character.len_utf8()..];
+    }
+    Some(escaped)
+}
+
+/// The name of a field from what an expression writes.
+pub fn unescape(escaped: &str) -> Option<String> {
+    if !escaped.contains("__") {
+        return Some(escaped.to_owned());
+    }
+    let mut name = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(start) = rest.find("__") {
+        let inside = &rest[start + 2..];
+        let Some(end) = inside.find('_').filter(|end| *end > 0 && inside[*end..].starts_with("__")) else {
+            // Two underscores that nothing closes stand for themselves.
+            name.push_str(&rest[..=start]);
+            rest = &rest[start + 1..];
+            continue;
+        };
+        name.push_str(&rest[..start]);
+        match &inside[..end] {
+            "underscores" => name.push_str("__"),
+            "dot" => name.push('.'),
+            "dash" => name.push('-'),
+            "slash" => name.push('/'),
+            word if RESERVED.contains(&word) && word.len() + 4 == escaped.len() => name.push_str(word),
+            _ => return None,
+        }
+        rest = &inside[end + 2..];
+    }
+    name.push_str(rest);
+    Some(name)
+}
+
+impl<'v> Value<'v> {
+    /// A view of JSON that has a shape.
+    pub fn from_shape(json: &'v Json, shape: &'v Shape) -> Self {
+        let plain = || Self::from_json(json, Numbers::Integral);
+        match (shape, json) {
+            (Shape::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
+            (Shape::Bytes, Json::String(text)) => decode(text).map_or_else(plain, Self::bytes),
+            (Shape::Duration, Json::String(text)) => parse_duration(text).map_or_else(plain, Self::Duration),
+            (Shape::Date, Json::String(text)) => {
+                Timestamp::parse(&format!("{text}T00:00:00Z")).map_or_else(plain, Self::Timestamp)
+            }
+            (Shape::DateTime, Json::String(text)) => {
+                Timestamp::parse(text).map_or_else(plain, Self::Timestamp)
+            }
+            (Shape::Struct(_) | Shape::Map(_) | Shape::Unknown | Shape::Opaque, Json::Object(map)) => {
+                Self::Map(Map::Shaped(map, shape))
+            }
+            (Shape::List(_) | Shape::Set(_) | Shape::Keyed(..), Json::Array(list)) => {
+                Self::List(List::Shaped(list, shape))
+            }
+            _ => plain(),
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::URL_SAFE.decode(text).ok()
+}
+
+impl Shape {
+    pub(super) fn item(&self) -> &Self {
+        match self {
+            Self::List(item) | Self::Set(item) | Self::Keyed(item, _) | Self::Map(item) => item,
+            other => other,
+        }
+    }
+
+    /// Whether plain JSON cannot equal what is under the name, or in the list.
+    pub(super) fn is_opaque(&self, name: &str) -> bool {
+        match self {
+            Self::Struct(fields) => fields.get(name).is_some_and(|field| matches!(field, Self::Opaque)),
+            other => matches!(other.item(), Self::Opaque),
+        }
+    }
+
+    fn knows(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Struct(fields) => fields.get(name),
+            Self::Map(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// What is under a key of an object, as an expression writes it.
+pub(super) fn find<'v>(map: &'v JsonMap<String, Json>, shape: &'v Shape, key: &str) -> Option<Value<'v>> {
+    if let Shape::Struct(_) = shape {
+        let name = unescape(key)?;
+        let value = map.get(&name).filter(|value| !value.is_null())?;
+        return Some(Value::from_shape(value, shape.knows(&name)?));
+    }
+    Some(Value::from_shape(map.get(key)?, shape.knows(key)?))
+}
+
+/// What an object has that its shape knows.
+pub(super) fn entries<'v>(
+    map: &'v JsonMap<String, Json>,
+    shape: &'v Shape,
+) -> impl Iterator<Item = (Value<'v>, Value<'v>)> {
+    map.iter().filter_map(move |(name, value)| {
+        let below = shape.knows(name)?;
+        let key = match shape {
+            Shape::Struct(_) => {
+                escape(name).map_or(Text::Borrowed(name), |escaped| Text::Shared(escaped.into()))
+            }
+            _ => Text::Borrowed(name),
+        };
+        Some((Value::String(key), Value::from_shape(value, below)))
+    })
+}
+
+/// Whether an object equals another map. What no shape knows is compared as JSON.
+pub(super) fn equal_objects<'v>(
+    map: &'v JsonMap<String, Json>,
+    shape: &'v Shape,
+    other: &Map<'v>,
+    meter: &Meter,
+) -> Result<bool, Fault> {
+    if map.len() != other.len() {
+        return Ok(false);
+    }
+    for (name, value) in map {
+        meter.work(1)?;
+        if shape.knows(name).is_some() {
+            let one = find(map, shape, name);
+            let another = other.get(&Value::String(Text::Borrowed(name)));
+            match (one, another) {
+                (None, None) => {}
+                (Some(one), Some(another)) if one.equals(&another, meter)? => {}
+                _ => return Ok(false),
+            }
+        } else if let Map::Shaped(other, _) = other {
+            if other.get(name).is_some_and(|other| other != value) {
+                return Ok(false);
+            }
+        } else {
+            return Err(Fault::no_such_overload());
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a set or a keyed list has what another list has, in whatever order. Nothing if the order matters.
+pub(super) fn equal_unordered<'v>(
+    list: &'v [Json],
+    shape: &'v Shape,
+    other: &List<'v>,
+    meter: &Meter,
+) -> Result<Option<bool>, Fault> {
+    if list.len() != other.len() {
+        return Ok(Some(false));
+    }
+    match shape {
+        Shape::Set(_) => {
+            let known: HashSet<&Json> = list.iter().collect();
+            for item in other.iter() {
+                meter.work(1)?;
+                let is_known = match item.to_json(1_000_000) {
+                    Some(json) => known.contains(&json),
+                    None => false,
+                };
+                if !is_known {
+                    return Ok(Some(false));
+                }
+            }
+            Ok(Some(true))
+        }
+        Shape::Keyed(item_shape, keys) => {
+            let known: HashMap<_, _> = list.iter().map(|item| (json_key(item, keys), item)).collect();
+            for item in other.iter() {
+                meter.work(1)?;
+                let Some(json) = item.to_json(1_000_000) else { return Ok(Some(false)) };
+                match known.get(&json_key(&json, keys)) {
+                    Some(mine) if Value::from_shape(mine, item_shape).equals(&item, meter)? => {}
+                    _ => return Ok(Some(false)),
+                }
+            }
+            Ok(Some(true))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn json_key(item: &Json, keys: &[Box<str>]) -> Vec<Json> {
+    keys.iter().map(|key| item.get(&**key).cloned().unwrap_or(Json::Null)).collect()
+}
+
+/// The items of a set or a keyed list with those of another added: new ones at the end, known ones in their place.
+pub(super) fn union<'v>(list: &'v [Json], shape: &'v Shape, other: &List<'v>) -> Option<Vec<Value<'v>>> {
+    let mut items: Vec<_> = list.iter().map(|item| Value::from_shape(item, shape.item())).collect();
+    let keys: &[Box<str>] = match shape {
+        Shape::Set(_) => &[],
+        Shape::Keyed(_, keys) => keys,
+        _ => return None,
+    };
+    let identity = |json: &Json| if keys.is_empty() { vec![json.clone()] } else { json_key(json, keys) };
+    let mut known: HashMap<_, _> =
+        list.iter().enumerate().map(|(index, item)| (identity(item), index)).collect();
+    for item in other.iter() {
+        let json = item.to_json(1_000_000).unwrap_or(Json::Null);
+        match known.get(&identity(&json)) {
+            Some(index) if !keys.is_empty() => items[*index] = item,
+            Some(_) => {}
+            None => {
+                known.insert(identity(&json), items.len());
+                items.push(item);
+            }
+        }
+    }
+    Some(items)
+}

@@ -1,0 +1,95 @@
+//! Who owns which fields of an object: what writes do to `metadata.managedFields`, and what applying does to the
+//! object itself.
+//!
+//! [`update()`] notes who changed what when an object is created, replaced or patched. [`apply()`] merges a
+//! configuration into an object and refuses to take what others own, unless forced. It decides only: the
+//! [`Plan`] changes the object. Defaults are put in afterwards; on a plan that changes nothing, they are there.
+//!
+//! There is no clock: the time of a write is part of the [`Request`].
+//!
+//! # Invariants
+//! * A write that changes nothing changes no time.
+//! * Managed fields that cannot be read never fail an update: they are replaced or dropped.
+//! * Live objects are in the version of the request. Entries of other versions of the kind are kept; those of
+//!   versions that it does not have are dropped.
+
+mod apply;
+mod cap;
+mod conflict;
+mod entry;
+mod last_applied;
+mod ledger;
+mod plan;
+mod prune;
+mod scale;
+mod stamp;
+mod unchanged;
+mod update;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use apply::apply;
+pub use conflict::{ApplyError, Cause, Conflict};
+pub use entry::validate;
+pub use plan::Plan;
+pub use scale::Scale;
+pub use unchanged::keep_times;
+pub use update::{Updated, update};
+
+use crate::merge::set::Set;
+use crate::merge::shape::{Cursor, Shapes};
+
+/// What is known about the kind of an object.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    pub name: String,
+    pub versions: Vec<Version>,
+}
+
+/// A version of a kind.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Group and version, as objects say it.
+    pub api_version: String,
+    pub shapes: Arc<Shapes>,
+}
+
+/// Fields that a write may not change, by version. They are reset by the server, so that nobody comes to own them.
+pub type ResetFields = BTreeMap<String, Set<'static>>;
+
+/// A write: by whom, in which version, to which part, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub manager: &'a str,
+    pub api_version: &'a str,
+    /// Empty, unless a subresource is written.
+    pub subresource: &'a str,
+    /// In RFC 3339, UTC, to the second.
+    pub time: &'a str,
+    pub reset_fields: Option<&'a ResetFields>,
+}
+
+impl Kind {
+    fn shape(&self, api_version: &str) -> Option<Cursor<'_>> {
+        let version = self.versions.iter().find(|version| version.api_version == api_version)?;
+        Some(version.shapes.root())
+    }
+}
+
+impl<'a> Request<'a> {
+    fn reset(&self, api_version: &str) -> Option<&'a Set<'static>> {
+        self.reset_fields.and_then(|fields| fields.get(api_version))
+    }
+}
+
+/// The fields that a write to a custom resource with a status may not change.
+pub fn reset_for_custom_resource(api_version: &str) -> ResetFields {
+    [(api_version.to_owned(), Set::of_fields(&[&["status"]]))].into()
+}
+
+/// The fields that a write to the status of a custom resource may not change.
+pub fn reset_for_custom_resource_status<'a>(api_versions: impl IntoIterator<Item = &'a str>) -> ResetFields {
+    let fields = Set::of_fields(&[&["metadata"], &["spec"]]);
+    api_versions.into_iter().map(|version| (version.to_owned(), fields.clone())).collect()
+}

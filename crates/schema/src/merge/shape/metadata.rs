@@ -1,0 +1,65 @@
+//! The shape of `metadata`, which is the same for all kinds.
+
+use super::{DEDUCED, Id, Items, MapShape, ScalarShape, Shape, Shapes};
+
+/// Adds the shapes of object metadata.
+pub(super) fn add(shapes: &mut Shapes) -> Id {
+    let text = shapes.add(Shape::scalar(ScalarShape::Text));
+    let number = shapes.add(Shape::scalar(ScalarShape::Numeric));
+    let truth = shapes.add(Shape::scalar(ScalarShape::Boolean));
+    let time = shapes.add(Shape::scalar(ScalarShape::Untyped));
+    let texts = shapes.add(Shape::map(MapShape { element: Some(text), ..MapShape::default() }));
+    let names = shapes.add(Shape::list(Items::Set, text));
+    let owners = add_owners(shapes, text, truth);
+    let managed = add_managed_fields(shapes, text, time);
+    shapes.add(Shape::map(MapShape::of_fields([
+        ("annotations", texts),
+        ("creationTimestamp", time),
+        ("deletionGracePeriodSeconds", number),
+        ("deletionTimestamp", time),
+        ("finalizers", names),
+        ("generateName", text),
+        ("generation", number),
+        ("labels", texts),
+        ("managedFields", managed),
+        ("name", text),
+        ("namespace", text),
+        ("ownerReferences", owners),
+        ("resourceVersion", text),
+        ("selfLink", text),
+        ("uid", text),
+    ])))
+}
+
+fn add_owners(shapes: &mut Shapes, text: Id, truth: Id) -> Id {
+    let mut owner = MapShape::of_fields([
+        ("apiVersion", text),
+        ("blockOwnerDeletion", truth),
+        ("controller", truth),
+        ("kind", text),
+        ("name", text),
+        ("uid", text),
+    ]);
+    owner.is_atomic = true;
+    let owner = shapes.add(Shape::map(owner));
+    // The one key whose default is known: an owner without identity is taken for the one with none.
+    shapes.add(Shape::list(Items::keyed([("uid", Some("".into()))]), owner))
+}
+
+fn add_managed_fields(shapes: &mut Shapes, text: Id, time: Id) -> Id {
+    let fields = shapes.add(Shape::map(MapShape {
+        element: Some(DEDUCED),
+        is_undeclared: true,
+        ..MapShape::default()
+    }));
+    let entry = shapes.add(Shape::map(MapShape::of_fields([
+        ("apiVersion", text),
+        ("fieldsType", text),
+        ("fieldsV1", fields),
+        ("manager", text),
+        ("operation", text),
+        ("subresource", text),
+        ("time", time),
+    ])));
+    shapes.add(Shape::list(Items::Atomic, entry))
+}

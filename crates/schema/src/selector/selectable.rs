@@ -1,0 +1,85 @@
+//! By which of their fields objects can be selected.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::FieldSelector;
+use crate::go_text;
+use crate::jsonpath::JsonPath;
+
+/// The fields of a kind that a field selector may name: its name, its namespace, and those that its definition lists.
+#[derive(Debug, Clone, Default)]
+pub struct SelectableFields {
+    paths: Vec<(String, JsonPath)>,
+}
+
+impl SelectableFields {
+    /// Reads the paths of a definition's `selectableFields`.
+    pub fn new<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
+        let read = |path: &'p str| {
+            let parsed = JsonPath::parse(path)
+                .map_err(|error| format!("unexpected error parsing jsonPath: {error}"))?;
+            Ok((path.strip_prefix('.').unwrap_or(path).to_owned(), parsed))
+        };
+        Ok(Self { paths: paths.into_iter().map(read).collect::<Result<_, String>>()? })
+    }
+
+    /// Refuses a selector that names other fields.
+    pub fn check(&self, selector: &FieldSelector) -> Result<(), String> {
+        let is_known = |field: &str| self.paths.iter().any(|(name, _)| name == field);
+        selector.check_supported(|field| {
+            matches!(field, "metadata.name" | "metadata.namespace") || is_known(field)
+        })
+    }
+
+    /// Whether an object is selected.
+    pub fn matches(&self, selector: &FieldSelector, object: &Value) -> bool {
+        selector.requirements().iter().all(|requirement| {
+            (self.value(object, &requirement.field) == requirement.value) == requirement.is_equal
+        })
+    }
+
+    /// The value of a field as text, empty if there is none.
+    fn value<'o>(&self, object: &'o Value, field: &str) -> Cow<'o, str> {
+        let metadata = |name: &str| object.get("metadata").and_then(|metadata| metadata.get(name)?.as_str());
+        match field {
+            "metadata.name" => return metadata("name").unwrap_or_default().into(),
+            "metadata.namespace" => return metadata("namespace").unwrap_or_default().into(),
+            _ => {}
+        }
+        let path = self.paths.iter().find(|(name, _)| name == field).map(|(_, path)| path);
+        let found = path.and_then(|path| path.find(object).ok()).unwrap_or_default();
+        match found.first().and_then(|found| found.first()?.as_json()) {
+            None | Some(Value::Null) => "".into(),
+            Some(value) => go_text::plain(value).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_selected_by_their_fields() {
+        let fields = SelectableFields::new([".spec.size", ".spec.on"]).unwrap();
+        let object = json!({"metadata": {"name": "a"}, "spec": {"size": 3, "on": true}});
+        let is_selected = |text: &str| {
+            let selector = FieldSelector::parse(text).unwrap();
+            fields.check(&selector).unwrap();
+            fields.matches(&selector, &object)
+        };
+        assert!(is_selected("metadata.name=a,spec.size=3,spec.on=true,metadata.namespace="));
+        assert!(!is_selected("spec.size!=3"));
+    }
+
+    #[test]
+    fn other_fields_are_refused() {
+        let selector = FieldSelector::parse("spec.color=red").unwrap();
+        let error = SelectableFields::default().check(&selector).unwrap_err();
+        assert_eq!(error, "field label not supported: spec.color");
+    }
+}

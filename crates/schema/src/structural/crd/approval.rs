@@ -1,0 +1,58 @@
+//! Groups of the Kubernetes community need an approval, which an annotation gives or waives.
+
+use super::definition::Definition;
+use crate::field::{Error, Path};
+use crate::go_text;
+use crate::structural::format::is_request_uri;
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Approval {
+    Invalid,
+    Approved,
+    Bypassed,
+    Missing,
+}
+
+fn approval(definition: &Definition) -> (Approval, String) {
+    let annotation = definition.metadata.entries("annotations").find(|(name, _)| *name == APPROVAL);
+    let annotation = annotation.map_or("", |(_, value)| value);
+    let must = format!("protected groups must have approval annotation {}", go_text::quote(APPROVAL));
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    if annotation.is_empty() {
+        return (Approval::Missing, format!("{must}, {see}"));
+    }
+    if annotation.starts_with("unapproved") {
+        return (Approval::Bypassed, String::new());
+    }
+    let has_host = annotation
+        .split_once("://")
+        .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'));
+    if is_request_uri(annotation) && has_host {
+        return (Approval::Approved, String::new());
+    }
+    (Approval::Invalid, format!("{must} with either a URL or a reason starting with \"unapproved\", {see}"))
+}
+
+pub(super) fn check(definition: &Definition, old: Option<&Definition>, errors: &mut Vec<Error>) {
+    let group = definition.group.as_str();
+    let is_protected = ["k8s.io", "kubernetes.io"].iter().any(|community| {
+        group.strip_suffix(community).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    let (state, reason) = approval(definition);
+    if !is_protected || old.is_some_and(|old| approval(old).0 == state) {
+        return;
+    }
+    let metadata = Path::new("metadata");
+    let annotations = metadata.child("annotations");
+    let path = annotations.key(APPROVAL);
+    let written = definition.metadata.entries("annotations").find(|(name, _)| *name == APPROVAL);
+    match state {
+        Approval::Approved | Approval::Bypassed => {}
+        Approval::Missing => errors.push(Error::required(&path, reason)),
+        Approval::Invalid => {
+            errors.push(Error::invalid(&path, written.map_or("", |(_, value)| value), reason));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Defaults must be values that could be sent: nothing that would be pruned, metadata in order, and valid.
+
+use serde_json::{Map, Value};
+
+use crate::field::{Error, Path, aggregate};
+use crate::structural::coerce::{self, Coercion};
+use crate::structural::compile::{Node, Purpose};
+use crate::structural::expressions::{self, Rules};
+use crate::structural::surround::Way;
+use crate::structural::{Props, prune, validate};
+
+/// What is wrong with the defaults of a resource's schema.
+pub(super) fn check(props: &Props, requires_pruned: bool, path: &Path<'_>) -> Vec<Error> {
+    let structure = Node::compile(props, Purpose::Objects, false);
+    let checker = Node::compile(props, Purpose::Defaults, false);
+    let mut walk = Walk { requires_pruned, errors: Vec::new(), budget: expressions::BUDGET };
+    if structure.has_defaults {
+        let place = Place { root: &structure, way: Way::Root, is_inside_meta: false };
+        walk.node(props, &structure, &checker, place, true, path);
+    }
+    walk.errors
+}
+
+/// The schema as it is after Kubernetes has looked at its defaults, which coerces them in passing.
+pub(super) fn coerced(props: &Props) -> Props {
+    fn visit(props: &mut Props, is_resource: bool, is_inside_meta: bool) {
+        let is_resource = is_resource || props.embedded_resource;
+        let is_inside_meta = is_inside_meta && !is_resource;
+        if let Some(mut default) = props.default.clone().filter(|_| !is_inside_meta) {
+            let node = Node::compile(props, Purpose::Objects, false);
+            let _ = coerce::coerce_value(&mut default, &node, is_resource, Coercion::Strict, &Path::NIL);
+            props.default = Some(default);
+        }
+        if let Some(item) = props.items.as_mut().and_then(|items| items.schema.as_deref_mut()) {
+            visit(item, false, is_inside_meta);
+        }
+        for (name, property) in props.properties.iter_mut().flatten() {
+            let is_meta = is_resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+            visit(property, false, is_inside_meta || is_meta);
+        }
+    }
+    let mut props = props.clone();
+    visit(&mut props, true, false);
+    props
+}
+
+struct Walk {
+    requires_pruned: bool,
+    errors: Vec<Error>,
+    /// What rules may still cost.
+    budget: i64,
+}
+
+/// Where a schema stands in the resource around it.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    root: &'p Node,
+    way: Way<'p>,
+    is_inside_meta: bool,
+}
+
+impl Walk {
+    fn node(
+        &mut self,
+        props: &Props,
+        node: &Node,
+        checker: &Node,
+        place: Place<'_>,
+        is_root: bool,
+        path: &Path<'_>,
+    ) {
+        if !node.has_defaults || self.budget < 0 {
+            return;
+        }
+        let is_resource = is_root || node.is_embedded;
+        let place =
+            if is_resource { Place { root: node, way: Way::Root, is_inside_meta: false } } else { place };
+        if let Some(default) = &props.default {
+            let at = path.child("default");
+            if place.is_inside_meta {
+                self.meta_default(props, default, checker, place, &at);
+            } else {
+                self.default(props, default, node, checker, is_resource, &at);
+            }
+        }
+        if let (Some(item), Some(below), Some(checker)) = (props.item(), &node.items, &checker.items) {
+            let place = Place { way: Way::Item(&place.way), ..place };
+            self.node(item, below, checker, place, false, &path.child("items"));
+        }
+        for (name, property) in props.properties() {
+            let (Some(below), Some(checker)) = (node.property(name), checker.property(name)) else {
+                continue;
+            };
+            let is_meta = is_resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+            let is_inside_meta = place.is_inside_meta || is_meta;
+            let place = Place { way: Way::Field(&place.way, name), is_inside_meta, ..place };
+            self.node(property, below, checker, place, false, &path.child("properties").key(name));
+        }
+    }
+
+    fn default(
+        &mut self,
+        props: &Props,
+        default: &Value,
+        node: &Node,
+        checker: &Node,
+        is_resource: bool,
+        at: &Path<'_>,
+    ) {
+        let mut coerced = default.clone();
+        let outcome = coerce::coerce_value(&mut coerced, node, is_resource, Coercion::Strict, at);
+        if self.requires_pruned {
+            let mut pruned = default.clone();
+            prune::prune_value(&mut pruned, node, is_resource);
+            if pruned != *default {
+                // By the time that Kubernetes shows the value, it is coerced.
+                self.errors.push(Error::invalid(at, &coerced, "must not have unknown fields"));
+            }
+        }
+        if let Err(error) = outcome {
+            self.errors.push(error);
+            return;
+        }
+        let errors = coerce::check_value(&coerced, node, is_resource, at);
+        if !errors.is_empty() {
+            self.errors.extend(errors);
+            return;
+        }
+        self.value(props, &coerced, checker, is_resource, at);
+    }
+
+    /// A default must also pass the rules, whether it replaces itself or nothing.
+    fn value(&mut self, props: &Props, default: &Value, checker: &Node, is_resource: bool, at: &Path<'_>) {
+        let errors = validate::validate(checker, default, at);
+        if !errors.is_empty() {
+            self.errors.extend(errors);
+            return;
+        }
+        let Some(rules) = Rules::compile(props, is_resource) else { return };
+        let mut errors = rules.check(default, Some(default), at, &mut self.budget);
+        if errors.is_empty() {
+            errors = rules.check(default, None, at, &mut self.budget);
+        }
+        self.errors.extend(errors);
+    }
+
+    fn meta_default(
+        &mut self,
+        props: &Props,
+        default: &Value,
+        checker: &Node,
+        place: Place<'_>,
+        at: &Path<'_>,
+    ) {
+        let mut object = place.way.surround(default.clone());
+        if let Value::Object(fields) = &mut object {
+            name_type(fields);
+        }
+        let coerced = coerce::coerce_value(&mut object, place.root, true, Coercion::Strict, &Path::NIL);
+        let problem = if let Err(error) = coerced {
+            Some(error.to_string())
+        } else {
+            let errors = coerce::check_value(&object, place.root, true, &Path::NIL);
+            (!errors.is_empty()).then(|| aggregate(&errors))
+        };
+        match problem {
+            Some(problem) => {
+                self.errors.push(Error::invalid(
+                    at,
+                    default,
+                    format!("must result in valid metadata: {problem}"),
+                ));
+            }
+            None => self.value(props, default, checker, false, at),
+        }
+    }
+}
+
+/// An object has to be of some type to be looked at.
+fn name_type(fields: &mut Map<String, Value>) {
+    for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
+        fields.entry(name).or_insert_with(|| Value::from(value));
+    }
+}

@@ -1,0 +1,86 @@
+//! Puts defaults where nothing is, or where a null is that may not be there.
+
+use serde_json::{Map, Value};
+
+use super::compile::{Node, Schema};
+
+impl Schema {
+    /// Puts in defaults.
+    pub fn default(&self, object: &mut Map<String, Value>) {
+        default_object(object, &self.root);
+    }
+}
+
+fn default(value: &mut Value, node: &Node) {
+    if !node.has_defaults {
+        return;
+    }
+    match value {
+        Value::Object(fields) => default_object(fields, node),
+        Value::Array(items) => {
+            let Some(node) = node.items.as_deref() else { return };
+            for item in items {
+                replace_null(item, node);
+                default(item, node);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default_object(fields: &mut Map<String, Value>, node: &Node) {
+    if !node.has_defaults {
+        return;
+    }
+    for (name, property) in &node.properties {
+        let Some(default) = &property.default else { continue };
+        match fields.get_mut(&**name) {
+            None => {
+                fields.insert(name.to_string(), default.clone());
+            }
+            Some(value) => replace_null(value, property),
+        }
+    }
+    for (name, value) in fields.iter_mut() {
+        if let Some(property) = node.property(name) {
+            default(value, property);
+        } else if let Some(other) = node.additional.schema() {
+            replace_null(value, other);
+            default(value, other);
+        }
+    }
+}
+
+fn replace_null(value: &mut Value, node: &Node) {
+    if value.is_null()
+        && !node.nullable
+        && let Some(default) = &node.default
+    {
+        *value = default.clone();
+    }
+}
+
+fn drop_nulls(value: &mut Value, node: &Node) {
+    match value {
+        Value::Object(fields) => drop_nulls_in(fields, node),
+        Value::Array(items) => {
+            let Some(node) = node.items.as_deref() else { return };
+            for item in items {
+                drop_nulls(item, node);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes away nulls that may neither be there nor be replaced by a default. Nulls in lists stay.
+pub(super) fn drop_nulls_in(fields: &mut Map<String, Value>, node: &Node) {
+    fields.retain(|name, value| {
+        let Some(node) = node.field(name) else { return true };
+        if value.is_null() {
+            return node.nullable || node.default.is_some();
+        }
+        drop_nulls(value, node);
+        true
+    });
+}

@@ -1,0 +1,288 @@
+//! Tries rules on a value and on all that is in it, within a budget.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::{Compiled, Rules};
+use crate::cel::{EvaluateError, Limits, Numbers, Shape, Value};
+use crate::field::{BadValue, Error, ErrorKind, Path};
+use crate::go_text;
+use crate::structural::correlate::{Correlation, OldItems};
+
+/// How long a message may be that an expression makes.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// What a broken rule may be forgiven for: the value did not change, or what is around it did not.
+#[derive(Clone, Copy)]
+pub(super) struct Ratchet<'a> {
+    pub(super) current: Option<Correlation<'a>>,
+    pub(super) nearest: Option<Correlation<'a>>,
+}
+
+impl<'a> Ratchet<'a> {
+    fn forgives(self) -> bool {
+        self.current.or(self.nearest).is_some_and(|correlation| correlation.is_unchanged())
+    }
+
+    fn key(self, name: &str) -> Self {
+        let Some(current) = self.current else { return self };
+        if self.nearest.is_none() && (name == "apiVersion" || name == "kind") {
+            return Self { current: None, nearest: None };
+        }
+        Self { current: current.key(name), nearest: Some(current) }
+    }
+
+    fn item(self, items: Option<&OldItems<'a>>, item: &'a Json) -> Self {
+        let Some(current) = self.current else { return self };
+        Self { current: items.and_then(|items| items.correlate(item)), nearest: Some(current) }
+    }
+}
+
+pub(super) struct Walk<'b> {
+    pub(super) errors: Vec<Error>,
+    /// What may still be spent; below zero nothing more is tried.
+    pub(super) budget: &'b mut i64,
+}
+
+impl Walk<'_> {
+    pub(super) fn node(
+        &mut self,
+        rules: &Rules,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) {
+        if *self.budget < 0 || value.is_null() {
+            return;
+        }
+        if rules.is_invisible {
+            let detail =
+                "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+            self.errors.push(Error::invalid(path, &*rules.kind, detail));
+        }
+        if !rules.compiled.is_empty() {
+            self.rules(rules, value, old.filter(|old| !old.is_null()), ratchet, path);
+        }
+        match value {
+            Json::Array(items) => {
+                let Some(below) = &rules.items else { return };
+                let list = old.map(|old| Correlation { old, new: value, node: &rules.node });
+                let old_items = list.and_then(|list| OldItems::new(&list));
+                let correlated = ratchet.current.and_then(|current| OldItems::new(&current));
+                for (index, item) in items.iter().enumerate() {
+                    let old = old_items.as_ref().and_then(|items| items.find(item));
+                    self.node(below, item, old, ratchet.item(correlated.as_ref(), item), &path.index(index));
+                }
+            }
+            Json::Object(fields) => {
+                let old = old.and_then(Json::as_object);
+                if let Some(below) = &rules.additional {
+                    for (name, field) in fields {
+                        let old = old.and_then(|old| old.get(name));
+                        self.node(below, field, old, ratchet.key(name), &path.key(name));
+                    }
+                }
+                for (name, field) in fields {
+                    if let Some(below) = rules.property(name) {
+                        let old = old.and_then(|old| old.get(name));
+                        self.node(below, field, old, ratchet.key(name), &path.child(name));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(
+        &mut self,
+        rules: &Rules,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) {
+        for compiled in &rules.compiled {
+            if *self.budget <= 0 {
+                self.out_of_budget(&rules.kind, path);
+                return;
+            }
+            if !self.rule(rules, compiled, value, old, ratchet, path) {
+                *self.budget = -1;
+                return;
+            }
+        }
+    }
+
+    fn out_of_budget(&mut self, kind: &str, path: &Path<'_>) {
+        let detail =
+            "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.errors.push(Error::invalid(path, kind, detail));
+        *self.budget = -1;
+    }
+
+    /// Whether to go on with other rules.
+    fn rule(
+        &mut self,
+        rules: &Rules,
+        compiled: &Compiled,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) -> bool {
+        let rule = &compiled.rule;
+        let kind = &*rules.kind;
+        let program = match &compiled.program {
+            None => return true,
+            Some(Err(problem)) => {
+                self.errors.push(Error::invalid(path, kind, format!("rule compile error: {problem}")));
+                return true;
+            }
+            Some(Ok(program)) => program,
+        };
+        let is_optional = rule.optional_old_self == Some(true);
+        if compiled.uses_old_self && old.is_none() && !is_optional {
+            return true;
+        }
+        let mut variables = variables(&rules.shape, value, old, compiled.uses_old_self && is_optional);
+        // Tolerated mistakes may have left something else in a value's place. That matters only if it is looked at.
+        let misfits = [("self", Some(value)), ("oldSelf", old.filter(|_| !is_optional))];
+        let misfits = misfits.map(|(name, value)| (name, value.and_then(|value| rules.misfit(value))));
+        variables
+            .retain(|(name, _)| !misfits.iter().any(|(misfit, problem)| misfit == name && problem.is_some()));
+        let (outcome, cost) = program.evaluate_with(variables, Limits::PER_CALL);
+        if !self.spend(cost) {
+            self.out_of_budget(kind, path);
+            return false;
+        }
+        let words = rule.words();
+        let detail = match outcome {
+            Ok(evaluated) if evaluated.value.as_bool() == Some(true) => return true,
+            Ok(_) => None,
+            Err(EvaluateError::Cancelled(reason)) => {
+                let detail = format!(
+                    "'operation cancelled: {reason}': no further validation rules will be run due to call cost exceeds \
+                     limit for rule: {words}"
+                );
+                self.errors.push(Error::invalid(path, kind, detail));
+                return false;
+            }
+            Err(error) => {
+                let error = error.to_string();
+                let missing = error.strip_prefix("no such attribute(s): ");
+                let misfit = misfits.into_iter().find(|(name, _)| Some(*name) == missing);
+                Some(misfit.and_then(|(_, problem)| problem).unwrap_or(error))
+            }
+        };
+        if let Some(error) = detail {
+            let detail = if error.starts_with("no such overload") {
+                format!(
+                    "'{error}': call arguments did not match a supported operator, function or macro signature for \
+                     rule: {words}"
+                )
+            } else {
+                format!("{error} evaluating rule: {words}")
+            };
+            self.errors.push(Error::invalid(path, kind, detail));
+            return true;
+        }
+        self.broken(rules, compiled, value, old, ratchet, path)
+    }
+
+    fn spend(&mut self, cost: u64) -> bool {
+        match i64::try_from(cost) {
+            Ok(cost) if cost <= *self.budget => {
+                *self.budget -= cost;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn broken(
+        &mut self,
+        rules: &Rules,
+        compiled: &Compiled,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) -> bool {
+        let rule = &compiled.rule;
+        let child = path.child(&compiled.field_path);
+        let at = if compiled.field_path.is_empty() { path } else { &child };
+        let is_forgiven = !compiled.uses_old_self && ratchet.forgives();
+        let mut goes_on = true;
+        let error = match self.message(rules, compiled, value, old) {
+            Err(problem) => {
+                goes_on = false;
+                Error::invalid(at, &*rules.kind, problem)
+            }
+            Ok(message) => {
+                let detail = message.unwrap_or_else(|| rule.failure());
+                let is_compound = matches!(&*rules.kind, "object" | "array");
+                let shown = if is_compound { BadValue::Omitted } else { BadValue::from(value) };
+                match rule.reason.as_deref() {
+                    Some("FieldValueForbidden") => Error::forbidden(at, detail),
+                    Some("FieldValueRequired") => Error::required(at, detail),
+                    Some("FieldValueDuplicate") => Error::duplicate(at, shown),
+                    _ => Error::new(ErrorKind::Invalid, at, shown, detail),
+                }
+            }
+        };
+        if !is_forgiven {
+            self.errors.push(error);
+        }
+        goes_on
+    }
+
+    /// What an expression says about it, if there is one and it has something to say. An error ends everything.
+    fn message(
+        &mut self,
+        rules: &Rules,
+        compiled: &Compiled,
+        value: &Json,
+        old: Option<&Json>,
+    ) -> Result<Option<String>, String> {
+        let Some(Ok(program)) = &compiled.message else { return Ok(None) };
+        // Kubernetes gives messages the plain old value even if the rule has an optional one.
+        let old = old.filter(|_| compiled.uses_old_self);
+        let (outcome, cost) =
+            program.evaluate_with(variables(&rules.shape, value, old, false), Limits::PER_CALL);
+        if !self.spend(cost) {
+            return Err("messageExpression evaluation failed due to running out of cost budget, no further validation \
+                        rules will be run"
+                .to_owned());
+        }
+        let text = match outcome {
+            Err(EvaluateError::Cancelled(_)) => {
+                return Err(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                    go_text::quote(&compiled.rule.message_expression)
+                ));
+            }
+            Err(_) => return Ok(None),
+            Ok(evaluated) => evaluated.value.as_str().map(|text| text.trim().to_owned()),
+        };
+        Ok(text.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')))
+    }
+}
+
+fn variables<'v>(
+    shape: &'v Shape,
+    value: &'v Json,
+    old: Option<&'v Json>,
+    is_optional: bool,
+) -> Vec<(&'static str, Value<'v>)> {
+    let mut variables = vec![("self", Value::from_shape(value, shape))];
+    if is_optional {
+        // What is optional has lost its schema.
+        let old = old.map(|old| Arc::new(Value::from_json(old, Numbers::Integral)));
+        variables.push(("oldSelf", Value::Optional(old)));
+    } else if let Some(old) = old {
+        variables.push(("oldSelf", Value::from_shape(old, shape)));
+    }
+    variables
+}

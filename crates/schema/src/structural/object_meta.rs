@@ -1,0 +1,79 @@
+//! The metadata of an object: read as Kubernetes reads it into its own type, and written as it writes that.
+//!
+//! Unknown fields fall away, nulls become absent, times become UTC. What does not fit is an error, or dropped.
+
+mod check;
+mod read;
+mod time;
+
+use serde_json::{Map, Value};
+
+pub(crate) use check::{check, check_update};
+pub(crate) use read::go_type;
+
+/// `ObjectMeta`, with only fields that it has and without empty ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ObjectMeta {
+    pub fields: Map<String, Value>,
+}
+
+/// What to do about fields that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    Refuse,
+    Drop,
+}
+
+impl ObjectMeta {
+    /// Reads metadata. Unknown fields are reported as paths within it.
+    pub(crate) fn read(
+        json: &Value,
+        malformed: Malformed,
+        unknown: &mut Vec<String>,
+    ) -> Result<Self, String> {
+        let before = unknown.len();
+        match read::read(json, unknown) {
+            Ok(fields) => Ok(Self { fields }),
+            Err(error) if malformed == Malformed::Refuse => Err(error),
+            Err(_) => {
+                unknown.truncate(before);
+                Self::salvage(json, unknown)
+            }
+        }
+    }
+
+    /// Reads field by field, leaving out those that cannot be read.
+    fn salvage(json: &Value, unknown: &mut Vec<String>) -> Result<Self, String> {
+        let Value::Object(fields) = json else {
+            return Err(format!("invalid metadata: expected object, got {}", read::go_type(json)));
+        };
+        let mut salvaged = Map::new();
+        for (name, value) in fields {
+            let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+            let before = unknown.len();
+            match read::read(&single, unknown) {
+                Ok(read) => salvaged.extend(read),
+                Err(_) => unknown.truncate(before),
+            }
+        }
+        Ok(Self { fields: salvaged })
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> i64 {
+        self.fields.get(name).and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    pub(crate) fn list(&self, name: &str) -> &[Value] {
+        self.fields.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Entries of a map of texts.
+    pub(crate) fn entries(&self, name: &str) -> impl Iterator<Item = (&str, &str)> {
+        let map = self.fields.get(name).and_then(Value::as_object);
+        map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    }
+}

@@ -1,0 +1,57 @@
+//! The original: the packages of an API server in a program of its own.
+
+use std::env;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+pub(crate) struct Oracle(Child);
+
+impl Oracle {
+    /// Starts the peer if it is installed. Says so if not, or panics where it must be.
+    pub(crate) fn start() -> Option<Self> {
+        let path = directory().join("kubernetes-structural");
+        if !path.exists() {
+            let words = "kubernetes-structural is not installed; run cargo xtask peers";
+            assert!(env::var_os("FERROPLANE_REQUIRE_PEERS").is_none_or(|value| value != "1"), "{words}");
+            say(&format!("skipped: {words}"));
+            return None;
+        }
+        let child = Command::new(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Some(Self(child))
+    }
+
+    pub(crate) fn ask(mut self, questions: &[Value]) -> Vec<Value> {
+        let mut input = self.0.stdin.take().unwrap();
+        let output = BufReader::new(self.0.stdout.take().unwrap());
+        let questions: Vec<_> = questions.iter().map(Value::to_string).collect();
+        let writer = thread::spawn(move || {
+            for question in questions {
+                writeln!(input, "{question}").unwrap();
+            }
+        });
+        let answers = output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        writer.join().unwrap();
+        answers
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Tell whoever runs the tests, even when all is well.
+pub(crate) fn say(words: &str) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
+fn directory() -> PathBuf {
+    let chosen = env::var_os("FERROPLANE_PEERS").filter(|value| !value.is_empty()).map(PathBuf::from);
+    chosen.unwrap_or_else(|| env::home_dir().unwrap_or_default().join(".cache/ferroplane/peers"))
+}
