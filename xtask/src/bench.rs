@@ -17,5 +17,17 @@ pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<()> {
     if let Some(filter) = filter {
         bench.arg(filter);
     }
-    bench.run()
+    bench.run()?;
+    if filter.is_some_and(|filter| !SCHEMA.contains(filter)) {
+        return Ok(());
+    }
+    println!("\nThe same with allocations counted, which makes the times worthless:");
+    cargo(
+        root,
+        &["run", "--release", "--quiet", "--package", "benches", "--features", "allocations", "--", SCHEMA],
+    )
+    .run()
 }
+
+/// The bench that counts allocations.
+const SCHEMA: &str = "schema";
