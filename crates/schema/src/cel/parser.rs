@@ -13,7 +13,8 @@ const DEEPEST: usize = 250;
 /// How many expressions there may be. Macros can copy what they are given, so the source alone sets no limit.
 const LARGEST: usize = 200_000;
 
-const RESERVED: [&str; 17] = [
+/// Words that cannot be names.
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

@@ -9,6 +9,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use super::fault::Fault;
 use super::meter::Meter;
+use super::parser::RESERVED;
 use super::time::{Timestamp, parse_duration};
 use super::value::{List, Map, Numbers, Text, Value};
 
@@ -36,37 +37,19 @@ pub enum Shape {
     Keyed(Box<Shape>, Box<[Box<str>]>),
 }
 
-/// Words that cannot be names of fields as they are.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Words that cannot be names of fields as they are, besides those that are reserved.
+const LITERALS: [&str; 4] = ["true", "false", "null", "in"];
+
+fn is_reserved(word: &str) -> bool {
+    LITERALS.contains(&word) || RESERVED.contains(&word)
+}
 
 /// The name of a field as expressions write it, if they can.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());
@@ -110,7 +93,7 @@ pub fn unescape(escaped: &str) -> Option<String> {
             "dot" => name.push('.'),
             "dash" => name.push('-'),
             "slash" => name.push('/'),
-            word if RESERVED.contains(&word) && word.len() + 4 == escaped.len() => name.push_str(word),
+            word if is_reserved(word) && word.len() + 4 == escaped.len() => name.push_str(word),
             _ => return None,
         }
         rest = &inside[end + 2..];

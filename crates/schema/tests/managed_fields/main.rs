@@ -3,9 +3,12 @@
 //! Recorded answers are checked always. Where the peer `kubernetes-managed-fields` is installed, it is asked about
 //! generated sequences of writes, too; `FERROPLANE_CASES` says how many, `FERROPLANE_SEED` which.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod answer;
 mod dice;
 mod generate;
+#[path = "../peer/oracle.rs"]
 mod oracle;
 
 use std::collections::BTreeMap;
@@ -15,6 +18,8 @@ use serde_json::{Value, json};
 
 use dice::Dice;
 use oracle::Oracle;
+
+const PEER: &str = "kubernetes-managed-fields";
 
 #[test]
 fn recorded_sequences_end_as_kubernetes_ended_them() {
@@ -33,19 +38,17 @@ fn recorded_sequences_end_as_kubernetes_ended_them() {
 
 #[test]
 fn generated_sequences_end_as_kubernetes_ends_them() {
-    let Some(mut oracle) = Oracle::start() else {
-        eprintln!("SKIPPED: the peer `kubernetes-managed-fields` is not installed");
-        return;
-    };
+    let Some(oracle) = Oracle::start(PEER) else { return };
     let cases = number("FERROPLANE_CASES", 500);
     let seed = number("FERROPLANE_SEED", 1);
+    let question = |case| generate::question(&mut Dice::new(seed.wrapping_mul(1_000_003).wrapping_add(case)));
+    let questions: Vec<_> = (0..cases).map(question).collect();
+    let answers = oracle.ask(&questions);
     let mut differences = 0;
     let mut steps = 0;
     let mut ends = BTreeMap::<&str, usize>::new();
-    for case in 0..cases {
-        let question = generate::question(&mut Dice::new(seed.wrapping_mul(1_000_003).wrapping_add(case)));
-        let theirs = oracle.ask(&question);
-        let ours = answer::answer(&question);
+    for (case, (question, theirs)) in questions.iter().zip(&answers).enumerate() {
+        let ours = answer::answer(question);
         steps += question["steps"].as_array().map_or(1, Vec::len);
         for step in theirs["steps"].as_array().into_iter().flatten() {
             *ends.entry(answer::end(step)).or_default() += 1;
@@ -54,14 +57,14 @@ fn generated_sequences_end_as_kubernetes_ends_them() {
             let is_answered = theirs.get("error").is_none() && theirs.get("problem").is_none();
             *ends.entry(if is_answered { "parts" } else { "invalid parts" }).or_default() += 1;
         }
-        if let Some(difference) = answer::difference(&ours, &theirs) {
+        if let Some(difference) = answer::difference(&ours, theirs) {
             differences += 1;
             if differences <= number("FERROPLANE_SHOW", 3) {
                 eprintln!("case {case}: {difference}\nquestion: {question}\n");
             }
         }
     }
-    eprintln!("{cases} sequences, {steps} steps, {differences} differences; {ends:?}");
+    oracle::say(&format!("{cases} sequences, {steps} steps, {differences} differences; {ends:?}"));
     assert_eq!(differences, 0);
 }
 
@@ -73,12 +76,13 @@ fn answers_are_written_anew_if_that_is_asked_for() {
     if count == 0 {
         return;
     }
-    let mut oracle = Oracle::start().expect("the peer `kubernetes-managed-fields` is installed");
-    let questions = (0..).map(|case| generate::question(&mut Dice::new(7_000_000 + case)));
-    let cases = questions.map(|question| {
-        let answer = oracle.ask(&question);
-        json!({"question": question, "answer": answer}).to_string()
-    });
+    let oracle = Oracle::start(PEER).expect("the peer `kubernetes-managed-fields` is installed");
+    // Some will be too long: ask more than are kept.
+    let questions = (0..4 * count).map(|case| generate::question(&mut Dice::new(7_000_000 + case)));
+    let questions: Vec<_> = questions.collect();
+    let answers = oracle.ask(&questions);
+    let cases = questions.iter().zip(answers);
+    let cases = cases.map(|(question, answer)| json!({"question": question, "answer": answer}).to_string());
     // Long ones say no more than short ones.
     let short = cases.filter(|case| case.len() < 9_000);
     let lines: Vec<_> = short.take(usize::try_from(count).unwrap_or_default()).collect();

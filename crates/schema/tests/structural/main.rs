@@ -8,8 +8,10 @@
 
 mod answer;
 mod cases;
+#[path = "../peer/dice.rs"]
 mod dice;
 mod generate;
+#[path = "../peer/oracle.rs"]
 mod oracle;
 
 use std::fs;
@@ -18,6 +20,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use oracle::Oracle;
+
+const PEER: &str = "kubernetes-structural";
 
 fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/structural/recorded.jsonl")
@@ -38,7 +42,7 @@ fn compare(questions: &[Value], answers: &[Value]) -> Vec<String> {
 }
 
 fn check(what: &str, make: fn(u64) -> Value) {
-    let Some(oracle) = Oracle::start() else { return };
+    let Some(oracle) = Oracle::start(PEER) else { return };
     let (seed, count) = (number("FERROPLANE_SEED", 1), number("FERROPLANE_CASES", 2000));
     let questions: Vec<_> = (seed..seed + count).map(make).collect();
     let answers = oracle.ask(&questions);
@@ -113,7 +117,7 @@ fn recorded_cases_are_treated_as_in_kubernetes() {
 }
 
 fn record() {
-    let oracle = Oracle::start().expect("the peer is needed to record its answers");
+    let oracle = Oracle::start(PEER).expect("the peer is needed to record its answers");
     let questions = cases::recorded();
     let answers = oracle.ask(&questions);
     let lines = questions.iter().zip(&answers).map(|pair| serde_json::to_string(&pair).unwrap() + "\n");

@@ -9,9 +9,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answer;
-#[path = "../kubernetes/dice.rs"]
+#[path = "../peer/dice.rs"]
 mod dice;
 mod generate;
+#[path = "../peer/oracle.rs"]
 mod oracle;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use oracle::Oracle;
+
+const PEER: &str = "kubernetes-views";
 
 /// So many of the generated questions of each kind are recorded.
 const RECORDED: u64 = 30;
@@ -63,7 +66,7 @@ fn known_questions_are_answered_as_by_kubernetes() {
 
 #[test]
 fn generated_questions_are_answered_as_by_kubernetes() {
-    let Some(oracle) = Oracle::start() else { return };
+    let Some(oracle) = Oracle::start(PEER) else { return };
     let (seed, cases) = (number("FERROPLANE_SEED", 1), number("FERROPLANE_CASES", 1000));
     let questions: Vec<_> = generate::KINDS
         .iter()
@@ -90,7 +93,7 @@ fn generated_questions_are_answered_as_by_kubernetes() {
 }
 
 fn update_golden() {
-    let oracle = Oracle::start().expect("recording needs the original");
+    let oracle = Oracle::start(PEER).expect("recording needs the original");
     let kinds = ["Pod", "Deployment", "Service"];
     let generated = generate::KINDS
         .iter()

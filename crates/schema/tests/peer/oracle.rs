@@ -1,4 +1,5 @@
-//! The original: an API server's environment in a program of its own.
+//! The originals: packages of Kubernetes, each in a program of its own that reads questions and writes answers, one JSON
+//! object per line.
 
 use std::env;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -6,18 +7,17 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::answer::Answer;
-
+/// A peer that runs.
 pub(crate) struct Oracle(Child);
 
 impl Oracle {
     /// Starts the peer if it is installed. Says so if not, or panics where it must be.
-    pub(crate) fn start() -> Option<Self> {
-        let path = directory().join("kubernetes-cel");
+    pub(crate) fn start(name: &str) -> Option<Self> {
+        let path = directory().join(name);
         if !path.exists() {
-            let words = "kubernetes-cel is not installed; run cargo xtask peers";
+            let words = format!("{name} is not installed; run cargo xtask peers");
             assert!(env::var_os("FERROPLANE_REQUIRE_PEERS").is_none_or(|value| value != "1"), "{words}");
             say(&format!("skipped: {words}"));
             return None;
@@ -26,20 +26,20 @@ impl Oracle {
         Some(Self(child))
     }
 
-    pub(crate) fn ask(&mut self, expressions: &[String], variables: &Value) -> Vec<Answer> {
+    /// The answer to each question.
+    pub(crate) fn ask(mut self, questions: &[Value]) -> Vec<Value> {
         let mut input = self.0.stdin.take().unwrap();
         let output = BufReader::new(self.0.stdout.take().unwrap());
-        let questions: Vec<_> = expressions
-            .iter()
-            .map(|expression| json!({"expression": expression, "variables": variables}).to_string())
-            .collect();
+        let lines: Vec<_> = questions.iter().map(Value::to_string).collect();
         let writer = thread::spawn(move || {
-            for question in questions {
-                writeln!(input, "{question}").unwrap();
+            for line in lines {
+                writeln!(input, "{line}").unwrap();
             }
         });
-        let answers = output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        let answers: Vec<_> =
+            output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
         writer.join().unwrap();
+        assert_eq!(answers.len(), questions.len());
         answers
     }
 }
