@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::fieldpath;
+use crate::go::rfc3339;
 
 /// What a condition says. Everything is empty if the status is not as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ fn is_condition(condition: &Value) -> bool {
     let is_text = |name| matches!(fields.get(name), None | Some(Value::Null | Value::String(_)));
     let has_time = match fields.get("lastTransitionTime") {
         None | Some(Value::Null) => true,
-        Some(Value::String(time)) => is_time(time),
+        Some(Value::String(time)) => rfc3339::parse(time).is_some(),
         Some(_) => false,
     };
     let has_generation = match fields.get("observedGeneration") {
@@ -58,49 +59,6 @@ fn is_condition(condition: &Value) -> bool {
         Some(_) => false,
     };
     ["type", "status", "reason", "message"].into_iter().all(is_text) && has_time && has_generation
-}
-
-/// Whether this is a time as RFC 3339 writes it, such as `2006-01-02T15:04:05.9Z` or `2006-01-02T15:04:05+07:00`.
-fn is_time(text: &str) -> bool {
-    is_time_of_day(text).unwrap_or_default()
-}
-
-fn is_time_of_day(text: &str) -> Option<bool> {
-    let (date, time) = text.split_once('T')?;
-    let (year, month, day) = (digits(date.get(..4)?)?, digits(date.get(5..7)?)?, digits(date.get(8..)?)?);
-    let is_date = date.len() == 10 && date.get(4..5)? == "-" && date.get(7..8)? == "-";
-    let zone_at = time.find(['Z', '+', '-'])?;
-    let (clock, zone) = time.split_at(zone_at);
-    let (clock, fraction) = clock.split_once(['.', ',']).unwrap_or((clock, "0"));
-    let [hour, minute, second] = clock.split(':').collect::<Vec<_>>().try_into().ok()?;
-    // Only the hour may have one digit: so Go reads it.
-    let is_clock = matches!(hour.len(), 1 | 2) && minute.len() == 2 && second.len() == 2;
-    let is_clock = is_clock && digits(hour)? < 24 && digits(minute)? < 60 && digits(second)? < 60;
-    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let is_day = (1..=12).contains(&month) && day >= 1 && day <= days(year, month);
-    Some(is_date && is_clock && is_fraction && is_day && is_zone(zone)?)
-}
-
-fn is_zone(zone: &str) -> Option<bool> {
-    if zone == "Z" {
-        return Some(true);
-    }
-    let (hour, minute) = zone.get(1..)?.split_once(':')?;
-    Some(hour.len() == 2 && minute.len() == 2 && digits(hour)? <= 24 && digits(minute)? <= 60)
-}
-
-fn digits(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-fn days(year: u32, month: u32) -> u32 {
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 #[cfg(test)]
