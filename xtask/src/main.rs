@@ -3,6 +3,8 @@
 mod bench;
 mod codegen;
 mod compatibility;
+mod kinds;
+mod oracle;
 mod peers;
 mod shell;
 mod tidy;
@@ -30,6 +32,8 @@ enum Chore {
     Tidy,
     /// Write the generated code
     Codegen,
+    /// Write the tables of Kubernetes' own kinds (takes minutes the first time)
+    Kinds,
     /// Set up the programs that tests run against
     Peers {
         /// Also those that take minutes to build
@@ -47,10 +51,18 @@ enum Chore {
     },
     /// Compare the built-in functions with their originals, and write docs/compatibility.md
     Compatibility(compatibility::Compatibility),
+    /// Start a real Kubernetes API server on loopback: for a person, for one command (after `--`), or to compare with
+    Oracle(oracle::Oracle),
     /// Measure, and print a table
     Bench {
         /// Only what contains this
         filter: Option<String>,
+    },
+    /// Kill the store while it is written to, again and again, and look at what is left
+    Kill {
+        /// How often
+        #[arg(long, default_value_t = 500)]
+        times: u32,
     },
     /// Run the fuzz targets, each for some seconds (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
@@ -67,10 +79,13 @@ fn main() -> Result<()> {
         Chore::Ci => ci(&root),
         Chore::Tidy => tidy::run(&root),
         Chore::Codegen => codegen::run(&root, false),
+        Chore::Kinds => kinds::run(&root),
         Chore::Peers { heavy } => ensure_peers(heavy),
         Chore::Compare { cases, seed } => compare(&root, cases, seed),
         Chore::Compatibility(compatibility) => compatibility.run(&root),
+        Chore::Oracle(oracle) => oracle.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
+        Chore::Kill { times } => kill(&root, times),
         Chore::Fuzz { seconds } => fuzz(&root, seconds),
     }
 }
@@ -114,6 +129,15 @@ fn compare(root: &Path, cases: u32, seed: u64) -> Result<()> {
     .env("FERROPLANE_REQUIRE_HEAVY_PEERS", "1")
     .env("FERROPLANE_CASES", cases.to_string())
     .env("FERROPLANE_SEED", seed.to_string())
+    .run()
+}
+
+fn kill(root: &Path, times: u32) -> Result<()> {
+    cargo(
+        root,
+        &["test", "--package", "ferroplane-apiserver", "--test", "it", "--", "store::kill", "--nocapture"],
+    )
+    .env("FERROPLANE_KILLS", times.to_string())
     .run()
 }
 

@@ -24,6 +24,10 @@ use anyhow::{Context, Result, anyhow};
 
 use recipe::Recipe;
 
+/// Where the builds of releases put the version that a program reports and compares with.
+const CROSSPLANE_VERSION: &str = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version";
+const KUBERNETES_VERSION: &str = "k8s.io/component-base/version.gitVersion";
+
 /// The peers of the ordinary test run: the greeters and the functions of others.
 const DEFAULT: &[Peer] = &[
     Peer::new("greeter-go", Recipe::Go { source: "go", package: ".", version: None }),
@@ -64,16 +68,29 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "oracles/kubernetes-managed-fields", package: ".", version: None },
     )
     .slow(),
+    Peer::new(
+        "kubernetes-rbac",
+        Recipe::Go { source: "oracles/kubernetes-rbac", package: ".", version: None },
+    )
+    .slow(),
 ];
 
-/// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line.
+/// Kubernetes' own packages, asked about its kinds.
+const KINDS: Peer = Peer::new(
+    "kubernetes-kinds",
+    Recipe::Go { source: "oracles/kubernetes-kinds", package: ".", version: None },
+)
+.slow();
+
+/// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line, and Kubernetes.
 const HEAVY: &[Peer] = &[
+    KINDS,
     Peer::new(
         "crossplane",
         Recipe::Go {
             source: "oracles/crossplane",
             package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
-            version: Some("v2.4.0"),
+            version: Some((CROSSPLANE_VERSION, "v2.4.0")),
         },
     )
     .slow(),
@@ -82,7 +99,33 @@ const HEAVY: &[Peer] = &[
         Recipe::Go {
             source: "oracles/crossplane-cli",
             package: "github.com/crossplane/cli/v2/cmd/crossplane",
-            version: Some("v2.5.0"),
+            version: Some((CROSSPLANE_VERSION, "v2.5.0")),
+        },
+    )
+    .slow(),
+];
+
+/// A real API server and what it needs. They take minutes, too.
+const ORACLE: &[Peer] = &[
+    Peer::new(
+        "etcd",
+        Recipe::Go { source: "oracles/etcd", package: "go.etcd.io/etcd/server/v3", version: None },
+    ),
+    Peer::new(
+        "kube-apiserver",
+        Recipe::Go {
+            source: "oracles/kubernetes",
+            package: "k8s.io/kubernetes/cmd/kube-apiserver",
+            version: Some((KUBERNETES_VERSION, "v1.36.4")),
+        },
+    )
+    .slow(),
+    Peer::new(
+        "kube-controller-manager",
+        Recipe::Go {
+            source: "oracles/kubernetes",
+            package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+            version: Some((KUBERNETES_VERSION, "v1.36.4")),
         },
     )
     .slow(),
@@ -96,6 +139,16 @@ pub(crate) fn ensure_default() -> Result<()> {
 /// Makes sure that Crossplane and its command line are there.
 pub(crate) fn ensure_heavy() -> Result<()> {
     ensure_all(HEAVY)
+}
+
+/// Makes sure that the API server of Kubernetes, its database and its controllers are there.
+pub(crate) fn ensure_oracle() -> Result<()> {
+    ensure_all(ORACLE)
+}
+
+/// Makes sure that the peer is there that knows the kinds of Kubernetes.
+pub(crate) fn ensure_kinds() -> Result<()> {
+    ensure_all(&[KINDS])
 }
 
 /// Where peers live: `$FERROPLANE_PEERS`, or `~/.cache/ferroplane/peers`.
@@ -206,9 +259,9 @@ mod tests {
 
     #[test]
     fn every_peer_has_sources_and_a_fingerprint_of_its_own() {
-        let peers = DEFAULT.iter().chain(HEAVY);
+        let peers = DEFAULT.iter().chain(HEAVY).chain(ORACLE);
         let fingerprints = peers.map(|peer| peer.fingerprint().unwrap()).collect::<BTreeSet<_>>();
-        assert_eq!(fingerprints.len(), DEFAULT.len() + HEAVY.len());
+        assert_eq!(fingerprints.len(), DEFAULT.len() + HEAVY.len() + ORACLE.len());
     }
 
     #[test]

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-api", &[]),
     ("ferroplane-wire", &[]),
     ("ferroplane-schema", &[]),
+    ("ferroplane-apiserver", &["ferroplane-schema"]),
     ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
     ("ferroplane-functions", &["ferroplane-wire", "ferroplane-engine", "ferroplane-schema"]),
     ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
@@ -22,9 +23,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         "ferroplane",
         &[
             "ferroplane-api",
+            "ferroplane-apiserver",
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-runner",
+            "ferroplane-schema",
             "ferroplane-wire",
         ],
     ),
@@ -33,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "benches",
         &[
             "ferroplane-api",
+            "ferroplane-apiserver",
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-runner",

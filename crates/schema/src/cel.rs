@@ -14,6 +14,7 @@ mod ast;
 mod checker;
 mod cost;
 mod declarations;
+mod estimate;
 mod evaluate;
 mod fault;
 mod json;
@@ -35,11 +36,13 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use checker::{Checked, Refused};
+use ast::Expression;
+use checker::{Checked, Notes, Refused};
 use evaluate::{Machine, Place};
 use library::Regexes;
 use meter::Meter;
 
+pub use estimate::Extent;
 pub use fault::EvaluateError;
 pub use message::{Field, Message, MessageType};
 pub use object::Object;
@@ -85,18 +88,38 @@ impl Environment {
 
     /// Checks an expression, and prepares it for being evaluated many times.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
-        let parsed = parser::parse(source).map_err(|mistakes| CompileError::new(source, mistakes))?;
-        let checked =
-            checker::check(&parsed, &self.variables, self.allow_mixed).map_err(|refused| match refused {
-                Refused::Mistakes(mistakes) => CompileError::new(source, mistakes),
-                Refused::Constant(text) => CompileError::plain(text),
-            })?;
+        self.check(&parse(source)?, source, None)
+    }
+
+    /// Compiles an expression, and estimates what it can cost at most if variables are as large as they can be.
+    pub fn estimate(&self, source: &str, extent: &Extent) -> Result<(Program, u64), CompileError> {
+        let parsed = parse(source)?;
+        let mut notes = Notes::default();
+        let program = self.check(&parsed, source, Some(&mut notes))?;
+        Ok((program, estimate::estimate(&parsed, &notes, extent)))
+    }
+
+    fn check(
+        &self,
+        parsed: &Expression,
+        source: &str,
+        notes: Option<&mut Notes>,
+    ) -> Result<Program, CompileError> {
+        let checked = checker::check(parsed, &self.variables, self.allow_mixed, notes);
+        let checked = checked.map_err(|refused| match refused {
+            Refused::Mistakes(mistakes) => CompileError::new(source, mistakes),
+            Refused::Constant(text, incomputable) => CompileError::of_constant(text, incomputable),
+        })?;
         Ok(Program {
             checked: Arc::new(checked),
             variables: Arc::clone(&self.variables),
             numbers: self.numbers,
         })
     }
+}
+
+fn parse(source: &str) -> Result<Expression, CompileError> {
+    parser::parse(source).map_err(|mistakes| CompileError::new(source, mistakes))
 }
 
 /// A checked expression. Cheap to clone, and to share between threads.

@@ -20,7 +20,7 @@ pub(crate) fn is_printable(character: char) -> bool {
 }
 
 /// The text in double quotes, as `%q` writes it.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -53,7 +53,7 @@ fn escape(character: char, output: &mut String) {
 
 /// A number as `%v` writes it.
 pub(crate) fn float(value: f64) -> String {
-    exponential(value, -4, 21, 2)
+    exponential(value, -4, 6, 2)
 }
 
 /// A number as `encoding/json` writes it.
@@ -206,7 +206,9 @@ mod tests {
             (1.0, "1"),
             (0.1, "0.1"),
             (1e21, "1e+21"),
-            (123_456_789_012_345_680_000.0, "123456789012345680000"),
+            (123_456_789_012_345_680_000.0, "1.2345678901234568e+20"),
+            (1_000_000.5, "1.0000005e+06"),
+            (100_000.5, "100000.5"),
             (0.000_01, "1e-05"),
             (0.0001, "0.0001"),
             (-2.5e-9, "-2.5e-09"),

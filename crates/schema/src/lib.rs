@@ -2,10 +2,13 @@
 //!
 //! Knows nothing of our own kinds, of HTTP or of storage.
 
+pub mod builtin;
+mod calendar;
 pub mod cel;
 pub mod field;
+mod go_base64;
 pub mod go_regexp;
-mod go_text;
+pub mod go_text;
 mod go_value;
 pub mod jsonpath;
 pub mod managed;
@@ -18,3 +21,4 @@ pub mod selector;
 pub mod status;
 pub mod structural;
 pub mod table;
+pub mod writes;

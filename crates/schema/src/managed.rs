@@ -21,23 +21,23 @@ mod last_applied;
 mod ledger;
 mod plan;
 mod prune;
+mod reset;
 mod scale;
 mod stamp;
 mod unchanged;
 mod update;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apply::apply;
 pub use conflict::{ApplyError, Cause, Conflict};
 pub use entry::validate;
 pub use plan::Plan;
+pub use reset::{Filter, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status};
 pub use scale::Scale;
 pub use unchanged::keep_times;
 pub use update::{Updated, update};
 
-use crate::merge::set::Set;
 use crate::merge::shape::{Cursor, Shapes};
 
 /// What is known about the kind of an object.
@@ -54,9 +54,6 @@ pub struct Version {
     pub api_version: String,
     pub shapes: Arc<Shapes>,
 }
-
-/// Fields that a write may not change, by version. They are reset by the server, so that nobody comes to own them.
-pub type ResetFields = BTreeMap<String, Set<'static>>;
 
 /// A write: by whom, in which version, to which part, and when.
 #[derive(Debug, Clone, Copy)]
@@ -78,18 +75,7 @@ impl Kind {
 }
 
 impl<'a> Request<'a> {
-    fn reset(&self, api_version: &str) -> Option<&'a Set<'static>> {
+    fn reset(&self, api_version: &str) -> Option<&'a Filter> {
         self.reset_fields.and_then(|fields| fields.get(api_version))
     }
-}
-
-/// The fields that a write to a custom resource with a status may not change.
-pub fn reset_for_custom_resource(api_version: &str) -> ResetFields {
-    [(api_version.to_owned(), Set::of_fields(&[&["status"]]))].into()
-}
-
-/// The fields that a write to the status of a custom resource may not change.
-pub fn reset_for_custom_resource_status<'a>(api_versions: impl IntoIterator<Item = &'a str>) -> ResetFields {
-    let fields = Set::of_fields(&[&["metadata"], &["spec"]]);
-    api_versions.into_iter().map(|version| (version.to_owned(), fields.clone())).collect()
 }

@@ -16,10 +16,13 @@ use crate::names;
 pub use create::{
     GENERATED_CHARACTERS, GENERATED_LENGTH, clear_system_fields, generate_name, match_namespace,
 };
-pub use lists::{validate_finalizers, validate_managed_fields, validate_owner_references};
+pub use lists::{
+    finalizer_warnings, validate_finalizers, validate_managed_fields, validate_owner_references,
+};
 pub use rules::NameRule;
 pub use update::{
-    Preconditions, generation_after, keep_system_fields, resource_version_required, validate_update,
+    Preconditions, generation_after, keep_system_fields, reset_for_status, resource_version_required,
+    validate_update,
 };
 
 /// How many bytes the keys and values of all annotations may have together.

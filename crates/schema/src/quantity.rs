@@ -108,6 +108,17 @@ impl Quantity {
         Self { unscaled: self.unscaled.saturating_neg(), ..self }
     }
 
+    /// The amount to the thousandth, away from zero.
+    #[must_use]
+    pub fn rounded_up_to_thousandths(self) -> Self {
+        const MILLI: i32 = -3;
+        if self.exponent >= MILLI {
+            return self;
+        }
+        let unscaled = rescale(self.unscaled, self.exponent, MILLI).unwrap_or(self.unscaled);
+        Self { unscaled, exponent: MILLI, nominal: MILLI, ..self }
+    }
+
     fn magnitude(self) -> (u128, i32) {
         (self.unscaled.unsigned_abs(), self.exponent)
     }

@@ -38,6 +38,8 @@ pub struct Status {
     /// For people.
     pub message: String,
     pub details: Option<Box<Details>>,
+    /// What was noticed before it ended. Sent beside the object, not in it.
+    pub warnings: Vec<String>,
 }
 
 /// What the message is about.
@@ -72,17 +74,23 @@ impl From<&FieldError> for Cause {
 
 impl Status {
     fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_success: false, code, reason, message: message.into(), details: None }
+        Self { is_success: false, code, reason, message: message.into(), details: None, warnings: Vec::new() }
     }
 
     fn about(self, details: Details) -> Self {
         Self { details: Some(Box::new(details)), ..self }
     }
 
+    /// The same, after these warnings.
+    pub(crate) fn warned(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.append(&mut self.warnings);
+        Self { warnings, ..self }
+    }
+
     /// It went well, and there is nothing else to show.
     pub fn success(details: Option<Details>) -> Self {
         let details = details.map(Box::new);
-        Self { is_success: true, code: 0, reason: "", message: String::new(), details }
+        Self { is_success: true, code: 0, reason: "", message: String::new(), details, warnings: Vec::new() }
     }
 
     pub fn not_found(resource: &Resource, name: &str) -> Self {

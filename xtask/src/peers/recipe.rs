@@ -12,14 +12,14 @@ use anyhow::{Context, Result};
 use super::tool::Tool;
 use super::{files, run};
 
-/// Where upstream's release builds put the version that the program reports and compares with.
-const VERSION_VARIABLE: &str = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version";
+/// A variable of a program, and the version that it is set to.
+type Version = (&'static str, &'static str);
 
 /// A way to turn a directory of `tests/peers/` into a program.
 #[derive(Debug, Hash)]
 pub(super) enum Recipe {
-    /// A package of the Go module in `source`, or of a module that it requires.
-    Go { source: &'static str, package: &'static str, version: Option<&'static str> },
+    /// A package of the Go module in `source`, or of a module that it requires. Its version is a variable and a text.
+    Go { source: &'static str, package: &'static str, version: Option<Version> },
     /// `main.py` in a virtual environment with `requirements.txt`.
     Python { source: &'static str },
     /// `main.js` beside the packages of `package-lock.json`.
@@ -44,9 +44,9 @@ impl Recipe {
     }
 }
 
-fn install_go(source: &Path, package: &str, version: Option<&str>, executable: &Path) -> Result<()> {
+fn install_go(source: &Path, package: &str, version: Option<Version>, executable: &Path) -> Result<()> {
     Tool::GO.ensure()?;
-    let stamped = version.map(|version| format!(" -X {VERSION_VARIABLE}={version}")).unwrap_or_default();
+    let stamped = version.map(|(variable, version)| format!(" -X {variable}={version}")).unwrap_or_default();
     let build = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false"];
     let mut go = Command::new("go");
     go.current_dir(source).args(build).arg(format!("-ldflags=-s -w{stamped}"));

@@ -1,7 +1,7 @@
 //! Finds out what every name means and which overloads are possible, and makes the program.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::ast::{Element, Entry, Expression, Fold as Loop, Kind};
@@ -10,8 +10,8 @@ use super::declarations::{Function, Overload, function, type_named};
 use super::evaluate;
 use super::library::format;
 use super::library::regex::compile as compile_regex;
-use super::program::{Attribute, Call, Fold, ListItem, MapItem, Node, Qualifier, QualifierKey, Root};
-use super::source::{Mistake, Position};
+use super::program::{self, Attribute, Fold, ListItem, MapItem, Node, Qualifier, QualifierKey, Root};
+use super::source::{Incomputable, Mistake, Position};
 use super::time::Timestamp;
 use super::types::{Substitutions, Type, more_general};
 use super::value::Value;
@@ -27,17 +27,52 @@ pub(super) struct Checked {
     pub(super) used: BTreeSet<usize>,
 }
 
+/// What was found out about the parts of an expression, for whoever has more questions about it.
+///
+/// Parts are known by where they are in memory, so the expression must not be moved.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    kinds: HashMap<*const Expression, Type>,
+    calls: HashMap<*const Expression, Call>,
+    names: HashMap<*const Expression, String>,
+}
+
+/// Which function is called, and which of its overloads are possible.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) function: &'static str,
+    pub(super) overloads: Vec<&'static str>,
+    /// Whether what stands before the name is an argument.
+    pub(super) is_member: bool,
+}
+
+impl Notes {
+    pub(super) fn kind(&self, expression: &Expression) -> &Type {
+        self.kinds.get(&std::ptr::from_ref(expression)).unwrap_or(&Type::Dyn)
+    }
+
+    pub(super) fn call(&self, expression: &Expression) -> Option<&Call> {
+        self.calls.get(&std::ptr::from_ref(expression))
+    }
+
+    /// The name with dots that a selection of fields turned out to be.
+    pub(super) fn name(&self, expression: &Expression) -> Option<&str> {
+        self.names.get(&std::ptr::from_ref(expression)).map(String::as_str)
+    }
+}
+
 /// Why there is no program: mistakes in the source, or a constant that cannot be computed.
 #[derive(Debug)]
 pub(super) enum Refused {
     Mistakes(Vec<Mistake>),
-    Constant(String),
+    Constant(String, Incomputable),
 }
 
 pub(super) fn check(
     expression: &Expression,
     variables: &[(String, Type)],
     allow_mixed: bool,
+    notes: Option<&mut Notes>,
 ) -> Result<Checked, Refused> {
     let mut checker = Checker {
         variables,
@@ -52,6 +87,7 @@ pub(super) fn check(
         formats: 0,
         formatted: None,
         formatting: Vec::new(),
+        notes,
     };
     let (node, kind) = checker.check(expression);
     if checker.mistakes.is_empty() {
@@ -61,10 +97,14 @@ pub(super) fn check(
     if !checker.mistakes.is_empty() {
         return Err(Refused::Mistakes(checker.mistakes));
     }
-    if let Some(text) = checker.constant {
-        return Err(Refused::Constant(text));
-    }
     let kind = checker.types.apply(&kind, true);
+    if let Some(text) = checker.constant {
+        let used = checker.used.take().into_iter().map(|number| variables[number].0.clone()).collect();
+        return Err(Refused::Constant(text, Incomputable { result_type: kind, used }));
+    }
+    for kind in checker.notes.iter_mut().flat_map(|notes| notes.kinds.values_mut()) {
+        *kind = checker.types.apply(kind, true);
+    }
     Ok(Checked { node, kind, places: checker.places, used: checker.used.take() })
 }
 
@@ -86,6 +126,7 @@ struct Checker<'e> {
     formatted: Option<(Position, Vec<(Position, Type)>)>,
     /// What is wrong with formats, which is only said if nothing else is.
     formatting: Vec<Mistake>,
+    notes: Option<&'e mut Notes>,
 }
 
 #[derive(Debug, Clone)]
@@ -99,17 +140,24 @@ type Typed = (Node, Type);
 
 impl Checker<'_> {
     fn check(&mut self, expression: &Expression) -> Typed {
-        let at = expression.position;
+        let (node, kind) = self.check_kind(expression);
+        if let Some(notes) = &mut self.notes {
+            notes.kinds.insert(expression, kind.clone());
+        }
+        (node, kind)
+    }
+
+    fn check_kind(&mut self, expression: &Expression) -> Typed {
         match &expression.kind {
             Kind::Literal(value) => (Node::Constant(value.clone()), literal_type(value)),
-            Kind::Identifier(name) => self.identifier(at, name),
+            Kind::Identifier(name) => self.identifier(expression.position, name),
             Kind::Select { operand, field, is_test } => self.select(expression, operand, field, *is_test),
             Kind::Call { function, target, arguments } => {
-                self.call(at, function, target.as_deref(), arguments)
+                self.call(expression, function, target.as_deref(), arguments)
             }
-            Kind::List(elements) => self.list(at, elements),
+            Kind::List(elements) => self.list(expression.position, elements),
             Kind::Map(entries) => self.map(entries),
-            Kind::Message(name) => self.undeclared(at, name),
+            Kind::Message(name) => self.undeclared(expression.position, name),
             Kind::Fold(fold) => self.fold(fold),
         }
     }
@@ -150,6 +198,9 @@ impl Checker<'_> {
             && let Some(name) = qualified_name(whole)
             && let Some(found) = self.lookup_qualified(&name)
         {
+            if let Some(notes) = &mut self.notes {
+                notes.names.insert(whole, name);
+            }
             return found;
         }
         let (node, kind) = self.field(whole.position, operand, field);
@@ -204,12 +255,14 @@ impl Checker<'_> {
 
     fn call(
         &mut self,
-        at: Position,
+        whole: &Expression,
         name: &str,
         target: Option<&Expression>,
         arguments: &[Expression],
     ) -> Typed {
+        let at = whole.position;
         if name == "_?._" {
+            self.note_call(whole, "_?._", vec!["select_optional_field"], false);
             return self.optional_select(at, arguments);
         }
         let is_format = usize::from(name == "format");
@@ -233,10 +286,27 @@ impl Checker<'_> {
         let is_member = target.is_some() && qualified.is_none();
         self.check_literal(found, is_member, arguments);
         let (nodes, types): (Vec<_>, Vec<_>) = checked.into_iter().unzip();
-        let Some((overload, result)) = self.resolve(at, found, is_member, &types, arguments) else {
+        let Some((overloads, result)) = self.resolve(at, found, is_member, &types, arguments) else {
             return (Node::Constant(Value::Null), Type::Error);
         };
-        (self.emit(found, overload, nodes), result)
+        if self.notes.is_some() {
+            let names = overloads.iter().map(|overload| overload.name).collect();
+            self.note_call(whole, found.name, names, is_member);
+        }
+        let only = if let [only] = overloads[..] { Some(only) } else { None };
+        (self.emit(found, only, nodes), result)
+    }
+
+    fn note_call(
+        &mut self,
+        expression: &Expression,
+        function: &'static str,
+        overloads: Vec<&'static str>,
+        is_member: bool,
+    ) {
+        if let Some(notes) = &mut self.notes {
+            notes.calls.insert(expression, Call { function, overloads, is_member });
+        }
     }
 
     /// Patterns, times and durations that are written out are looked at now.
@@ -283,7 +353,7 @@ impl Checker<'_> {
         (Node::Attribute(attribute), kind)
     }
 
-    /// The only overload that fits, if there is only one, and the type of the result.
+    /// The overloads that fit, and the type of the result.
     fn resolve(
         &mut self,
         at: Position,
@@ -291,9 +361,10 @@ impl Checker<'_> {
         is_member: bool,
         types: &[Type],
         arguments: &[Expression],
-    ) -> Option<(Option<&'static Overload>, Type)> {
+    ) -> Option<(Vec<&'static Overload>, Type)> {
         if matches!(function.name, "_&&_" | "_||_") {
-            return self.resolve_logical(types, arguments);
+            let kind = self.resolve_logical(types, arguments)?;
+            return Some((function.overloads.iter().collect(), kind));
         }
         let mut fitting = Vec::new();
         let mut result: Option<Type> = None;
@@ -315,22 +386,17 @@ impl Checker<'_> {
             let types: Vec<_> = types.iter().map(|kind| self.types.apply(kind, true)).collect();
             self.no_matching_overload(at, function, is_member, &types);
         }
-        let only = if fitting.len() == 1 { fitting.first().copied() } else { None };
-        Some((only, result?))
+        Some((fitting, result?))
     }
 
-    fn resolve_logical(
-        &mut self,
-        types: &[Type],
-        arguments: &[Expression],
-    ) -> Option<(Option<&'static Overload>, Type)> {
+    fn resolve_logical(&mut self, types: &[Type], arguments: &[Expression]) -> Option<Type> {
         let before = self.mistakes.len();
         for (kind, argument) in types.iter().zip(arguments) {
             if !self.types.agree(kind, &Type::Bool) {
                 self.wrong(argument.position, format!("expected type 'bool' but found '{kind}'"));
             }
         }
-        (self.mistakes.len() == before).then_some((None, Type::Bool))
+        (self.mistakes.len() == before).then_some(Type::Bool)
     }
 
     fn no_matching_overload(&mut self, at: Position, function: &Function, is_member: bool, types: &[Type]) {
@@ -363,7 +429,7 @@ impl Checker<'_> {
             return Node::Constant(Value::Null);
         }
         let regex = self.constant_regex(function.name, &nodes);
-        let call = Call { function, overload, arguments: nodes, regex, takes_accumulator: false };
+        let call = program::Call { function, overload, arguments: nodes, regex, takes_accumulator: false };
         self.folded(call)
     }
 
@@ -404,7 +470,7 @@ impl Checker<'_> {
     }
 
     /// A conversion of a constant is a constant.
-    fn folded(&mut self, call: Call) -> Node {
+    fn folded(&mut self, call: program::Call) -> Node {
         const CONVERSIONS: [&str; 10] =
             ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
         let is_constant = call.arguments.iter().all(|argument| argument.as_constant().is_some());

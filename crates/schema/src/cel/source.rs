@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::types::Type;
+
 /// A place in the source, counted in characters. Cheap to keep with every part of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position(pub(super) u32);
@@ -28,6 +30,15 @@ impl Mistake {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     text: String,
+    incomputable: Option<Incomputable>,
+}
+
+/// What is known of an expression that has no mistakes, but constants that cannot be computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Incomputable {
+    pub(crate) result_type: Type,
+    /// The variables that it looks at.
+    pub(crate) used: Vec<String>,
 }
 
 impl std::error::Error for CompileError {}
@@ -44,8 +55,12 @@ const SHOWN: usize = 100;
 const LONGEST_LINE: usize = 16_384;
 
 impl CompileError {
-    pub(super) fn plain(text: String) -> Self {
-        Self { text }
+    pub(super) fn of_constant(text: String, incomputable: Incomputable) -> Self {
+        Self { text, incomputable: Some(incomputable) }
+    }
+
+    pub(crate) fn incomputable(&self) -> Option<&Incomputable> {
+        self.incomputable.as_ref()
     }
 
     pub(super) fn new(source: &str, mut mistakes: Vec<Mistake>) -> Self {
@@ -56,7 +71,7 @@ impl CompileError {
         if more > 0 {
             shown.push(format!("{more} more errors were truncated"));
         }
-        Self { text: shown.join("\n") }
+        Self { text: shown.join("\n"), incomputable: None }
     }
 }
 

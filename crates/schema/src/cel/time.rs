@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::calendar::{self, days, days_in_month};
+
 /// A point in time, and the zone in which it was written.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
@@ -45,7 +47,7 @@ impl Timestamp {
 
     /// Year, month from 1, day from 1, at this many seconds east of UTC.
     pub(super) fn date(self, offset: i64) -> (i64, i64, i64) {
-        civil((self.seconds + offset).div_euclid(86_400))
+        calendar::date((self.seconds + offset).div_euclid(86_400))
     }
 
     /// Second of the day.
@@ -95,15 +97,7 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offset = i64::from(self.offset);
-        let (year, month, day) = self.date(offset);
-        let second = self.second_of_day(offset);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        )?;
+        f.write_str(&calendar::format(self.seconds + offset))?;
         if self.nanoseconds > 0 {
             let digits = format!("{:09}", self.nanoseconds);
             write!(f, ".{}", digits.trim_end_matches('0'))?;
@@ -151,41 +145,6 @@ fn zone_offset(zone: &str) -> Option<i32> {
     }
     let (hours, minutes): (i32, i32) = (zone[1..3].parse().ok()?, zone[4..6].parse().ok()?);
     (hours <= 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 => 28 + i64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970 of a date. Years are counted from March, so that the leap day comes last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The date of a day since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// Reads lengths like `1h30m` or `-1.5s`, in nanoseconds.

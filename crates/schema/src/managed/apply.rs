@@ -11,7 +11,7 @@ use super::plan::{Edit, Plan, is_equal_but_managed};
 use super::prune::{gone, is_superfluous, prune};
 use super::stamp::Stamp;
 use super::update::{NEVER_OWNED, describe, in_all_versions, track};
-use super::{Kind, Request, last_applied};
+use super::{Filter, Kind, Request, last_applied};
 use crate::merge::combine::combine;
 use crate::merge::compare::{Comparison, compare};
 use crate::merge::fieldset::{field_set, is_field_set_of};
@@ -123,8 +123,9 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
             }
             last => {
                 let time = last.as_ref().and_then(|last| last.time.clone());
+                let origin = last.as_ref().and_then(|last| last.origin);
                 let (identity, set) = (identity.clone(), self.named(shape));
-                ledger.records.push(Record { identity, time, set, source: None, is_retimed: false });
+                ledger.records.push(Record { identity, time, set, source: None, origin, is_retimed: false });
                 last
             }
         }
@@ -260,7 +261,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     fn named(self, shape: Cursor<'a>) -> Set<'a> {
         let mut set = field_set(self.applied, shape);
         if let Some(reset) = self.request.reset(self.request.api_version) {
-            set.subtract_trees(reset);
+            reset.apply(&mut set);
         }
         set
     }
@@ -268,11 +269,14 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     /// Whether the same fields were applied before, so that none can have to go.
     fn is_repeated(self, last: &Record<'_>, ledger: &Ledger<'_>, shape: Cursor<'_>) -> bool {
         let is_current = |record: &Record<'_>| record.identity.api_version == self.request.api_version;
-        let reset = self.request.reset(self.request.api_version);
+        let reset = match self.request.reset(self.request.api_version) {
+            None => None,
+            Some(Filter::Except(fields)) if fields.is_flat() => Some(fields),
+            Some(_) => return false,
+        };
         !last.set.is_empty()
             && is_current(last)
             && ledger.records.iter().all(is_current)
-            && reset.is_none_or(Set::is_flat)
             && is_field_set_of(&last.set, self.applied, shape, &NEVER_OWNED, reset)
             && last.set.is_firm(self.live, shape)
     }
@@ -307,7 +311,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
             return in_all_versions(ledger, versions, self.live, after, comparison, self.request);
         }
         if let Some(reset) = self.request.reset(self.request.api_version) {
-            comparison.exclude(reset);
+            reset.apply_to_comparison(&mut comparison);
         }
         Ok(Comparisons(vec![(self.request.api_version.into(), comparison)]))
     }

@@ -61,7 +61,7 @@ fn merge_oldest(records: &mut [Option<Record<'_>>], mut excess: usize) {
         if let (Some(old), Some(bucket)) = (records[index].take(), &mut records[bucket]) {
             bucket.set.unite(old.set);
             bucket.time = old.time;
-            bucket.source = None;
+            (bucket.source, bucket.origin) = (None, None);
             excess -= 1;
         }
     }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::ledger::{Identity, Ledger, Operation, Record};
+use super::ledger::{Identity, Ledger, Operation, Origin, Record};
 use super::stamp::Stamp;
+use crate::merge::rewrite::Rewrite;
 use crate::merge::{Object, fields};
 
 /// An entry as it stands in an object, with absent and null fields empty.
@@ -117,6 +118,7 @@ fn decode_entry(index: usize, entry: Entry<'_>) -> Result<Record<'_>, String> {
             return Err(format!("invalid fieldsType {other} in managed fields entry {index}"));
         }
     }
+    let origin = entry.fields.map(|fields| Origin { index, fields, api_version: entry.api_version });
     let read = entry.fields.map(fields::read).transpose();
     let read = read.map_err(|error| format!("error decoding versioned set: error decoding set: {error}"))?;
     let is_canonical = entry.is_canonical && read.as_ref().is_some_and(|read| read.is_canonical);
@@ -130,6 +132,7 @@ fn decode_entry(index: usize, entry: Entry<'_>) -> Result<Record<'_>, String> {
         time: entry.time,
         set: read.map(|read| read.set).unwrap_or_default(),
         source: is_canonical.then_some(index),
+        origin: origin.filter(|_| is_canonical),
         is_retimed: false,
     })
 }
@@ -146,6 +149,8 @@ pub(super) enum Slot {
     Old(usize),
     /// As it was, but for the time.
     Retimed(usize, String),
+    /// As it was, but for some of the fields, and perhaps the time.
+    Rewritten(usize, Rewrite, Option<String>),
     New(Value),
 }
 
@@ -168,8 +173,19 @@ fn encode_record(record: &Record<'_>) -> Slot {
     match (record.source, &record.time) {
         (Some(source), Some(time)) if record.is_retimed => Slot::Retimed(source, time.text.to_string()),
         (Some(source), _) if !record.is_retimed => Slot::Old(source),
-        _ => Slot::New(entry_of(record)),
+        _ => rewritten(record).unwrap_or_else(|| Slot::New(entry_of(record))),
     }
+}
+
+/// The entry that a record comes from with what changed, if it is still about the same owner.
+fn rewritten(record: &Record<'_>) -> Option<Slot> {
+    let origin = record.origin.filter(|origin| origin.api_version == record.identity.api_version)?;
+    let time = match &record.time {
+        _ if !record.is_retimed => None,
+        Some(time) => Some(time.text.to_string()),
+        None => return None,
+    };
+    Some(Slot::Rewritten(origin.index, Rewrite::between(origin.fields, &record.set)?, time))
 }
 
 fn entry_of(record: &Record<'_>) -> Value {
@@ -206,6 +222,14 @@ pub(super) fn write_entries(object: &mut Object, old: Option<Value>, slots: Vec<
         Slot::Retimed(index, time) => {
             let mut entry = take(index);
             entry["time"] = time.into();
+            entry
+        }
+        Slot::Rewritten(index, rewrite, time) => {
+            let mut entry = take(index);
+            rewrite.perform(&mut entry["fieldsV1"]);
+            if let Some(time) = time {
+                entry["time"] = time.into();
+            }
             entry
         }
         Slot::New(entry) => entry,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use serde_json::Value;
+
 use super::stamp::Stamp;
 use super::{Kind, Request};
 use crate::merge::Object;
@@ -86,8 +88,18 @@ pub(super) struct Record<'a> {
     pub(super) set: Set<'a>,
     /// The entry that already says this, apart from the time.
     pub(super) source: Option<usize>,
+    /// The entry that said most of this, written as it should be.
+    pub(super) origin: Option<Origin<'a>>,
     /// Whether the time is another than that of the entry.
     pub(super) is_retimed: bool,
+}
+
+/// An entry of an owner: its place among all, what it said, and in which version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) index: usize,
+    pub(super) fields: &'a Value,
+    pub(super) api_version: &'a str,
 }
 
 impl<'a> Record<'a> {

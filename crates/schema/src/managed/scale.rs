@@ -93,6 +93,7 @@ fn replicas() -> Set<'static> {
 
 fn with_version<'a>(mut record: Record<'a>, api_version: &'a str) -> Record<'a> {
     record.identity.api_version = Cow::Borrowed(api_version);
+    record.origin = None;
     record
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::calendar::{self, days, days_in_month};
+
 /// A time to the second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp<'a> {
@@ -34,7 +36,8 @@ impl<'a> Stamp<'a> {
         let offset = offset(text.get(19..)?)?;
         let seconds = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
         let is_canonical = text.len() == 20 && text.ends_with('Z');
-        let text = if is_canonical { Cow::Borrowed(text) } else { Cow::Owned(format(seconds)) };
+        let text =
+            if is_canonical { Cow::Borrowed(text) } else { Cow::Owned(calendar::format(seconds) + "Z") };
         Some(Self { text, seconds })
     }
 
@@ -64,43 +67,6 @@ fn offset(text: &str) -> Option<i64> {
         }
         _ => None,
     }
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970, by counting years from March.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn format(seconds: i64) -> String {
-    let (days, time) = (seconds.div_euclid(86_400) + 719_468, seconds.rem_euclid(86_400));
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (time / 3_600, time % 3_600 / 60, time % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 #[cfg(test)]

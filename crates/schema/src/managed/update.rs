@@ -150,7 +150,7 @@ pub(super) fn in_all_versions<'a>(
     request: &Request<'a>,
 ) -> Result<Comparisons<'a>, String> {
     if let Some(reset) = request.reset(request.api_version) {
-        comparison.exclude(reset);
+        reset.apply_to_comparison(&mut comparison);
     }
     let mut comparisons = Comparisons(vec![(request.api_version.into(), comparison)]);
     for record in &ledger.records {
@@ -165,7 +165,7 @@ pub(super) fn in_all_versions<'a>(
         let mut comparison =
             comparison.map_err(|problems| format!("failed to compare objects: {problems}"))?;
         if let Some(reset) = request.reset(version) {
-            comparison.exclude(reset);
+            reset.apply_to_comparison(&mut comparison);
         }
         comparisons.0.push((version.clone(), comparison));
     }
@@ -181,16 +181,15 @@ fn note<'a>(ledger: &mut Ledger<'a>, comparison: &Comparison<'a>, request: &Requ
     }
     let identity = Identity::of(request, Operation::Update);
     let time = Stamp::parse(request.time);
-    match ledger.position(&identity) {
-        Some(position) => {
-            let record = &mut ledger.records[position];
-            if record.set.unite(set) {
-                record.source = None;
-            }
-            record.retime(time);
-        }
-        None => ledger.records.push(Record { identity, time, set, source: None, is_retimed: false }),
+    let Some(position) = ledger.position(&identity) else {
+        let record = Record { identity, time, set, source: None, origin: None, is_retimed: false };
+        return ledger.records.push(record);
+    };
+    let record = &mut ledger.records[position];
+    if record.set.unite(set) {
+        record.source = None;
     }
+    record.retime(time);
 }
 
 /// An object in the words of errors: where it is, and what.

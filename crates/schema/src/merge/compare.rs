@@ -23,13 +23,6 @@ impl Comparison<'_> {
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
-
-    /// Forgets fields and all that lies below them.
-    pub fn exclude(&mut self, fields: &Set<'_>) {
-        for set in [&mut self.removed, &mut self.modified, &mut self.added] {
-            set.subtract_trees(fields);
-        }
-    }
 }
 
 /// Compares two objects, except for their managed fields.

@@ -154,7 +154,7 @@ fn keys(text: &str) -> Option<Vec<(Cow<'_, str>, Scalar<'_>)>> {
     serde_json::Deserializer::from_str(text).deserialize_map(Keys).ok()
 }
 
-fn push_element(out: &mut String, element: &Element<'_>) {
+pub(super) fn push_element(out: &mut String, element: &Element<'_>) {
     match element {
         Element::Field(name) => {
             out.push_str("f:");
@@ -189,7 +189,7 @@ pub fn write(set: &Set<'_>) -> Value {
     Value::Object(write_level(set, false))
 }
 
-fn write_level(set: &Set<'_>, is_member: bool) -> Map<String, Value> {
+pub(super) fn write_level(set: &Set<'_>, is_member: bool) -> Map<String, Value> {
     let mut fields = Map::new();
     if is_member && !set.is_empty() {
         fields.insert(".".to_owned(), Value::Object(Map::new()));

@@ -25,7 +25,7 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn is_needed(&self) -> bool {
+    pub(super) fn is_needed(&self) -> bool {
         self.is_member || !self.below.is_empty()
     }
 

@@ -181,6 +181,17 @@ impl MapShape {
         map
     }
 
+    /// An object whose fields have any names and one shape.
+    pub fn of_elements(element: Id) -> Self {
+        Self { element: Some(element), is_undeclared: element == DEDUCED, ..Self::default() }
+    }
+
+    /// The same in one piece, or not.
+    #[must_use]
+    pub fn with_atomic(self, is_atomic: bool) -> Self {
+        Self { is_atomic, ..self }
+    }
+
     /// Declares a field, or declares it anew.
     pub fn declare(&mut self, name: &str, id: Id) {
         match self.position(name) {

@@ -117,28 +117,21 @@ impl Walk {
             }
             return;
         }
+        let repeated = match self.duplicates {
+            Duplicates::Refused => repeated_items(items, list),
+            Duplicates::Allowed => Vec::new(),
+        };
         for (index, item) in items.iter().enumerate() {
             if let Err(reason) = check_item(list, cursor, item) {
                 return self.complain(format!("element {index}: {reason}"));
             }
-            let name = || item_element(list, cursor, item).unwrap_or(Element::Unnamed).to_string();
+            let element = || item_element(list, cursor, item).unwrap_or(Element::Unnamed);
+            if repeated.binary_search(&index).is_ok() {
+                self.complain(format!("duplicate entries for key {}", element()));
+            }
             let known = self.problems.len();
             self.value(item, element_cursor);
-            self.prefix(known, name);
-        }
-        if self.duplicates == Duplicates::Refused && items.len() > 1 {
-            self.refuse_duplicates(items, list, cursor);
-        }
-    }
-
-    fn refuse_duplicates(&mut self, items: &[Value], list: &ListShape, cursor: Cursor<'_>) {
-        let positions = sorted_positions(list, items);
-        for pair in positions.windows(2) {
-            let (one, other) = (&items[pair[0] as usize], &items[pair[1] as usize]);
-            if compare_items(list, one, other).is_eq() {
-                let element = item_element(list, cursor, one).unwrap_or(Element::Unnamed);
-                self.complain(format!("duplicate entries for key {element}"));
-            }
+            self.prefix(known, || element().to_string());
         }
     }
 
@@ -149,6 +142,19 @@ impl Walk {
     fn prefix(&mut self, known: usize, step: impl Fn() -> String) {
         prefix(&mut self.problems[known..], step);
     }
+}
+
+/// Where items are that are the same as one before them, in order.
+fn repeated_items(items: &[Value], list: &ListShape) -> Vec<usize> {
+    if items.len() < 2 {
+        return Vec::new();
+    }
+    let positions = sorted_positions(list, items);
+    let is_same =
+        |pair: &&[u32]| compare_items(list, &items[pair[0] as usize], &items[pair[1] as usize]).is_eq();
+    let mut repeated: Vec<_> = positions.windows(2).filter(is_same).map(|pair| pair[1] as usize).collect();
+    repeated.sort_unstable();
+    repeated
 }
 
 /// Puts a step before the paths of problems.

@@ -105,6 +105,25 @@ pub(super) fn new_finalizers<'m>(new: &'m Object, old: &Object) -> Vec<&'m str> 
     added
 }
 
+/// What a client should be told about the finalizers that it adds to a custom resource.
+pub fn finalizer_warnings(metadata: &Object, old: Option<&Object>) -> Vec<String> {
+    let empty = Map::new();
+    let added = new_finalizers(metadata, old.unwrap_or(&empty));
+    added.into_iter().flat_map(finalizer_warning).collect()
+}
+
+fn finalizer_warning(name: &str) -> Vec<String> {
+    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let mut words = names::qualified(name);
+    if !name.contains('/') && !STANDARD.contains(&name) {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        words.push(format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    words.into_iter().map(|words| format!("metadata.finalizers: {}: {words}", go_text::quote(name))).collect()
+}
+
 fn texts<'m>(metadata: &'m Object, name: &str) -> Vec<&'m str> {
     text::list(metadata, name).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }

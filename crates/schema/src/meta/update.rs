@@ -70,6 +70,7 @@ fn validate_immutable(new: &Object, old: &Object, path: &Path<'_>, errors: &mut 
 /// identifier that was not sent is filled in.
 pub fn keep_system_fields(new: &mut Object, old: &Object) {
     keep(new, old, "generation");
+    new.remove("selfLink");
     if text::get(new, "uid").is_empty() {
         keep(new, old, "uid");
     }
@@ -80,6 +81,22 @@ pub fn keep_system_fields(new: &mut Object, old: &Object) {
     }
     if text::present(new, "deletionGracePeriodSeconds").is_none() {
         keep(new, old, "deletionGracePeriodSeconds");
+    }
+}
+
+/// Puts back what a write to the status of an object of a built-in kind cannot change.
+pub fn reset_for_status(new: &mut Object, old: &Object) {
+    let names = [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ];
+    for name in names {
+        keep(new, old, name);
     }
 }
 

@@ -148,7 +148,7 @@ fn wrong(value: &Value, wanted: &str) -> Error {
 }
 
 /// What the decoder of Go calls a value.
-fn describe(value: &Value) -> &'static str {
+pub(crate) fn describe(value: &Value) -> &'static str {
     match value {
         Value::Number(_) => "number",
         Value::Array(_) => "array",

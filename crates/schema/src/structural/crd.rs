@@ -4,12 +4,16 @@
 //! paths of that form, so we make it too.
 
 mod approval;
+mod budget;
+mod bundle;
+mod certificate;
 mod check;
 mod check_schema;
 mod conversion;
 mod defaults;
 mod definition;
 mod parts;
+mod pem;
 mod strictness;
 
 use serde_json::{Map, Value, json};

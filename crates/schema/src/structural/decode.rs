@@ -18,6 +18,8 @@ pub enum DecodeError {
     Value { found: String, wanted: &'static str },
     #[error("boolean or JSON schema expected")]
     SchemaOrBool,
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
     #[error("schema is nested more than {MAX_DEPTH} levels deep")]
     TooDeep,
 }

@@ -1,9 +1,11 @@
 //! `x-kubernetes-validations`: rules in the Common Expression Language, typed by the schema that they stand in.
 //!
-//! Kubernetes also estimates, when a definition is accepted, what a rule could cost at most. We do not: here a rule is
-//! stopped when it has cost too much.
+//! When a definition is accepted, what a rule could cost at most is estimated from how large the schema lets values
+//! become. When an object is held against it, a rule is stopped when it has cost too much.
 
 mod declare;
+mod extent;
+mod rule;
 mod walk;
 
 use std::sync::Arc;
@@ -12,83 +14,48 @@ use serde_json::Value as Json;
 
 use super::compile::{Node, Purpose, Schema};
 use super::correlate::Correlation;
-use super::field_path;
-use super::props::{Props, Rule};
-use crate::cel::{Environment, Program, Shape, Type};
+use super::props::Props;
+use crate::cel::Shape;
 use crate::field::{Error, Path};
+use rule::Compiled;
 use walk::{Ratchet, Walk};
 
 /// What all rules about one object may cost.
 pub(super) const BUDGET: i64 = 10_000_000;
 
-/// A rule that was looked at.
-#[derive(Debug, Clone)]
-pub(super) struct Compiled {
-    pub(super) rule: Rule,
-    /// What to evaluate, or why not. Nothing if the rule is empty.
-    pub(super) program: Option<Result<Program, String>>,
-    pub(super) message: Option<Result<Program, String>>,
-    pub(super) uses_old_self: bool,
-    /// Where an error belongs, below the value.
-    field_path: String,
-}
-
 /// The rules of one schema, without those below it. Nothing if expressions cannot see such a value.
 pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Vec<Compiled>> {
     let kind = declare::kind(props, is_resource, "selfType")?;
-    Some(props.validations().iter().map(|rule| compile_rule(rule, props, &kind)).collect())
+    Some(props.validations().iter().map(|rule| Compiled::new(rule, props, &kind, None)).collect())
 }
 
-fn compile_rule(rule: &Rule, props: &Props, kind: &Type) -> Compiled {
-    let mut compiled = Compiled {
-        rule: rule.clone(),
-        program: None,
-        message: None,
-        uses_old_self: false,
-        field_path: String::new(),
-    };
-    if rule.rule.trim().is_empty() {
-        return compiled;
+/// The same with estimates of what rules cost, and how many such values there can be in an object at most.
+pub(super) fn estimate(props: &Props, is_resource: bool) -> Option<(Vec<Compiled>, u64)> {
+    let kind = declare::kind(props, is_resource, "selfType")?;
+    let (extent, least) = extent::of(props, is_resource)?;
+    let compile = |rule| Compiled::new(rule, props, &kind, Some(&extent));
+    Some((props.validations().iter().map(compile).collect(), extent::most_in_a_request(least)))
+}
+
+/// What evaluating a rule can cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleCost {
+    /// For one value, at most.
+    pub rule: u64,
+    /// Of its message expression, at most.
+    pub message: u64,
+    /// How many such values an object can have, if nothing around them is limited.
+    pub times: u64,
+}
+
+impl Props {
+    /// What the rules of this schema can cost, without those of schemas within it. Rules that are wrong cost nothing.
+    pub fn rule_costs(&self, is_resource: bool) -> Vec<RuleCost> {
+        let Some((compiled, times)) = estimate(self, is_resource) else { return Vec::new() };
+        let cost =
+            |compiled: &Compiled| RuleCost { rule: compiled.cost, message: compiled.message_cost, times };
+        compiled.iter().map(cost).collect()
     }
-    let old = if rule.optional_old_self == Some(true) {
-        Type::Optional(Box::new(kind.clone()))
-    } else {
-        kind.clone()
-    };
-    let environment = Environment::new().variable("self", kind.clone()).variable("oldSelf", old);
-    let program = match environment.compile(&rule.rule) {
-        Err(error) => Err(format!("compilation failed: {error}")),
-        Ok(program) if *program.result_type() != Type::Bool => {
-            Err("cel expression must evaluate to a bool".to_owned())
-        }
-        Ok(program) => Ok(program),
-    };
-    let is_fine = program.is_ok();
-    compiled.uses_old_self = program.as_ref().is_ok_and(|program| program.uses("oldSelf"));
-    compiled.program = Some(program);
-    if !is_fine {
-        return compiled;
-    }
-    if !rule.message_expression.is_empty() {
-        let message = match environment.compile(&rule.message_expression) {
-            Err(error) => Err(format!("messageExpression compilation failed: {error}")),
-            Ok(program) if *program.result_type() != Type::String => {
-                Err("messageExpression must evaluate to a string".to_owned())
-            }
-            Ok(program) => Ok(program),
-        };
-        let is_fine = message.is_ok();
-        compiled.message = Some(message);
-        if !is_fine {
-            return compiled;
-        }
-    }
-    if !rule.field_path.is_empty()
-        && let Ok(known) = field_path::resolve(&rule.field_path, props, true)
-    {
-        compiled.field_path = known.path;
-    }
-    compiled
 }
 
 /// The rules of a schema and of all within it.

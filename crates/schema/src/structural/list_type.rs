@@ -1,5 +1,6 @@
 //! Lists that are sets hold nothing twice, lists that are maps have no key twice.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -74,9 +75,22 @@ fn map(items: &[Value], keys: &[Box<str>], path: &Path<'_>, errors: &mut Vec<Err
         let values: Vec<_> = items.iter().map(|item| item.get(&**key)).collect();
         errors.extend(repeated(&values).map(duplicate));
     } else {
+        // Several keys are compared as they are written, and a whole number is written without a fraction.
+        let value = |item, key: &str| Value::get(item, key).map(without_fraction);
         let values: Vec<Vec<_>> =
-            items.iter().map(|item| keys.iter().map(|key| item.get(&**key)).collect()).collect();
+            items.iter().map(|item| keys.iter().map(|key| value(item, key)).collect()).collect();
         errors.extend(repeated(&values).map(duplicate));
+    }
+}
+
+/// The value, or the integer that a whole number is written as.
+fn without_fraction(value: &Value) -> Cow<'_, Value> {
+    /// Beyond, not every integer is a number.
+    const LIMIT: f64 = 9_007_199_254_740_992.0;
+    match value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0 && number.abs() <= LIMIT) {
+        #[allow(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+        Some(number) => Cow::Owned(Value::from(number as i64)),
+        None => Cow::Borrowed(value),
     }
 }
 

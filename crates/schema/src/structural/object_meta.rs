@@ -4,7 +4,7 @@
 
 mod check;
 mod read;
-mod time;
+pub(crate) mod time;
 
 use serde_json::{Map, Value};
 

@@ -4,7 +4,7 @@
 //! types that every API has are here without explanations.
 
 mod meta;
-mod paths;
+pub(crate) mod paths;
 mod schema;
 
 use serde_json::{Map, Value, json};
@@ -13,13 +13,13 @@ use super::crd::Definition;
 
 /// Which specification to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edition {
+pub(crate) enum Edition {
     Two,
     Three,
 }
 
 impl Edition {
-    fn reference(self, name: &str) -> Value {
+    pub(crate) fn reference(self, name: &str) -> Value {
         let prefix = match self {
             Self::Two => "#/definitions/",
             Self::Three => "#/components/schemas/",
@@ -28,7 +28,7 @@ impl Edition {
     }
 
     /// A reference that something else may stand beside.
-    fn wrapped_reference(self, name: &str) -> Value {
+    pub(crate) fn wrapped_reference(self, name: &str) -> Value {
         match self {
             Self::Two => self.reference(name),
             Self::Three => json!({"allOf": [self.reference(name)]}),

@@ -82,9 +82,29 @@ impl CustomResource {
     pub fn validate(&self, object: &Value) -> Vec<Error> {
         let Some(fields) = object.as_object() else { return vec![not_an_object(object)] };
         let mut errors = self.check_type(fields);
-        if !errors.is_empty() {
-            return errors;
+        if errors.is_empty() {
+            self.check_new(object, fields, &mut errors);
         }
+        errors.extend(self.schema.validate_embedded(fields, &Path::NIL));
+        errors.extend(self.schema.validate_lists(fields, &Path::NIL));
+        self.check_rules(object, None, &mut errors);
+        errors
+    }
+
+    /// What is wrong with a new object, apart from the rules that it breaks.
+    pub fn validate_shape(&self, object: &Value) -> Vec<Error> {
+        let Some(fields) = object.as_object() else { return vec![not_an_object(object)] };
+        let mut errors = self.check_type(fields);
+        if errors.is_empty() {
+            self.check_new(object, fields, &mut errors);
+            errors.extend(self.schema.validate_embedded(fields, &Path::NIL));
+            errors.extend(self.schema.validate_lists(fields, &Path::NIL));
+        }
+        errors
+    }
+
+    /// What is looked at only in an object of this kind.
+    fn check_new(&self, object: &Value, fields: &Map<String, Value>, errors: &mut Vec<Error>) {
         let name_check = |name: &str, is_prefix: bool| {
             if is_prefix {
                 names::subdomain(&names::mask_trailing_dash(name))
@@ -99,11 +119,7 @@ impl CustomResource {
             &Path::new("metadata"),
         ));
         errors.extend(self.schema.validate(object, &Path::NIL));
-        self.check_scale(fields, &mut errors);
-        errors.extend(self.schema.validate_embedded(fields, &Path::NIL));
-        errors.extend(self.schema.validate_lists(fields, &Path::NIL));
-        self.check_rules(object, None, &mut errors);
-        errors
+        self.check_scale(fields, errors);
     }
 
     /// Rules are tried only if the object is what they take it for.
@@ -123,22 +139,62 @@ impl CustomResource {
             return vec![not_an_object(object)];
         };
         let mut errors = self.check_type(fields);
-        if !errors.is_empty() {
-            return errors;
+        if errors.is_empty() {
+            errors.extend(object_meta::check_update(
+                &metadata(fields),
+                &metadata(old_fields),
+                &Path::new("metadata"),
+            ));
+            errors.extend(self.schema.validate_update(object, old, &Path::NIL));
+            self.check_scale(fields, &mut errors);
         }
-        errors.extend(object_meta::check_update(
-            &metadata(fields),
-            &metadata(old_fields),
-            &Path::new("metadata"),
-        ));
-        errors.extend(self.schema.validate_update(object, old, &Path::NIL));
-        self.check_scale(fields, &mut errors);
         errors.extend(self.schema.validate_embedded(fields, &Path::NIL));
         if self.schema.validate_lists(old_fields, &Path::NIL).is_empty() {
             errors.extend(self.schema.validate_lists(fields, &Path::NIL));
         }
         self.check_rules(object, Some(old), &mut errors);
         errors
+    }
+
+    /// What is wrong with an object of which the status replaces an old one.
+    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<Error> {
+        let (Some(fields), Some(old_fields)) = (object.as_object(), old.as_object()) else {
+            return vec![not_an_object(object)];
+        };
+        let mut errors = self.check_type(fields);
+        if errors.is_empty() {
+            self.check_new_status(fields, old_fields, &mut errors);
+        }
+        let lists = self.schema.validate_lists(fields, &Path::NIL);
+        if !lists.is_empty() && self.schema.validate_lists(old_fields, &Path::NIL).is_empty() {
+            errors.extend(lists);
+        }
+        self.check_rules(object, Some(old), &mut errors);
+        errors
+    }
+
+    /// What is looked at only in an object of this kind.
+    fn check_new_status(
+        &self,
+        fields: &Map<String, Value>,
+        old_fields: &Map<String, Value>,
+        errors: &mut Vec<Error>,
+    ) {
+        errors.extend(object_meta::check_update(
+            &metadata(fields),
+            &metadata(old_fields),
+            &Path::new("metadata"),
+        ));
+        if let (Some(status), Some(schema)) = (fields.get("status"), self.schema.property("status")) {
+            let path = Path::new("status");
+            errors.extend(match old_fields.get("status") {
+                Some(old) => schema.validate_update(status, old, &path),
+                // No status and none that is null are the same, so that nothing has changed.
+                None if status.is_null() => Vec::new(),
+                None => schema.validate(status, &path),
+            });
+        }
+        self.check_scale_status(fields, errors);
     }
 
     fn check_type(&self, fields: &Map<String, Value>) -> Vec<Error> {
@@ -156,6 +212,11 @@ impl CustomResource {
     fn check_scale(&self, fields: &Map<String, Value>, errors: &mut Vec<Error>) {
         let Some(scale) = &self.scale else { return };
         check_replicas(fields, &scale.spec_replicas, errors);
+        self.check_scale_status(fields, errors);
+    }
+
+    fn check_scale_status(&self, fields: &Map<String, Value>, errors: &mut Vec<Error>) {
+        let Some(scale) = &self.scale else { return };
         check_replicas(fields, &scale.status_replicas, errors);
         if let Some(selector) = &scale.label_selector
             && let Err(problem) = nested_text(fields, &steps(selector))
@@ -208,7 +269,7 @@ fn nested<'v>(fields: &'v Map<String, Value>, steps: &[&str]) -> Result<Option<&
         here = match here.get(*step) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::Object(fields)) => fields,
-            Some(other) => return Err(wrong_type(&steps[..=index], other, "map[string]interface {}")),
+            Some(other) => return Err(wrong_type(&steps[..index + 2], other, "map[string]interface{}")),
         };
     }
     Ok(here.get(*last))

@@ -60,6 +60,8 @@ type step struct {
 	Time        string                `json:"time"`
 	Object      json.RawMessage       `json:"object"`
 	Reset       map[string][][]string `json:"reset"`
+	// Patterns of what may be written; a star stands for any step.
+	Only map[string][][]string `json:"only"`
 	// Other schemas from this step on, as if the definition had changed.
 	Versions []version `json:"versions"`
 }
@@ -167,10 +169,30 @@ func manager(q *question, versions []version, types managedfields.TypeConverter,
 		}
 		reset[fieldpath.APIVersion(version)] = set
 	}
+	filters := fieldpath.NewExcludeFilterSetMap(reset)
+	for version, patterns := range s.Only {
+		filters[fieldpath.APIVersion(version)] = only(patterns)
+	}
 	gvk := schema.GroupVersionKind{Group: q.Group, Version: s.Version, Kind: q.Kind}
 	hub := gvk.GroupVersion()
 	return managedfields.NewDefaultCRDFieldManager(types, convertor{known}, defaulter{}, creater{}, gvk, hub,
-		s.Subresource, fieldpath.NewExcludeFilterSetMap(reset))
+		s.Subresource, filters)
+}
+
+func only(patterns [][]string) fieldpath.Filter {
+	var matchers []*fieldpath.SetMatcher
+	for _, names := range patterns {
+		var steps []any
+		for _, name := range names {
+			if name == "*" {
+				steps = append(steps, fieldpath.MatchAnyPathElement())
+			} else {
+				steps = append(steps, name)
+			}
+		}
+		matchers = append(matchers, fieldpath.MakePrefixMatcherOrDie(steps...))
+	}
+	return fieldpath.NewIncludeMatcherFilter(matchers...)
 }
 
 func path(names []string) fieldpath.Path {

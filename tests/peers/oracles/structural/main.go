@@ -13,6 +13,8 @@ import (
 	apiv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
@@ -23,6 +25,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	kjson "sigs.k8s.io/json"
 )
@@ -41,6 +45,7 @@ type request struct {
 	Values  []string        `json:"values"`
 	Drop    bool            `json:"drop"`
 	Scoped  bool            `json:"namespaced"`
+	Part    string          `json:"part"`
 }
 
 type fault struct {
@@ -53,9 +58,19 @@ type answer struct {
 	Failure  string      `json:"failure,omitempty"`
 	Errors   []fault     `json:"errors,omitempty"`
 	Unknown  []string    `json:"unknown,omitempty"`
+	Warnings []string    `json:"warnings,omitempty"`
 	Object   interface{} `json:"object,omitempty"`
 	Matches  []bool      `json:"matches,omitempty"`
 	Document interface{} `json:"document,omitempty"`
+	Costs    []costs     `json:"costs,omitempty"`
+}
+
+// What a rule may cost at most, and its message, and how often it may be evaluated in an object.
+type costs struct {
+	Rule    uint64 `json:"rule"`
+	Message uint64 `json:"message"`
+	Times   uint64 `json:"times"`
+	Problem string `json:"problem,omitempty"`
 }
 
 func main() {
@@ -106,6 +121,8 @@ func respond(r *request) (a answer) {
 		return format(r)
 	case "openapi":
 		return openapi(r)
+	case "cost":
+		return cost(r)
 	}
 	return answer{Failure: "unknown operation"}
 }
@@ -217,18 +234,77 @@ func object(r *request) answer {
 	defaulting.Default(u, structural)
 	gv, _ := runtimeschema.ParseGroupVersion(fmt.Sprint(u["apiVersion"]))
 	kind := gv.WithKind(fmt.Sprint(u["kind"]))
-	strategy := customresource.NewStrategy(nil, r.Scoped, kind, validator, nil, structural, nil, nil, nil)
+	ctx := context.Background()
 	a := answer{Unknown: unknown}
-	if len(r.Old) == 0 {
-		a.Errors = faults(strategy.Validate(context.Background(), &unstructured.Unstructured{Object: u}))
-	} else {
-		var old map[string]interface{}
-		if err := utiljson.Unmarshal(r.Old, &old); err != nil {
+	thing := &unstructured.Unstructured{Object: u}
+	var old *unstructured.Unstructured
+	if len(r.Old) > 0 {
+		old = &unstructured.Unstructured{}
+		if err := utiljson.Unmarshal(r.Old, &old.Object); err != nil {
 			return answer{Failure: "old: " + err.Error()}
 		}
-		a.Errors = faults(strategy.ValidateUpdate(context.Background(), &unstructured.Unstructured{Object: u}, &unstructured.Unstructured{Object: old}))
 	}
-	a.Object = u
+	if r.Part == "" {
+		strategy := customresource.NewStrategy(nil, r.Scoped, kind, validator, nil, structural, nil, nil, nil)
+		if old == nil {
+			a.Errors = faults(strategy.Validate(ctx, thing))
+		} else {
+			a.Errors = faults(strategy.ValidateUpdate(ctx, thing, old))
+		}
+		a.Object = u
+		return a
+	}
+	var statusValidator apivalidation.SchemaValidator
+	if status, ok := internal.Properties["status"]; ok {
+		if statusValidator, _, err = apivalidation.NewSchemaValidator(&status); err != nil {
+			return answer{Failure: "validator: " + err.Error()}
+		}
+	}
+	strategy := customresource.NewStrategy(nil, r.Scoped, kind, validator, statusValidator, structural,
+		&apiextensions.CustomResourceSubresourceStatus{}, nil, nil)
+	switch {
+	case old == nil:
+		strategy.PrepareForCreate(ctx, thing)
+		a.Errors = faults(strategy.Validate(ctx, thing))
+		a.Warnings = strategy.WarningsOnCreate(ctx, thing)
+	case r.Part == "status":
+		thing.SetGeneration(old.GetGeneration())
+		status := customresource.NewStatusStrategy(strategy)
+		status.PrepareForUpdate(ctx, thing, old)
+		a.Errors = faults(status.ValidateUpdate(ctx, thing, old))
+		a.Warnings = status.WarningsOnUpdate(ctx, thing, old)
+	default:
+		thing.SetGeneration(old.GetGeneration())
+		strategy.PrepareForUpdate(ctx, thing, old)
+		a.Errors = faults(strategy.ValidateUpdate(ctx, thing, old))
+		a.Warnings = strategy.WarningsOnUpdate(ctx, thing, old)
+	}
+	a.Object = thing.Object
+	return a
+}
+
+func cost(r *request) answer {
+	internal, err := props(r.Schema)
+	if err != nil {
+		return answer{Failure: "schema: " + err.Error()}
+	}
+	structural, err := schema.NewStructural(internal)
+	if err != nil {
+		return answer{Failure: "structural: " + err.Error()}
+	}
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	results, err := cel.Compile(structural, model.SchemaDeclType(structural, true), celconfig.PerCallLimit, base, cel.NewExpressionsEnvLoader())
+	if err != nil {
+		return answer{Failure: "compile: " + err.Error()}
+	}
+	var a answer
+	for _, result := range results {
+		c := costs{Rule: result.MaxCost, Message: result.MessageExpressionMaxCost, Times: result.MaxCardinality}
+		if result.Error != nil {
+			c.Problem = result.Error.Detail
+		}
+		a.Costs = append(a.Costs, c)
+	}
 	return a
 }
 

@@ -1,5 +1,6 @@
 //! What is wrong with the schema of a definition, apart from not being structural.
 
+use super::budget::Budget;
 use super::strictness::Strictness;
 use crate::field::{BadValue, Error, Path};
 use crate::go_text;
@@ -19,10 +20,13 @@ pub(super) fn check(
     path: &Path<'_>,
     errors: &mut Vec<Error>,
 ) {
-    let mut walk = Walk { strictness, errors: Vec::new(), rule_errors: Vec::new() };
-    walk.node(schema, Context { is_root: true, may_have_rules, ..Context::default() }, path);
+    let mut walk =
+        Walk { strictness, errors: Vec::new(), rule_errors: Vec::new(), budget: Budget::default() };
+    let context = Context { is_root: true, may_have_rules, most: Some(1), ..Context::default() };
+    walk.node(schema, context, path);
     errors.extend(walk.errors);
     errors.extend(walk.rule_errors);
+    errors.extend(walk.budget.check(path));
 }
 
 /// What a schema inherits from where it stands.
@@ -36,12 +40,15 @@ struct Context<'c> {
     may_have_rules: bool,
     /// Within this list, nobody can tell which old item was which.
     uncorrelatable: Option<&'c str>,
+    /// How many such values there can be in an object, if lists and maps around it are limited.
+    most: Option<u64>,
 }
 
 struct Walk<'w> {
     strictness: &'w Strictness,
     errors: Vec<Error>,
     rule_errors: Vec<Error>,
+    budget: Budget,
 }
 
 impl Walk<'_> {
@@ -71,7 +78,7 @@ impl Walk<'_> {
 
     fn compile(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
         let is_resource = context.is_root || schema.embedded_resource;
-        let Some(compiled) = expressions::compile(schema, is_resource) else {
+        let Some((compiled, unlimited)) = expressions::estimate(schema, is_resource) else {
             self.rule_errors.push(Error::internal(
                 path,
                 "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
@@ -82,11 +89,17 @@ impl Walk<'_> {
         for (index, compiled) in compiled.iter().enumerate() {
             let at = path.index(index);
             let shown = || BadValue::Text(compiled.rule.internal());
+            let cost = compiled.cost.saturating_mul(context.most.unwrap_or(unlimited));
+            self.spend("estimated rule cost", cost, &at.child("rule"));
             if let Some(Err(problem)) = &compiled.program {
                 self.rule_errors.push(Error::invalid(&at.child("rule"), shown(), problem));
             }
             if let Some(Err(problem)) = &compiled.message {
                 self.rule_errors.push(Error::invalid(&at.child("messageExpression"), shown(), problem));
+            }
+            if let Some(Ok(_)) = &compiled.message {
+                let what = "estimated messageExpression cost";
+                self.spend(what, compiled.message_cost, &at.child("messageExpression"));
             }
             if compiled.uses_old_self {
                 if let Some(within) = context.uncorrelatable {
@@ -100,6 +113,11 @@ impl Walk<'_> {
                 self.rule_errors.push(Error::invalid(&at.child("optionalOldSelf"), is_optional, detail));
             }
         }
+    }
+
+    fn spend(&mut self, what: &str, cost: u64, path: &Path<'_>) {
+        let problem = self.budget.spend(what, cost, path);
+        self.rule_errors.extend(problem.filter(|_| !self.strictness.forgives_cost));
     }
 
     fn standard(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
@@ -140,7 +158,8 @@ impl Walk<'_> {
     }
 
     fn below(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
-        let below = Context { is_root: false, ..context };
+        let most = context.most.zip(most_below(schema)).map(|(most, more)| most.saturating_mul(more));
+        let below = Context { is_root: false, most, ..context };
         if let Some(additional) = &schema.additional_properties {
             let at = path.child("additionalProperties");
             if schema.has_properties() && !matches!(additional, Additional::Allowed(true)) {
@@ -338,6 +357,16 @@ impl Walk<'_> {
             self.errors.push(Error::invalid(&at, field_path, "must be a valid path"));
         }
     }
+}
+
+/// How many values of one kind there can be within such a value, if that is limited.
+fn most_below(schema: &Props) -> Option<u64> {
+    let limit = match schema.kind.as_str() {
+        "object" if schema.additional_properties.is_some() => schema.max_properties,
+        "array" => schema.max_items,
+        _ => Some(1),
+    };
+    limit.map(|limit| limit.max(0).unsigned_abs())
 }
 
 /// Whether it is a set of things that can be changed in part.

@@ -1,5 +1,8 @@
 //! What is wrong with how versions are converted.
 
+use base64::Engine as _;
+
+use super::bundle;
 use super::definition::{Client, Conversion, Service};
 use crate::field::{BadValue, Error, Path};
 use crate::go_text;
@@ -47,22 +50,13 @@ fn check_client(client: &Client, rules: &Rules, path: &Path<'_>, errors: &mut Ve
         (None, Some(service)) => check_service(service, &path.child("service"), errors),
         _ => errors.push(Error::required(path, "exactly one of url or service is required")),
     }
-    if !client.ca_bundle.is_empty() && !rules.allows_invalid_bundle && !is_bundle(&client.ca_bundle) {
-        errors.push(Error::invalid(
-            &path.child("caBundle"),
-            &client.ca_bundle,
-            "unable to load root certificates: unable to parse bytes as PEM block",
-        ));
+    if !client.ca_bundle.is_empty()
+        && !rules.allows_invalid_bundle
+        && let Some(problem) = bundle::problem(&client.ca_bundle)
+    {
+        let shown = base64::engine::general_purpose::STANDARD.encode(&client.ca_bundle);
+        errors.push(Error::invalid(&path.child("caBundle"), &shown, problem));
     }
-}
-
-/// Whether there is a certificate in it, as far as can be told without reading it.
-pub(super) fn is_bundle(base64: &str) -> bool {
-    use base64::Engine as _;
-    let decoded = base64::engine::general_purpose::STANDARD.decode(base64).unwrap_or_default();
-    let text = String::from_utf8_lossy(&decoded);
-    let begins = text.find("-----BEGIN CERTIFICATE-----");
-    begins.is_some_and(|begin| text[begin..].contains("-----END CERTIFICATE-----"))
 }
 
 fn check_versions(versions: &[String], rules: &Rules, path: &Path<'_>, errors: &mut Vec<Error>) {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::defaults;
 use super::strictness::is_structural;
 use crate::field::BadValue;
+use crate::go_base64;
 use crate::structural::internal::{Fields, list, null, optional_text};
 use crate::structural::object_meta::{Malformed, ObjectMeta};
 use crate::structural::{DecodeError, Props, Scale};
@@ -89,8 +90,7 @@ pub(crate) struct Conversion {
 pub(crate) struct Client {
     pub(crate) url: Option<String>,
     pub(crate) service: Option<Service>,
-    /// As it is written, in base64.
-    pub(crate) ca_bundle: String,
+    pub(crate) ca_bundle: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Definition {
             scope: text(spec, "scope"),
             preserve_unknown_fields: flag(spec, "preserveUnknownFields"),
             versions: versions?,
-            conversion: object(spec, "conversion").map(Conversion::decode),
+            conversion: object(spec, "conversion").map(Conversion::decode).transpose()?,
             common: Common::default(),
             accepted_names: object(status, "acceptedNames").map(Names::decode).unwrap_or_default(),
             stored_versions: texts(status, "storedVersions"),
@@ -362,19 +362,21 @@ impl Column {
 }
 
 impl Conversion {
-    fn decode(json: &Fielded) -> Self {
+    fn decode(json: &Fielded) -> Result<Self, DecodeError> {
         let webhook = object(json, "webhook");
-        Self {
+        let client = webhook.and_then(|webhook| object(webhook, "clientConfig"));
+        Ok(Self {
             strategy: text(json, "strategy"),
-            client: webhook.and_then(|webhook| object(webhook, "clientConfig")).map(Client::decode),
+            client: client.map(Client::decode).transpose()?,
             review_versions: webhook.and_then(|webhook| texts(webhook, "conversionReviewVersions")),
-        }
+        })
     }
 }
 
 impl Client {
-    fn decode(json: &Fielded) -> Self {
-        Self {
+    fn decode(json: &Fielded) -> Result<Self, DecodeError> {
+        let ca_bundle = go_base64::decode(text(json, "caBundle").as_bytes()).map_err(DecodeError::Base64)?;
+        Ok(Self {
             url: optional(json, "url"),
             service: object(json, "service").map(|service| Service {
                 namespace: text(service, "namespace"),
@@ -382,7 +384,7 @@ impl Client {
                 path: optional(service, "path"),
                 port: integer(service, "port"),
             }),
-            ca_bundle: text(json, "caBundle"),
-        }
+            ca_bundle,
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::definition::{Definition, is_same_schema};
 use super::parts::MAX_SELECTABLE_FIELDS;
-use super::{check_schema, conversion};
+use super::{bundle, check_schema, conversion};
 use crate::field::Path;
 use crate::structural::compile::{Node, Purpose};
 use crate::structural::{Props, rules, surround};
@@ -105,9 +105,9 @@ fn has_pruned_defaults(schema: &Props) -> bool {
 }
 
 fn allows_invalid_bundle(old: &Definition) -> bool {
-    let bundle =
-        old.conversion.as_ref().and_then(|it| it.client.as_ref()).map(|client| client.ca_bundle.as_str());
-    !old.is_established || bundle.is_some_and(|bundle| !bundle.is_empty() && !conversion::is_bundle(bundle))
+    let client = old.conversion.as_ref().and_then(|conversion| conversion.client.as_ref());
+    let bundle = client.map(|client| &client.ca_bundle).filter(|bundle| !bundle.is_empty());
+    !old.is_established || bundle.is_some_and(|bundle| bundle::problem(bundle).is_some())
 }
 
 fn unchanged_versions(new: &Definition, old: &Definition) -> Vec<String> {

@@ -91,7 +91,7 @@ pub(super) fn shape(props: &Props, is_resource: bool) -> Shape {
 }
 
 /// Every resource has a type and a name, whether or not its schema says so.
-fn with_type_and_metadata(props: &Props, is_resource: bool) -> Cow<'_, Props> {
+pub(super) fn with_type_and_metadata(props: &Props, is_resource: bool) -> Cow<'_, Props> {
     let is_text =
         |props: &Props, name: &str| props.property(name).is_some_and(|property| property.kind == "string");
     let is_said = is_text(props, "kind")

@@ -1,12 +1,28 @@
 //! Times in metadata: read as RFC 3339 with the leniency of Go, written in UTC to the second.
 
+use crate::calendar::{self, days, days_in_month};
 use crate::go_text;
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 
+/// The layout of times with microseconds.
+const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+
 /// The time in UTC; nothing if it is the zero time. Else what is wrong in the words of Go.
-pub(super) fn normalize(text: &str) -> Result<Option<String>, String> {
-    let mut parser = Parser { whole: text, rest: text };
+pub(crate) fn normalize(text: &str) -> Result<Option<String>, String> {
+    let (seconds, _) = parse(text, LAYOUT)?;
+    Ok(format_utc(seconds))
+}
+
+/// The same with microseconds, which then have to be there.
+pub(crate) fn normalize_micro(text: &str) -> Result<Option<String>, String> {
+    let (seconds, micros) = parse(text, MICRO_LAYOUT)?;
+    Ok(format_utc_micro(seconds, micros))
+}
+
+/// Seconds since 1970, and microseconds if the layout has them.
+fn parse(text: &str, layout: &'static str) -> Result<(i64, i64), String> {
+    let mut parser = Parser { whole: text, rest: text, layout };
     let year = parser.number(4, 4, "2006")?;
     parser.literal('-', "-")?;
     let month = parser.number(2, 2, "01")?;
@@ -22,7 +38,7 @@ pub(super) fn normalize(text: &str) -> Result<Option<String>, String> {
     parser.literal(':', ":")?;
     let second = parser.number(2, 2, "05")?;
     parser.range(second < 60, "second")?;
-    parser.fraction();
+    let micros = if layout == MICRO_LAYOUT { parser.micros()? } else { parser.fraction() };
     let offset = parser.zone()?;
     if !parser.rest.is_empty() {
         return Err(format!(
@@ -31,14 +47,15 @@ pub(super) fn normalize(text: &str) -> Result<Option<String>, String> {
             go_text::quote(parser.rest)
         ));
     }
-    parser.range((1..=days_in(year, month)).contains(&day), "day")?;
-    let seconds = (days_since_epoch(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - offset;
-    Ok(format_utc(seconds))
+    parser.range((1..=days_in_month(year, month)).contains(&day), "day")?;
+    let seconds = (days(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - offset;
+    Ok((seconds, micros))
 }
 
 struct Parser<'t> {
     whole: &'t str,
     rest: &'t str,
+    layout: &'static str,
 }
 
 impl Parser<'_> {
@@ -46,7 +63,7 @@ impl Parser<'_> {
         Err(format!(
             "parsing time {} as {}: cannot parse {} as {}",
             go_text::quote(self.whole),
-            go_text::quote(LAYOUT),
+            go_text::quote(self.layout),
             go_text::quote(self.rest),
             go_text::quote(wanted)
         ))
@@ -84,13 +101,25 @@ impl Parser<'_> {
         self.number(2, 2, "02")
     }
 
-    fn fraction(&mut self) {
+    fn micros(&mut self) -> Result<i64, String> {
+        let digits = self.rest.strip_prefix(['.', ',']).and_then(|rest| rest.get(..6));
+        match digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some(digits) => {
+                self.rest = &self.rest[7..];
+                Ok(digits.parse().unwrap_or_default())
+            }
+            None => self.wrong(".000000"),
+        }
+    }
+
+    fn fraction(&mut self) -> i64 {
         if let Some(rest) = self.rest.strip_prefix(['.', ',']) {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             if digits > 0 {
                 self.rest = &rest[digits..];
             }
         }
+        0
     }
 
     /// Seconds east of UTC.
@@ -117,44 +146,20 @@ impl Parser<'_> {
     }
 }
 
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 => 28 + i64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
+/// Microseconds since the second, in UTC.
+pub(crate) fn format_utc_micro(seconds: i64, micros: i64) -> Option<String> {
+    if micros == 0 {
+        return format_utc(seconds).map(|text| text.replace('Z', ".000000Z"));
     }
+    let text = format_utc(seconds).unwrap_or_else(|| "0001-01-01T00:00:00Z".to_owned());
+    Some(text.replace('Z', &format!(".{micros:06}Z")))
 }
 
-/// Days since 1970, by counting years from March so that leap days come last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn format_utc(seconds: i64) -> Option<String> {
+/// Seconds since 1970 in UTC; nothing for the zero time.
+pub(crate) fn format_utc(seconds: i64) -> Option<String> {
+    // The first second of the year 1 is no time.
     const ZERO: i64 = -62_135_596_800;
-    if seconds == ZERO {
-        return None;
-    }
-    let days = seconds.div_euclid(86_400) + 719_468;
-    let of_day = seconds.rem_euclid(86_400);
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
+    (seconds != ZERO).then(|| calendar::format(seconds) + "Z")
 }
 
 #[cfg(test)]

@@ -5,21 +5,21 @@ use serde_json::{Map, Value, json};
 use super::meta::{DELETE_OPTIONS, PATCH, SCALE, STATUS};
 use super::{Edition, Subject};
 
-type Parameter = (&'static str, &'static str);
+pub(crate) type Parameter = (&'static str, &'static str);
 
-const GET: &[Parameter] = &[("resourceVersion", "string")];
-const WRITE: &[Parameter] =
+pub(crate) const GET: &[Parameter] = &[("resourceVersion", "string")];
+pub(crate) const WRITE: &[Parameter] =
     &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const APPLY: &[Parameter] =
+pub(crate) const APPLY: &[Parameter] =
     &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
-const DELETE: &[Parameter] = &[
+pub(crate) const DELETE: &[Parameter] = &[
     ("dryRun", "string"),
     ("gracePeriodSeconds", "integer"),
     ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
     ("orphanDependents", "boolean"),
     ("propagationPolicy", "string"),
 ];
-const LIST: &[Parameter] = &[
+pub(crate) const LIST: &[Parameter] = &[
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
     ("fieldSelector", "string"),
@@ -32,7 +32,7 @@ const LIST: &[Parameter] = &[
     ("timeoutSeconds", "integer"),
     ("watch", "boolean"),
 ];
-const MEDIA: [&str; 2] = ["application/json", "application/yaml"];
+pub(crate) const MEDIA: [&str; 2] = ["application/json", "application/yaml"];
 const PATCHES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
@@ -235,12 +235,12 @@ impl Place {
         if !parameters.is_empty() {
             json["parameters"] = Value::Array(parameters);
         }
-        json["responses"] = responses(subject.edition, operation);
+        json["responses"] = responses(subject.edition, operation.answers, operation.answer);
         json
     }
 }
 
-fn parameter(edition: Edition, (name, kind): (&str, &str), place: &str) -> Value {
+pub(crate) fn parameter(edition: Edition, (name, kind): (&str, &str), place: &str) -> Value {
     let mut json = json!({"name": name, "in": place});
     if place == "path" {
         json["required"] = json!(true);
@@ -255,13 +255,13 @@ fn parameter(edition: Edition, (name, kind): (&str, &str), place: &str) -> Value
     json
 }
 
-fn content(edition: Edition, schema: &str, media: &[&str]) -> Value {
+pub(crate) fn content(edition: Edition, schema: &str, media: &[&str]) -> Value {
     media.iter().map(|media| ((*media).to_owned(), json!({"schema": edition.reference(schema)}))).collect()
 }
 
-fn responses(edition: Edition, operation: &Operation<'_>) -> Value {
+pub(crate) fn responses(edition: Edition, answers: &[&str], answer: &str) -> Value {
     let mut responses = Map::new();
-    for code in operation.answers {
+    for code in answers {
         let words = match *code {
             "201" => "Created",
             "202" => "Accepted",
@@ -269,8 +269,8 @@ fn responses(edition: Edition, operation: &Operation<'_>) -> Value {
         };
         let mut response = json!({"description": words});
         match edition {
-            Edition::Two => response["schema"] = edition.reference(operation.answer),
-            Edition::Three => response["content"] = content(edition, operation.answer, &MEDIA),
+            Edition::Two => response["schema"] = edition.reference(answer),
+            Edition::Three => response["content"] = content(edition, answer, &MEDIA),
         }
         responses.insert((*code).to_owned(), response);
     }
@@ -279,7 +279,7 @@ fn responses(edition: Edition, operation: &Operation<'_>) -> Value {
 }
 
 /// The text without what cannot be in a name; what follows such a character is a capital letter.
-fn identifier(text: &str, mut capitalize: bool) -> String {
+pub(crate) fn identifier(text: &str, mut capitalize: bool) -> String {
     let mut identifier = String::with_capacity(text.len());
     for (index, character) in text.char_indices() {
         if character.is_alphabetic() || character == '_' || (index > 0 && character.is_numeric()) {

@@ -1,0 +1,80 @@
+//! What objects become that do not say everything: defaults from the tables, and those that depend on other fields.
+//!
+//! Works on objects as [`super::Kind::read`] leaves them.
+
+mod image;
+mod pod_resources;
+mod rules;
+
+use serde_json::{Map, Value};
+
+use super::read::zero;
+use super::table::{Field, Form, Shape, Type};
+
+/// Gives an object what it does not say.
+pub(super) fn apply(of: &'static Type, object: &mut Map<String, Value>) {
+    rules::before(of, object);
+    let walk = Walk { kind: of.name };
+    walk.structure(of, object);
+    rules::after(of, object);
+}
+
+struct Walk {
+    kind: &'static str,
+}
+
+impl Walk {
+    fn structure(&self, of: &'static Type, fields: &mut Map<String, Value>) {
+        rules::enter(of, fields);
+        for field in of.fields() {
+            if let Some(default) = &field.default
+                && (default.kinds.is_empty() || default.kinds.contains(&self.kind))
+                && is_unset(field, fields)
+                && rules::applies(of, field, fields)
+            {
+                fields.insert(field.name.to_owned(), default.value.clone());
+            }
+        }
+        for field in of.fields() {
+            if rules::is_left_alone(of, field, fields) {
+                continue;
+            }
+            if let Some(value) = fields.get_mut(field.name) {
+                self.value(&field.shape, value);
+            }
+        }
+        rules::leave(of, fields);
+    }
+
+    /// The types decide how deep this goes. What is in maps is left alone.
+    fn value(&self, shape: &'static Shape, value: &mut Value) {
+        match (&shape.form, value) {
+            (Form::Struct(reference), Value::Object(fields)) => self.structure(reference.get(), fields),
+            (Form::List { item, .. }, Value::Array(list)) => {
+                for value in list {
+                    self.value(item, value);
+                }
+            }
+            (Form::Map(item), Value::Object(map))
+                if matches!(item.form, Form::Quantity) && self.rounds(shape) =>
+            {
+                rules::round_quantities(map);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Walk {
+    fn rounds(&self, shape: &Shape) -> bool {
+        shape.is_called("v1.ResourceList") && self.kind != "RuntimeClass"
+    }
+}
+
+/// Whether Go sees nothing in a field.
+fn is_unset(field: &Field, fields: &Map<String, Value>) -> bool {
+    match fields.get(field.name) {
+        None | Some(Value::Null) => true,
+        Some(value) => !field.is_pointer && *value == zero(&field.shape),
+    }
+}

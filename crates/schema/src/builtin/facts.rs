@@ -1,0 +1,75 @@
+//! How a strategic merge patch treats the fields of a kind, from the tables.
+
+use std::collections::HashSet;
+
+use super::table::{Field, Form, Shape as Holds, Type};
+use crate::patch::facts::{Facts, Field as Fact, Shape, Strategy};
+
+/// The facts about a kind, by the names of its types.
+pub(super) fn of(kind: &'static Type) -> Facts {
+    let mut collector = Collector { facts: Facts::default(), known: HashSet::new() };
+    collector.structure(kind);
+    collector.facts
+}
+
+struct Collector {
+    facts: Facts,
+    known: HashSet<&'static str>,
+}
+
+impl Collector {
+    fn structure(&mut self, of: &'static Type) {
+        if !self.known.insert(of.name) {
+            return;
+        }
+        if of.is_kind {
+            for name in ["apiVersion", "kind"] {
+                self.facts.add(of.name, name, Fact::new(Shape::other("string")));
+            }
+        }
+        for field in of.fields() {
+            let shape = self.shape(&field.shape);
+            self.facts.add(of.name, field.name, with_patch(field, shape));
+        }
+    }
+
+    fn shape(&mut self, holds: &'static Holds) -> Shape {
+        match &holds.form {
+            Form::Struct(reference) => {
+                self.structure(reference.get());
+                Shape::object(reference.name)
+            }
+            Form::List { item, .. } => Shape::list(self.shape(item)),
+            Form::Map(item) => {
+                self.shape(item);
+                Shape::other("map")
+            }
+            Form::Bytes => Shape::list(Shape::other("uint8")),
+            Form::Text => Shape::other("string"),
+            Form::Flag => Shape::other("bool"),
+            Form::Int32 => Shape::other("int32"),
+            Form::Int64 => Shape::other("int64"),
+            Form::Double => Shape::other("float64"),
+            _ => {
+                let name = holds.go_name();
+                Shape::object(name.rsplit('.').next().unwrap_or(&name))
+            }
+        }
+    }
+}
+
+fn with_patch(field: &'static Field, shape: Shape) -> Fact {
+    let strategies: Vec<_> = field.patch.unwrap_or_default().split(',').collect();
+    let strategy = if strategies.contains(&"replace") {
+        Strategy::Replace
+    } else if strategies.contains(&"merge") {
+        Strategy::Merge
+    } else {
+        Strategy::Usual
+    };
+    let fact = Fact::new(shape).with_strategy(strategy);
+    match field.merge_key {
+        Some(key) => fact.with_merge_key(key),
+        None => fact,
+    }
+}

@@ -1,0 +1,103 @@
+//! Where reading is, written out only if something is wrong there.
+
+use std::fmt::Write as _;
+
+use super::table::Type;
+
+/// A place in an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    step: Step<'p>,
+    depth: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step<'p> {
+    Root,
+    /// A field, and the type that has it.
+    Field(&'p str, &'static Type),
+    Index(usize),
+    Key(&'p str),
+}
+
+impl<'p> Place<'p> {
+    pub(super) const ROOT: Place<'static> = Place { parent: None, step: Step::Root, depth: 0 };
+
+    pub(super) fn field<'c>(&'c self, name: &'c str, owner: &'static Type) -> Place<'c> {
+        self.below(Step::Field(name, owner))
+    }
+
+    pub(super) fn index(&'p self, index: usize) -> Place<'p> {
+        self.below(Step::Index(index))
+    }
+
+    pub(super) fn key<'c>(&'c self, key: &'c str) -> Place<'c> {
+        self.below(Step::Key(key))
+    }
+
+    fn below<'c>(&'c self, step: Step<'c>) -> Place<'c> {
+        Place { parent: Some(self), step, depth: self.depth + 1 }
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The path with indices and keys, as complaints about unknown fields have it.
+    pub(super) fn path(&self) -> String {
+        let mut path = String::new();
+        self.write_path(&mut path);
+        path
+    }
+
+    fn write_path(&self, path: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write_path(path);
+        }
+        match self.step {
+            Step::Root => {}
+            Step::Index(index) => {
+                // Writing to a string cannot fail.
+                let _ = write!(path, "[{index}]");
+            }
+            Step::Field(name, _) | Step::Key(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+        }
+    }
+
+    /// What Go's decoder says about a value that does not fit here.
+    pub(super) fn mismatch(&self, found: &str, wanted: &str) -> String {
+        match self.owner() {
+            None => format!("json: cannot unmarshal {found} into Go value of type {wanted}"),
+            Some(owner) => {
+                let mut fields = Vec::new();
+                self.collect_fields(&mut fields);
+                let path = fields.join(".");
+                format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
+            }
+        }
+    }
+
+    /// The innermost type that has the field.
+    fn owner(&self) -> Option<&'static str> {
+        match self.step {
+            Step::Field(_, owner) => Some(owner.name),
+            _ => self.parent.and_then(Place::owner),
+        }
+    }
+
+    fn collect_fields(&self, fields: &mut Vec<&'p str>) {
+        if let Some(parent) = self.parent {
+            parent.collect_fields(fields);
+        }
+        if let Step::Field(name, owner) = self.step {
+            fields.extend(owner.inlined(name));
+            fields.push(name);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Reads single values by their form.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use serde_json::{Map, Value};
+
+use super::super::place::Place;
+use super::super::table::{Form, Shape};
+use super::{Outcome, Reader, zero};
+use crate::quantity;
+use crate::structural::object_meta::time;
+
+/// Go takes any bits after the last whole byte.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+impl Reader {
+    pub(super) fn value(&mut self, shape: &'static Shape, json: &Value, place: &Place<'_>) -> Outcome {
+        if json.is_null() {
+            return Ok(None);
+        }
+        Ok(match (&shape.form, json) {
+            (Form::Text, Value::String(_))
+            | (Form::Flag, Value::Bool(_))
+            | (Form::Raw | Form::FieldsV1 | Form::Json, _) => Some(json.clone()),
+            (Form::Int32, _) => self.integer(shape, json, place, i64::from(i32::MIN)..=i64::from(i32::MAX)),
+            (Form::Int64, _) => self.integer(shape, json, place, i64::MIN..=i64::MAX),
+            (Form::Double, Value::Number(number)) => number.as_f64().map(float),
+            (Form::Quantity, _) => Some(amount(json)?),
+            (Form::Time, _) => Some(time_of(json, place, time::normalize)?),
+            (Form::MicroTime, _) => Some(time_of(json, place, time::normalize_micro)?),
+            (Form::IntOrText, _) => Some(int_or_text(json, place)?),
+            (Form::Bytes, Value::String(text)) => self.bytes(text, place),
+            (Form::Bytes, Value::Array(list)) => Some(self.byte_list(list, place)),
+            (Form::SchemaOrList, _) => self.schema_or_list(json, place)?,
+            (Form::SchemaOrFlag, _) => self.schema_or_flag(json, place)?,
+            (Form::SchemaOrTexts, _) => self.schema_or_texts(json, place)?,
+            (Form::List { item, .. }, Value::Array(list)) => Some(self.list(item, list, place)?),
+            (Form::Map(item), Value::Object(map)) => Some(self.map(item, map, place)?),
+            (Form::Struct(reference), _) => {
+                Some(Value::Object(self.structure(reference.get(), json, place)?))
+            }
+            (Form::Text | Form::Flag | Form::Double | Form::Bytes | Form::List { .. } | Form::Map(_), _) => {
+                self.note(place, json, &shape.go_name());
+                None
+            }
+        })
+    }
+
+    fn integer(
+        &mut self,
+        shape: &Shape,
+        json: &Value,
+        place: &Place<'_>,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Option<Value> {
+        let Value::Number(number) = json else {
+            self.note(place, json, &shape.go_name());
+            return None;
+        };
+        let integer = number.as_i64().filter(|integer| range.contains(integer));
+        if integer.is_none() {
+            self.note_as(place, json, &format!("number {number}"), &shape.go_name());
+        }
+        integer.map(Value::from)
+    }
+
+    fn bytes(&mut self, text: &str, place: &Place<'_>) -> Option<Value> {
+        // Line breaks do not count.
+        let text: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
+        if let Ok(bytes) = LENIENT.decode(&text) {
+            return Some(Value::from(STANDARD.encode(bytes)));
+        }
+        let words = format!("illegal base64 data at input byte {}", first_illegal(text.as_bytes()));
+        let wanted = "[]uint8".to_owned();
+        self.mismatches.push(super::Mismatch { path: place.path(), found: "string", wanted, words });
+        None
+    }
+
+    /// Bytes as numbers, which Go takes too.
+    fn byte_list(&mut self, list: &[Value], place: &Place<'_>) -> Value {
+        let mut bytes = Vec::with_capacity(list.len());
+        for (index, json) in list.iter().enumerate() {
+            let number = json.as_u64().and_then(|number| u8::try_from(number).ok());
+            match json {
+                _ if number.is_some() || json.is_null() => {}
+                Value::Number(number) => {
+                    self.note_as(&place.index(index), json, &format!("number {number}"), "uint8");
+                }
+                other => self.note(&place.index(index), other, "uint8"),
+            }
+            bytes.push(number.unwrap_or_default());
+        }
+        Value::from(STANDARD.encode(bytes))
+    }
+
+    pub(super) fn list(
+        &mut self,
+        item: &'static Shape,
+        list: &[Value],
+        place: &Place<'_>,
+    ) -> Result<Value, String> {
+        let mut read = Vec::with_capacity(list.len());
+        for (index, json) in list.iter().enumerate() {
+            let value = self.value(item, json, &place.index(index))?;
+            read.push(value.unwrap_or_else(|| zero(item)));
+        }
+        Ok(Value::Array(read))
+    }
+
+    fn map(
+        &mut self,
+        item: &'static Shape,
+        map: &Map<String, Value>,
+        place: &Place<'_>,
+    ) -> Result<Value, String> {
+        let mut read = Map::new();
+        for (key, json) in map {
+            let value = self.value(item, json, &place.key(key))?;
+            read.insert(key.clone(), value.unwrap_or_else(|| zero_in_map(item)));
+        }
+        Ok(Value::Object(read))
+    }
+}
+
+/// In a map, protobuf cannot tell nothing from what is empty.
+fn zero_in_map(item: &Shape) -> Value {
+    match item.form {
+        Form::Bytes => Value::from(""),
+        Form::List { .. } => Value::Array(Vec::new()),
+        _ => zero(item),
+    }
+}
+
+/// A float as Go writes it: without a fraction if it has none.
+#[expect(clippy::cast_possible_truncation, reason = "only what fits is cast")]
+fn float(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
+}
+
+fn amount(json: &Value) -> Result<Value, String> {
+    let text = match json {
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    quantity::canonical(&text).map(Value::from).map_err(|error| error.to_string())
+}
+
+fn time_of(
+    json: &Value,
+    place: &Place<'_>,
+    normalize: fn(&str) -> Result<Option<String>, String>,
+) -> Result<Value, String> {
+    match json {
+        Value::String(text) => Ok(normalize(text)?.map_or(Value::Null, Value::from)),
+        other => Err(place.mismatch(super::word(other), "string")),
+    }
+}
+
+fn int_or_text(json: &Value, place: &Place<'_>) -> Result<Value, String> {
+    match json {
+        Value::String(_) => Ok(json.clone()),
+        Value::Number(number) => match number.as_i64().filter(|integer| i32::try_from(*integer).is_ok()) {
+            Some(integer) => Ok(Value::from(integer)),
+            None => Err(place.mismatch(&format!("number {number}"), "int32")),
+        },
+        other => Err(place.mismatch(super::word(other), "int32")),
+    }
+}
+
+/// Where Go's decoder stops: at the first byte that it does not expect, or at the end of what is too short.
+fn first_illegal(text: &[u8]) -> usize {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let Some(stop) = text.iter().position(|byte| !is_digit(*byte)) else {
+        return text.len() - text.len() % 4;
+    };
+    if text[stop] != b'=' {
+        return stop;
+    }
+    match (stop % 4, text.get(stop + 1)) {
+        (2, Some(b'=')) => stop + 2,
+        (2, None) => text.len(),
+        (2 | 3, _) => stop + 1,
+        _ => stop,
+    }
+}

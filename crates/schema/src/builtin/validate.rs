@@ -1,0 +1,99 @@
+//! What a server finds wrong with objects of Kubernetes' own kinds, in its words. Objects must be read and defaulted.
+//!
+//! # Limits
+//! Metadata is checked for all kinds. More is checked for config maps, secrets, service accounts, namespaces, services,
+//! pods and everything that has a template of pods, roles and bindings, and leases; of pods, the parts that people write
+//! most: see [`pod`]. Whatever is not checked is taken as it is.
+
+mod data;
+mod pod;
+mod read;
+mod roles;
+mod service;
+mod workload;
+
+use serde_json::{Map, Value};
+
+use super::resource::{Resource, Scope, resources};
+use super::table::Type;
+use crate::field::{Error, Path};
+use crate::meta::{self, NameRule};
+
+type Fields = Map<String, Value>;
+
+/// What is wrong with a new object.
+pub(super) fn create(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
+    let mut errors = metadata(of, group, object);
+    errors.extend(contents(of, object));
+    errors
+}
+
+/// What is wrong with an object that replaces an old one.
+pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> Vec<Error> {
+    let path = Path::new("metadata");
+    let empty = Map::new();
+    let metadata_of = |object| read::object(object, "metadata").unwrap_or(&empty);
+    let changed = meta::validate_update(metadata_of(object), metadata_of(old), &path);
+    let mut errors = Vec::new();
+    match of.name {
+        "ConfigMap" | "Secret" => {
+            errors.extend(changed);
+            errors.extend(data::update(of, object, old));
+            errors.extend(metadata(of, group, object));
+            errors.extend(contents(of, object));
+        }
+        "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => {
+            errors.extend(metadata(of, group, object));
+            errors.extend(contents(of, object));
+            errors.extend(changed);
+            errors.extend(roles::update(object, old));
+        }
+        _ => {
+            errors.extend(changed);
+            errors.extend(contents(of, object));
+            errors.extend(workload::update(of, object, old));
+        }
+    }
+    errors
+}
+
+fn metadata(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
+    let Some(metadata) = read::object(object, "metadata") else { return Vec::new() };
+    let resource = resources().iter().find(|resource| resource.kind == of.name && resource.group == group);
+    let is_namespaced = resource.is_some_and(|resource: &Resource| resource.scope == Scope::Namespaced);
+    meta::validate(metadata, is_namespaced, name_rule(of.name), &Path::new("metadata"))
+}
+
+fn name_rule(kind: &str) -> NameRule {
+    match kind {
+        "Namespace" | "StatefulSet" | "Service" => NameRule::Label,
+        "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => NameRule::PathSegment,
+        _ => NameRule::Subdomain,
+    }
+}
+
+fn contents(of: &Type, object: &Fields) -> Vec<Error> {
+    match of.name {
+        "ConfigMap" => data::config_map(object),
+        "Secret" => data::secret(object),
+        "Role" | "ClusterRole" => roles::role(of, object),
+        "RoleBinding" | "ClusterRoleBinding" => roles::binding(of, object),
+        "Lease" => lease(object),
+        "Service" => service::check(object),
+        "Pod" => {
+            read::object(object, "spec").map(|spec| pod::spec(spec, &Path::new("spec"))).unwrap_or_default()
+        }
+        _ => workload::check(of, object),
+    }
+}
+
+fn lease(object: &Fields) -> Vec<Error> {
+    let Some(spec) = read::object(object, "spec") else { return Vec::new() };
+    let path = Path::new("spec");
+    let mut errors = Vec::new();
+    if let Some(duration) = read::integer(spec, "leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
+        errors.push(Error::invalid(&path.child("leaseDurationSeconds"), duration, "must be greater than 0"));
+    }
+    errors.extend(read::non_negative(spec, "leaseTransitions", &path));
+    errors
+}

@@ -1,0 +1,82 @@
+//! How kinds differ in what a write does to them.
+
+use serde_json::Value;
+
+use super::Object;
+use crate::field::Error;
+use crate::managed::{Kind, ResetFields};
+use crate::patch::facts;
+use crate::status::Resource;
+
+/// Which part of an object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    #[default]
+    Whole,
+    Status,
+    /// How many replicas there shall be.
+    Scale,
+}
+
+impl Part {
+    /// As owners of fields name it.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+        }
+    }
+}
+
+/// What is special about a kind, in one version.
+pub trait Behaviour: std::fmt::Debug + Send + Sync {
+    /// Its group and kind, as errors name them.
+    fn kind(&self) -> &Resource;
+
+    /// Its group and version, as objects say them.
+    fn api_version(&self) -> &str;
+
+    fn is_namespaced(&self) -> bool;
+
+    /// What its fields are for their owners, in all versions.
+    fn ownership(&self) -> &Kind;
+
+    /// What a write to a part may not change.
+    fn reset_fields(&self, part: Part) -> Option<&ResetFields>;
+
+    /// What strategic merge patches need to know, if they may be sent at all.
+    fn strategy(&self) -> Option<facts::Kind<'_>>;
+
+    /// Whether an update without a resource version is taken as one of the newest.
+    fn allows_unconditional_update(&self) -> bool;
+
+    /// Whether an update of what does not exist creates it.
+    fn allows_create_on_update(&self) -> bool;
+
+    /// Brings an object that was sent into its normal form, with defaults. Says what was unknown, or why it is no such
+    /// object.
+    fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String>;
+
+    /// Makes of a stored object, in whatever version it is, one of this version. It has been fine once, so that what
+    /// does not fit any more is dropped rather than refused.
+    fn revive(&self, object: &mut Object);
+
+    /// What there is of an object before anybody wrote it, if anything. Nobody comes to own that by writing it.
+    fn blank(&self) -> Option<&Object>;
+
+    /// Gives an object its defaults that came of merging a configuration into the stored one, and nothing else that
+    /// [`Self::normalise`] does.
+    fn default(&self, object: &mut Object);
+
+    fn prepare_create(&self, object: &mut Object);
+
+    fn prepare_update(&self, part: Part, object: &mut Object, old: &Object);
+
+    fn check_create(&self, object: &Value) -> Vec<Error>;
+
+    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error>;
+
+    /// What a client should be told about an object that is fine.
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String>;
+}

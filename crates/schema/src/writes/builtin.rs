@@ -1,0 +1,219 @@
+//! How Kubernetes' own kinds behave.
+
+mod rules;
+mod special;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Behaviour, Object, Part, metadata_mut};
+use crate::builtin::{self, Scope};
+use crate::field::Error;
+use crate::managed::{Kind, ResetFields, Version};
+use crate::merge::set::Set;
+use crate::meta;
+use crate::patch::facts::{self, Facts};
+use crate::status::Resource;
+use rules::Rules;
+
+/// One of Kubernetes' own kinds, ready to be written to.
+#[derive(Debug)]
+pub struct Builtin {
+    kind: builtin::Kind,
+    resource: Resource,
+    api_version: String,
+    is_namespaced: bool,
+    has_status: bool,
+    /// A status that says nothing, as objects have it that were just made.
+    empty_status: Option<Value>,
+    /// The fields that every object has.
+    blank: Object,
+    ownership: Kind,
+    facts: Facts,
+    rules: Rules,
+    reset: ResetFields,
+    reset_by_status: ResetFields,
+}
+
+impl Builtin {
+    /// The kind of a resource, if the tables have it.
+    pub fn new(resource: &builtin::Resource) -> Option<Self> {
+        let kind = builtin::kind(resource.group, resource.version, resource.kind)?;
+        let api_version = match resource.group {
+            "" => resource.version.to_owned(),
+            group => format!("{group}/{}", resource.version),
+        };
+        let has_status = resource.subresources.iter().any(|part| part.name == "status");
+        let mut empty = kind.read(&Value::Object(Object::new())).unwrap_or_default().object;
+        empty.insert("apiVersion".to_owned(), api_version.as_str().into());
+        empty.insert("kind".to_owned(), resource.kind.into());
+        let shapes = Arc::new(kind.shapes());
+        let versions = vec![Version { api_version: api_version.clone(), shapes }];
+        let reset = |fields: &'static [&'static [&'static str]]| {
+            ResetFields::from([(api_version.clone(), Set::of_fields(fields).into())])
+        };
+        let by_status: &'static [&'static [&'static str]] = match resource.group {
+            "apps" => &[&["spec"], &["metadata", "labels"]],
+            _ => &[&["spec"]],
+        };
+        Some(Self {
+            kind,
+            resource: Resource::new(resource.group, resource.kind),
+            is_namespaced: resource.scope == Scope::Namespaced,
+            has_status,
+            empty_status: empty.get("status").cloned().filter(|_| has_status),
+            blank: empty,
+            ownership: Kind { name: resource.kind.to_owned(), versions },
+            facts: kind.patch_facts(),
+            rules: Rules::of(resource.group, resource.kind),
+            reset: if has_status { reset(&[&["status"]]) } else { ResetFields::new() },
+            reset_by_status: reset(by_status),
+            api_version,
+        })
+    }
+
+    fn set_generation(&self, object: &mut Object, generation: i64) {
+        let metadata = metadata_mut(object);
+        if self.rules.has_generation && generation > 0 {
+            metadata.insert("generation".to_owned(), generation.into());
+        } else {
+            metadata.remove("generation");
+        }
+    }
+}
+
+impl Behaviour for Builtin {
+    fn kind(&self) -> &Resource {
+        &self.resource
+    }
+
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn is_namespaced(&self) -> bool {
+        self.is_namespaced
+    }
+
+    fn ownership(&self) -> &Kind {
+        &self.ownership
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
+        match part {
+            Part::Whole | Part::Scale => Some(&self.reset),
+            Part::Status => Some(&self.reset_by_status),
+        }
+    }
+
+    fn strategy(&self) -> Option<facts::Kind<'_>> {
+        self.facts.kind(self.kind.name())
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        self.rules.allows_unconditional_update
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        self.rules.allows_create_on_update
+    }
+
+    fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String> {
+        let value = Value::Object(std::mem::take(object));
+        let read = self.kind.read(&value)?;
+        *object = read.object;
+        self.kind.default(object);
+        Ok(read.unknown)
+    }
+
+    fn revive(&self, object: &mut Object) {
+        object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        self.kind.default(object);
+    }
+
+    fn blank(&self) -> Option<&Object> {
+        Some(&self.blank)
+    }
+
+    fn default(&self, object: &mut Object) {
+        // What was merged is given its fields that are always there, and those their defaults. It has been checked.
+        let _ = self.normalise(object);
+    }
+
+    fn prepare_create(&self, object: &mut Object) {
+        if let Some(status) = &self.empty_status {
+            object.insert("status".to_owned(), status.clone());
+        }
+        special::prepare_create(self.rules.special, object);
+        self.kind.default(object);
+        self.set_generation(object, 1);
+    }
+
+    fn prepare_update(&self, part: Part, object: &mut Object, old: &Object) {
+        match part {
+            Part::Status => {
+                let is_kept = |name: &String| !matches!(name.as_str(), "metadata" | "status");
+                object.retain(|name, _| !is_kept(name));
+                object.extend(
+                    old.iter()
+                        .filter(|(name, _)| is_kept(name))
+                        .map(|(name, value)| (name.clone(), value.clone())),
+                );
+                if self.resource.group == "apps" {
+                    keep_labels(object, old);
+                }
+            }
+            Part::Whole | Part::Scale => {
+                if self.has_status {
+                    match old.get("status") {
+                        Some(status) => drop(object.insert("status".to_owned(), status.clone())),
+                        None => drop(object.remove("status")),
+                    }
+                }
+                special::prepare_update(self.rules.special, object, old);
+                let generation = meta::generation_after(object, old, self.has_status);
+                let before = old.get("metadata").and_then(|metadata| metadata.get("generation"));
+                let is_told = self.resource.name == "Deployment" && annotations(object) != annotations(old);
+                // Annotations tell those who roll out a Deployment what to do.
+                let is_counted = before.and_then(Value::as_i64).is_some_and(|before| before < generation);
+                self.set_generation(object, generation + i64::from(is_told && !is_counted));
+            }
+        }
+    }
+
+    fn check_create(&self, object: &Value) -> Vec<Error> {
+        special::check(self.rules.special, object).unwrap_or_else(|| {
+            let empty = Object::new();
+            self.kind.validate(object.as_object().unwrap_or(&empty))
+        })
+    }
+
+    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        if let Some(errors) = special::check_update(self.rules.special, object, old) {
+            return errors;
+        }
+        let empty = Object::new();
+        self.kind.validate_update(object.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty))
+    }
+
+    fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn keep_labels(object: &mut Object, old: &Object) {
+    let labels = old.get("metadata").and_then(|metadata| metadata.get("labels"));
+    match labels {
+        Some(labels) => drop(metadata_mut(object).insert("labels".to_owned(), labels.clone())),
+        None => drop(metadata_mut(object).remove("labels")),
+    }
+}
+
+fn annotations(object: &Object) -> Option<&Object> {
+    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    annotations.and_then(Value::as_object).filter(|annotations| !annotations.is_empty())
+}

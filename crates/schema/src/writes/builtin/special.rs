@@ -1,0 +1,94 @@
+//! What some kinds do that no other does.
+
+use serde_json::{Value, json};
+
+use super::super::Object;
+use crate::field::{Error, Path};
+use crate::structural::crd::{self, Definition};
+
+/// Kinds with ways of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Special {
+    None,
+    Namespace,
+    Definition,
+}
+
+impl Special {
+    pub(super) fn of(group: &str, kind: &str) -> Self {
+        match (group, kind) {
+            ("", "Namespace") => Self::Namespace,
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => Self::Definition,
+            _ => Self::None,
+        }
+    }
+}
+
+pub(super) fn prepare_create(special: Special, object: &mut Object) {
+    match special {
+        Special::Namespace => hold_namespace(object),
+        Special::Definition => note_stored_version(object),
+        Special::None => {}
+    }
+}
+
+pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object) {
+    match special {
+        // Who may take the finalizers away does so by a subresource.
+        Special::Namespace => {
+            let finalizers = old.get("spec").and_then(|spec| spec.get("finalizers")).cloned();
+            let spec = object.entry("spec").or_insert_with(|| json!({}));
+            match (finalizers, spec) {
+                (Some(finalizers), spec) => spec["finalizers"] = finalizers,
+                (None, Value::Object(spec)) => drop(spec.remove("finalizers")),
+                _ => {}
+            }
+        }
+        Special::Definition => note_stored_version(object),
+        Special::None => {}
+    }
+}
+
+/// A namespace stays until everything in it is gone.
+fn hold_namespace(object: &mut Object) {
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    spec["finalizers"] = json!(["kubernetes"]);
+    let status = object.entry("status").or_insert_with(|| json!({}));
+    status["phase"] = "Active".into();
+}
+
+/// Objects may be stored in every version that ever was the one to be stored.
+fn note_stored_version(object: &mut Object) {
+    let versions = object.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
+    let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    let Some(name) = stored.and_then(|version| version["name"].as_str()).map(str::to_owned) else { return };
+    let status = object.entry("status").or_insert_with(|| json!({}));
+    if !status["storedVersions"].is_array() {
+        status["storedVersions"] = json!([]);
+    }
+    if let Some(versions) = status["storedVersions"].as_array_mut()
+        && !versions.iter().any(|version| *version == name)
+    {
+        versions.push(name.into());
+    }
+}
+
+/// What is wrong with a new object of a kind that has its own rules for everything.
+pub(super) fn check(special: Special, object: &Value) -> Option<Vec<Error>> {
+    (special == Special::Definition)
+        .then(|| definition(object).map_or_else(|error| vec![error], |it| crd::validate(&it)))
+}
+
+/// What is wrong with a changed definition, if it is one.
+pub(super) fn check_update(special: Special, object: &Value, old: &Value) -> Option<Vec<Error>> {
+    (special == Special::Definition).then(|| match (definition(object), definition(old)) {
+        (Ok(new), Ok(old)) => crd::validate_update(&new, &old),
+        (Err(error), _) | (_, Err(error)) => vec![error],
+    })
+}
+
+fn definition(object: &Value) -> Result<Definition, Error> {
+    let empty = Object::new();
+    Definition::decode(object.as_object().unwrap_or(&empty))
+        .map_err(|error| Error::invalid(&Path::new("spec"), &Value::Null, error.to_string()))
+}
