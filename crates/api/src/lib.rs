@@ -5,6 +5,7 @@ mod condition;
 mod definition;
 mod function;
 
+pub mod crds;
 pub mod keys;
 pub mod meta;
 pub mod names;

@@ -13,6 +13,7 @@
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
 mod conversation;
+mod definition;
 mod failure;
 mod inputs;
 mod names;
@@ -27,6 +28,7 @@ mod settle;
 pub mod versions;
 
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
+pub use definition::{Underivable, claim_definition, composite_definition, scope};
 pub use failure::{Failure, chain};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};
