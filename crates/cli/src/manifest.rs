@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use files::{Files, Source};
-pub(crate) use node::Node;
+pub(crate) use node::{Node, kind_of};
 
 /// One object in a file.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub(crate) struct Manifest {
     source: Arc<Source>,
     root: Arc<Node>,
     object: Object,
+    /// How many lines of the file come before what the document's own lines are counted from.
+    lines_before: u64,
 }
 
 /// Something wrong with a file, at a line of it.
@@ -48,15 +50,27 @@ impl fmt::Display for Located {
 impl std::error::Error for Located {}
 
 impl Manifest {
+    /// The objects in a document of a file, keys that are there twice included. Lists of objects are those objects.
+    pub(crate) fn read_document(
+        source: &Arc<Source>,
+        text: &str,
+        lines_before: u64,
+    ) -> Result<Vec<Self>, Located> {
+        let nodes = yaml::parse_with_duplicates(text)
+            .map_err(|bad| Located::new(source, bad.line.map(|line| lines_before + line), bad.message))?;
+        let nodes = nodes.into_iter().flat_map(Node::unwrap_list);
+        nodes.map(|node| Self::new(source.clone(), node, lines_before)).collect()
+    }
+
     /// An object and where it stands. A document that is no object is refused.
-    fn new(source: Arc<Source>, root: Node) -> Result<Self, Located> {
+    fn new(source: Arc<Source>, root: Node, lines_before: u64) -> Result<Self, Located> {
         match root.to_json() {
-            Value::Object(object) => Ok(Self { source, root: Arc::new(root), object }),
+            Value::Object(object) => Ok(Self { source, root: Arc::new(root), object, lines_before }),
             other => {
                 let kind = node::kind_of(&other);
                 Err(Located::new(
                     &source,
-                    Some(root.line),
+                    Some(lines_before + root.line),
                     format!("expected a Kubernetes object, got {kind}"),
                 ))
             }
@@ -81,7 +95,18 @@ impl Manifest {
 
     /// Something is wrong at this path, such as `["spec", "pipeline", "0"]`, or at what is left of it.
     pub(crate) fn error(&self, path: &[&str], message: impl Into<String>) -> Located {
-        Located::new(&self.source, Some(self.root.line_of(path)), message)
+        Located::new(&self.source, Some(self.lines_before + self.root.line_of(path)), message)
+    }
+
+    /// The line of a field as Kubernetes names it, or of the nearest thing around it that exists.
+    pub(crate) fn line_at(&self, field: &str) -> u64 {
+        self.lines_before + self.root.line_at(field)
+    }
+
+    /// The keys that are there more than once, with their lines.
+    pub(crate) fn duplicates(&self) -> Vec<(String, u64)> {
+        let found = self.root.duplicates().into_iter();
+        found.map(|(path, line)| (path, self.lines_before + line)).collect()
     }
 
     /// Refuse an object that has no kind, version or name.

@@ -52,7 +52,7 @@ pub(crate) struct Files {
 impl Files {
     /// Every object in a file, in a directory and all below it, or on standard input (`-`).
     pub(crate) fn load(&mut self, path: &Path) -> anyhow::Result<Vec<Manifest>> {
-        self.load_documents(path, &["yaml", "yml", "json"])
+        self.load_documents(path, MANIFESTS)
     }
 
     /// The same, in files with these extensions if it is a directory.
@@ -67,7 +67,7 @@ impl Files {
             let source = Arc::new(source);
             let nodes = yaml::parse(&text).map_err(|bad| Located::new(&source, bad.line, bad.message))?;
             for node in nodes.into_iter().flat_map(Node::unwrap_list) {
-                manifests.push(Manifest::new(source.clone(), node)?);
+                manifests.push(Manifest::new(source.clone(), node, 0)?);
             }
         }
         Ok(manifests)
@@ -89,7 +89,11 @@ impl Files {
         self.read(&Source::File(path.to_owned()))
     }
 
-    /// The files that a path stands for.
+    /// The files of manifests that a path stands for.
+    pub(crate) fn find(&mut self, path: &Path) -> anyhow::Result<Vec<Source>> {
+        self.sources(path, MANIFESTS)
+    }
+
     fn sources(&mut self, path: &Path, extensions: &[&str]) -> anyhow::Result<Vec<Source>> {
         if path == Path::new("-") {
             return Ok(vec![Source::Stdin]);
@@ -140,7 +144,8 @@ impl Files {
         Ok(())
     }
 
-    fn read(&mut self, source: &Source) -> anyhow::Result<String> {
+    /// What a file says.
+    pub(crate) fn read(&mut self, source: &Source) -> anyhow::Result<String> {
         match source {
             Source::File(path) => {
                 let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -178,6 +183,9 @@ fn look(path: &Path) -> Look {
     let info = std::fs::metadata(path).ok()?;
     Some((info.modified().ok()?, info.len()))
 }
+
+/// What the names of files with manifests end in.
+const MANIFESTS: &[&str] = &["yaml", "yml", "json"];
 
 /// How deep directories may nest.
 const MAX_DEPTH: usize = 32;

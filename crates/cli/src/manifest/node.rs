@@ -1,5 +1,6 @@
 //! A YAML value that knows its line.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -73,8 +74,89 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The line of a field as Kubernetes names it, such as `spec.items[3][a.b].c`, or of the nearest thing around it
+    /// that exists.
+    pub(crate) fn line_at(&self, field: &str) -> u64 {
+        let (mut node, mut line, mut rest) = (self, self.line, field);
+        while let Some((next_line, next, after)) = node.step(rest) {
+            (line, node, rest) = (next_line, next, after);
+        }
+        line
+    }
+
+    /// What the first step of a path leads to, and what is left of the path.
+    fn step<'n, 'p>(&'n self, path: &'p str) -> Option<(u64, &'n Self, &'p str)> {
+        if path.is_empty() {
+            return None;
+        }
+        let bracketed = path.strip_prefix('[').and_then(|path| path.split_once(']'));
+        match &self.content {
+            Content::List(items) => {
+                let (index, rest) = bracketed?;
+                let item = items.get(index.parse::<usize>().ok()?)?;
+                Some((item.line, item, rest))
+            }
+            Content::Map(entries) => {
+                let name = path.strip_prefix('.').unwrap_or(path);
+                // Keys can have dots in them, so the longest one that fits is meant.
+                let fits = |key: &str| {
+                    if let Some((bracketed, rest)) = bracketed {
+                        return (bracketed == key).then_some(rest);
+                    }
+                    let rest = name.strip_prefix(key)?;
+                    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+                };
+                let candidates = entries.iter().filter_map(|entry| Some((entry, fits(&entry.key)?)));
+                let (entry, rest) = candidates.max_by_key(|(entry, _)| entry.key.len())?;
+                Some((entry.line, &entry.value, rest))
+            }
+            Content::Leaf(_) => None,
+        }
+    }
+
+    /// The keys that are there more than once, with their lines. Only documents that were read with duplicates have
+    /// any.
+    pub(crate) fn duplicates(&self) -> Vec<(String, u64)> {
+        let mut found = Vec::new();
+        self.find_duplicates(&mut String::new(), &mut found);
+        found
+    }
+
+    fn find_duplicates(&self, path: &mut String, found: &mut Vec<(String, u64)>) {
+        let length = path.len();
+        match &self.content {
+            Content::Leaf(_) => {}
+            Content::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.push_str(&format!("[{index}]"));
+                    item.find_duplicates(path, found);
+                    path.truncate(length);
+                }
+            }
+            Content::Map(entries) => {
+                let mut keys = HashSet::with_capacity(entries.len());
+                for entry in entries {
+                    if length > 0 {
+                        path.push('.');
+                    }
+                    path.push_str(&entry.key);
+                    if !keys.insert(entry.key.as_str()) && found.len() < MAX_DUPLICATES {
+                        found.push((path.clone(), entry.line));
+                    }
+                    entry.value.find_duplicates(path, found);
+                    path.truncate(length);
+                }
+            }
+        }
+    }
+}
+
+/// More duplicates than these are not told.
+const MAX_DUPLICATES: usize = 100;
+
 /// What to call a value in a message.
-pub(super) fn kind_of(value: &Value) -> &'static str {
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",
@@ -170,5 +252,53 @@ impl<'de> Visitor<'de> for AnyContent {
             entries.push(Entry { line: key.referenced.line(), key: key.value, value });
         }
         Ok(Content::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::manifest::yaml;
+
+    const TEXT: &str = "metadata:\n  labels:\n    a.b/c.d: x\n    a: y\nspec:\n  items:\n  - name: a\n  - name: b\n    map:\n      k.l: 1\n";
+
+    fn line(field: &str) -> u64 {
+        yaml::parse(TEXT).unwrap()[0].line_at(field)
+    }
+
+    #[test]
+    fn fields_are_found_as_kubernetes_names_them() {
+        for (field, expected) in [
+            ("", 1),
+            ("<nil>", 1),
+            ("metadata.labels.a.b/c.d", 3),
+            ("metadata.labels[a.b/c.d]", 3),
+            ("metadata.labels.a", 4),
+            ("spec.items[1]", 8),
+            ("spec.items[1].name", 8),
+            ("spec.items[1].map[k.l]", 10),
+            ("spec.items[1].missing.field", 8),
+            ("spec.items[7].name", 6),
+            ("spec.other", 5),
+            ("other", 1),
+        ] {
+            assert_eq!(line(field), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_there_twice_are_found_at_any_depth() {
+        let text = "a: 1\nb:\n- c: 1\n  d: {e: 1, e: 2}\n  c: 2\na: 3\n";
+        let found = yaml::parse_with_duplicates(text).unwrap()[0].duplicates();
+        let expected = [("b[0].d.e", 4), ("b[0].c", 5), ("a", 6)];
+        assert_eq!(found, expected.map(|(path, line)| (path.to_owned(), line)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_field_has_a_line(field in "[a-z.\\[\\]/0-9]{0,40}") {
+            prop_assert!((1..=10).contains(&line(&field)));
+        }
     }
 }

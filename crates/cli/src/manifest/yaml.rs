@@ -1,6 +1,7 @@
 //! YAML in and out, as the Kubernetes tools read and write it.
 
 use serde::Serialize;
+use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, options, ser_options};
 
 use super::Node;
@@ -17,8 +18,18 @@ const MAX_DEPTH: usize = ferroplane_wire::MAX_DEPTH;
 
 /// The documents of a stream. Empty ones do not count.
 pub(crate) fn parse(text: &str) -> Result<Vec<Node>, BadYaml> {
+    parse_with(text, DuplicateKeyPolicy::Error)
+}
+
+/// The same, where a key may be there twice. Nodes can tell.
+pub(crate) fn parse_with_duplicates(text: &str) -> Result<Vec<Node>, BadYaml> {
+    parse_with(text, DuplicateKeyPolicy::LastWins)
+}
+
+fn parse_with(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, BadYaml> {
     refuse_leading_tab(text)?;
     let options = options! {
+        duplicate_keys: duplicate_keys,
         // YAML 1.1, as in Go: 0644 is a file mode.
         legacy_octal_numbers: true,
         with_snippet: false,

@@ -22,7 +22,7 @@ fn completions_exist_for_every_shell() {
 fn manual_has_a_page_per_command() {
     let sandbox = Sandbox::new();
     sandbox.run(&["man", "manual"]).ok();
-    for page in ["ferroplane.1", "ferroplane-render.1"] {
+    for page in ["ferroplane.1", "ferroplane-render.1", "ferroplane-validate.1"] {
         assert!(sandbox.path("manual").join(page).exists(), "{page}");
     }
 }

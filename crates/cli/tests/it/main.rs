@@ -8,4 +8,5 @@ mod functions;
 mod peers;
 mod render;
 mod sandbox;
+mod validate;
 mod versions;

@@ -11,10 +11,12 @@ mod dice;
 mod engine;
 mod function;
 mod generate;
+mod kinds;
 mod peers;
 mod report;
 mod seen;
 mod shrink;
+mod validate;
 
 use std::env;
 use std::path::PathBuf;
@@ -81,6 +83,44 @@ async fn ferroplane_render_prints_what_crossplane_render_does() {
             assert_eq!(documents(&ours.stdout), documents(&theirs.stdout), "{name}");
         }
     }
+}
+
+#[test]
+fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
+    let Some(definitions) = kinds::definitions() else {
+        peers::say(
+            "skipped: the sources of Crossplane are not there; `cargo xtask peers --heavy` gets them\n",
+        );
+        return;
+    };
+    let found = kinds::differences(&definitions);
+    // See the section on kinds in docs/differences.md.
+    let ours = [
+        "functionRef.version",
+        "functionRevisionRef",
+        "functionRevisionSelector",
+        "pipeline.x-kubernetes-validations",
+    ];
+    let modes = ["mode.default", "mode.enum", "spec.environment", "spec.patchSets", "spec.resources"];
+    let is_listed = |path: &&String| {
+        let is_composition = path.starts_with("Composition.") || path.starts_with("CompositionRevision.");
+        ours.iter().any(|end| path.ends_with(end))
+            || (is_composition && modes.iter().any(|end| path.ends_with(end)))
+            || *path == "Composition.spec.x-kubernetes-validations"
+            || ["Function.spec.activeRevisionLimit", "Function.spec.x-kubernetes-validations"]
+                .contains(&path.as_str())
+            || path.ends_with("operationTemplate.metadata")
+            || path.starts_with("DeploymentRuntimeConfig.spec.deploymentTemplate.spec")
+    };
+    let unlisted: Vec<_> = found.iter().filter(|path| !is_listed(path)).collect();
+    assert!(unlisted.is_empty(), "{unlisted:#?}");
+}
+
+#[test]
+fn validation_agrees_with_crossplanes() {
+    let Some(command_line) = peers::peer("crossplane-cli") else { return };
+    let differences = validate::compare(&ferroplane().0, &command_line);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 fn text(bytes: &[u8]) -> &str {

@@ -1,0 +1,212 @@
+//! The inputs of functions: do they make sense to those who get them?
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::versions::{Question, Unresolved, resolve};
+use ferroplane_functions::{Library, Native};
+use ferroplane_schema::field::Path;
+use ferroplane_schema::structural::Schema;
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::{RunFunctionRequest, Severity};
+use serde_json::Value;
+
+use super::bases;
+use super::finding::{Kind, Problem};
+use super::kinds::Kinds;
+use super::patches::{self, Composite};
+use crate::manifest::Manifest;
+
+/// The function whose input has bases of resources in it.
+const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
+
+/// What the functions that refuse an input say first.
+const REFUSALS: [&str; 2] = ["cannot get Function input: ", "invalid Function input: "];
+
+/// The functions that can be called.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    /// The packages of those that are given, by name.
+    packages: HashMap<String, String>,
+    library: OnceLock<Option<Library>>,
+    /// The schemas of inputs, by built-in function.
+    schemas: Mutex<HashMap<String, Option<Schema>>>,
+}
+
+/// Who is called.
+enum Callee {
+    BuiltIn(String),
+    /// Somebody whose input we do not know.
+    Foreign,
+    Unknown,
+}
+
+/// A call of a function in a pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'c> {
+    pub(super) function: &'c str,
+    pub(super) input: Option<&'c Object>,
+    /// Where the function is named.
+    pub(super) function_at: &'c str,
+    /// Where the input is.
+    pub(super) input_at: &'c str,
+    /// What the pipeline is for, if that is known.
+    pub(super) composite: Option<Composite<'c>>,
+}
+
+impl Functions {
+    /// A Function is given.
+    pub(super) fn add(&mut self, function: &Object) {
+        let package = function.get("spec").and_then(|spec| spec.get("package")?.as_str());
+        self.packages.insert(meta::name(function).to_owned(), package.unwrap_or_default().to_owned());
+    }
+
+    /// What is wrong with a call, and what might be.
+    pub(super) fn check(
+        &self,
+        call: &Call<'_>,
+        kinds: &Kinds,
+        manifest: &Manifest,
+    ) -> (Vec<Problem>, Vec<Problem>) {
+        let mut warnings = Vec::new();
+        let callee = self.callee(call.function);
+        if let Callee::Unknown = &callee
+            && !call.function.is_empty()
+        {
+            let message = format!(
+                "{}: function `{}` is neither built in nor among the given Functions{}",
+                call.function_at,
+                call.function,
+                self.similar(call.function)
+            );
+            warnings.push(Problem::new(Kind::UnknownFunction, manifest, call.function_at, message));
+        }
+        let errors = match (call.input.and_then(|input| given_schema(input, kinds)), callee) {
+            (Some(schema), _) => against(schema, call, manifest),
+            (None, Callee::BuiltIn(function)) => {
+                let mut errors = self.check_built_in(&function, call, manifest, &mut warnings);
+                if let (PATCH_AND_TRANSFORM, Some(input)) = (function.as_str(), call.input) {
+                    errors.extend(bases::check(input, call.input_at, kinds, manifest));
+                    let composite = call.composite.into_iter();
+                    warnings
+                        .extend(composite.flat_map(|it| patches::check(input, call.input_at, it, manifest)));
+                }
+                errors
+            }
+            (None, _) => Vec::new(),
+        };
+        (errors, warnings)
+    }
+
+    /// Whether anything is known about an input.
+    pub(super) fn knows(&self, function: &str, input: &Object, kinds: &Kinds) -> bool {
+        given_schema(input, kinds).is_some()
+            || matches!(self.callee(function), Callee::BuiltIn(function) if self.schema(&function).is_some())
+    }
+
+    fn callee(&self, name: &str) -> Callee {
+        let Some(library) = self.library() else { return Callee::Unknown };
+        match self.packages.get(name) {
+            Some(package) if !package.is_empty() => match library.native(package) {
+                Native::Covered { function, .. } => Callee::BuiltIn(function),
+                Native::NotCovered { .. } | Native::Unknown => Callee::Foreign,
+            },
+            _ if library.contract(name).is_some() => Callee::BuiltIn(name.to_owned()),
+            Some(_) => Callee::Foreign,
+            None => Callee::Unknown,
+        }
+    }
+
+    /// What somebody might have meant.
+    fn similar(&self, function: &str) -> String {
+        let library = self.library().map(Library::catalogue);
+        match library.map(|catalogue| resolve(catalogue, &Question::about(function))) {
+            Some(Err(Unresolved::UnknownFunction { similar: Some(similar), .. })) => {
+                format!(": did you mean `{similar}`?")
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn library(&self) -> Option<&Library> {
+        self.library.get_or_init(|| Library::built_in().ok()).as_ref()
+    }
+
+    fn check_built_in(
+        &self,
+        function: &str,
+        call: &Call<'_>,
+        manifest: &Manifest,
+        warnings: &mut Vec<Problem>,
+    ) -> Vec<Problem> {
+        let Some(schema) = self.schema(function) else {
+            if call.input.is_some() {
+                let message = format!("{}: function `{function}` takes no input", call.input_at);
+                warnings.push(Problem::new(Kind::FunctionInput, manifest, call.input_at, message));
+            }
+            return Vec::new();
+        };
+        let mut problems = Vec::new();
+        if call.input.is_some() {
+            problems = against(&schema, call, manifest);
+        }
+        if problems.is_empty() {
+            problems.extend(self.refusal(function, call, manifest));
+        }
+        problems
+    }
+
+    fn schema(&self, function: &str) -> Option<Schema> {
+        let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = schemas.get(function) {
+            return schema.clone();
+        }
+        let text = self.library().and_then(|library| library.contract(function)?.input);
+        let json = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let props = json.and_then(|json| ferroplane_schema::structural::Props::decode(&json).ok());
+        let schema = props.map(|props| Schema::compile(&props));
+        schemas.insert(function.to_owned(), schema.clone());
+        schema
+    }
+
+    /// What the function itself says: some mistakes are beyond any schema.
+    fn refusal(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Option<Problem> {
+        let library = self.library()?;
+        let resolution = resolve(library.catalogue(), &Question::about(function)).ok()?;
+        let implementation = library.implementation(function, resolution.record.version.as_ref()?)?;
+        let input = call.input.cloned().map(Struct::try_from).transpose().ok()?;
+        let response = implementation.run(&RunFunctionRequest { input, ..RunFunctionRequest::default() });
+        let fatal = response.results.iter().find(|result| result.severity == Severity::Fatal as i32)?;
+        let words = REFUSALS.iter().find_map(|prefix| fatal.message.strip_prefix(prefix))?;
+        let message = format!("{}.{words}", call.input_at);
+        // What comes before the first colon is the field, more often than not.
+        let field = message.split(": ").next().unwrap_or_default().to_owned();
+        Some(Problem::new(Kind::FunctionInput, manifest, &field, message))
+    }
+}
+
+/// The schema of an input whose kind is given.
+fn given_schema<'k>(input: &Object, kinds: &'k Kinds) -> Option<&'k Schema> {
+    let api_version = meta::api_version(input);
+    let known = kinds.given(meta::group(api_version), meta::kind(input))?;
+    Some(&known.resource(meta::version(api_version))?.schema)
+}
+
+fn against(schema: &Schema, call: &Call<'_>, manifest: &Manifest) -> Vec<Problem> {
+    let mut input = call.input.cloned().unwrap_or_default();
+    let unknown = schema.prune(&mut input);
+    schema.drop_nulls(&mut input);
+    schema.default(&mut input);
+    let at = Path::new(call.input_at);
+    let mut errors = schema.validate_embedded(&input, &at);
+    errors.extend(schema.validate_lists(&input, &at));
+    let input = Value::Object(input);
+    errors.splice(0..0, schema.validate(&input, &at));
+    errors.extend(schema.validate_rules(&input, None, &at));
+    let unknown = unknown.iter().map(|field| {
+        Problem::unknown_field(Kind::FunctionInput, manifest, &format!("{}.{field}", call.input_at))
+    });
+    let errors = errors.iter().map(|error| Problem::of(Kind::FunctionInput, manifest, error));
+    errors.chain(unknown).collect()
+}

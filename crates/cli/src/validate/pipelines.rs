@@ -1,0 +1,130 @@
+//! Pipelines in compositions and operations: who is called with what, and for whom.
+
+use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
+use ferroplane_engine::to_pipeline;
+use serde_json::Value;
+
+use super::finding::{Finding, Kind, Problem};
+use super::inputs::{Call, Functions};
+use super::kinds::Kinds;
+use super::patches::Composite;
+use crate::manifest::Manifest;
+
+const OPS: &str = "ops.crossplane.io";
+
+/// What is wrong with the pipeline in an object, if it has one.
+pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, functions: &Functions) {
+    let object = manifest.object();
+    let spec = object.get("spec");
+    match (meta::group(meta::api_version(object)), meta::kind(object)) {
+        (keys::APIEXTENSIONS, "Composition" | "CompositionRevision") => {
+            finding.errors.extend(wrong_type(manifest, kinds));
+            finding.warnings.extend(unknown_type(manifest, kinds));
+            if !check_resources(finding, manifest, kinds, functions) {
+                check_steps(finding, spec, "spec", manifest, kinds, functions);
+            }
+        }
+        (OPS, "Operation") => check_steps(finding, spec, "spec", manifest, kinds, functions),
+        (OPS, "CronOperation" | "WatchOperation") => {
+            let spec = spec.and_then(|spec| spec.get("operationTemplate")?.get("spec"));
+            check_steps(finding, spec, "spec.operationTemplate.spec", manifest, kinds, functions);
+        }
+        _ => {}
+    }
+}
+
+fn check_steps(
+    finding: &mut Finding,
+    spec: Option<&Value>,
+    at: &str,
+    manifest: &Manifest,
+    kinds: &Kinds,
+    functions: &Functions,
+) {
+    let steps = spec.and_then(|spec| spec.get("pipeline")?.as_array());
+    for (index, step) in steps.into_iter().flatten().enumerate() {
+        let function = step.get("functionRef").and_then(|function| function.get("name")?.as_str());
+        let call = Call {
+            function: function.unwrap_or_default(),
+            input: step.get("input").and_then(Value::as_object),
+            function_at: &format!("{at}.pipeline[{index}].functionRef.name"),
+            input_at: &format!("{at}.pipeline[{index}].input"),
+            composite: composite(manifest.object(), kinds),
+        };
+        let (errors, warnings) = functions.check(&call, kinds, manifest);
+        finding.errors.extend(errors);
+        finding.warnings.extend(warnings);
+    }
+}
+
+/// Check a composition that lists resources instead of steps. Says whether it is one.
+fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, functions: &Functions) -> bool {
+    let Some(spec) = manifest.object().get("spec").filter(|spec| spec.get("pipeline").is_none()) else {
+        return false;
+    };
+    let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec.clone()) else { return false };
+    if spec.mode() != Mode::Resources {
+        return false;
+    }
+    for step in to_pipeline(&spec).iter() {
+        // What the steps are made of stands elsewhere.
+        let is_environment = step.input.as_ref().is_some_and(|input| input.contains_key("spec"));
+        let at = if is_environment { "spec.environment" } else { "spec" };
+        let name = &step.function_ref.name;
+        let call = Call {
+            function: name,
+            input: step.input.as_ref(),
+            function_at: at,
+            input_at: at,
+            composite: composite(manifest.object(), kinds),
+        };
+        let (errors, warnings) = functions.check(&call, kinds, manifest);
+        finding.warnings.extend(warnings);
+        finding.errors.extend(errors.into_iter().map(|problem| {
+            let real = |text: &str| text.replacen("spec.environment.spec", at, 1);
+            let (field, message) = (real(&problem.field), real(&problem.message));
+            Problem { line: manifest.line_at(&field), field, message, ..problem }
+        }));
+    }
+    true
+}
+
+/// Compositions are for the one referenceable version of composite resources.
+fn wrong_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
+    let (api_version, kind) = composite_type(manifest.object())?;
+    let known = kinds.given(meta::group(api_version), kind)?;
+    let referenceable = known.referenceable.as_ref()?;
+    let wanted = format!("{}/{referenceable}", known.definition.group);
+    (wanted != api_version).then(|| {
+        let field = "spec.compositeTypeRef.apiVersion";
+        let message = format!(
+            "{field}: Invalid value: \"{api_version}\": compositions of {kind} are for its referenceable version, \
+             {wanted}"
+        );
+        let value = Some(api_version.into());
+        Problem { value, ..Problem::new(Kind::CompositeType, manifest, field, message) }
+    })
+}
+
+/// A kind that is not among its siblings is misspelt more often than it is elsewhere.
+fn unknown_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
+    let (api_version, kind) = composite_type(manifest.object())?;
+    let group = meta::group(api_version);
+    (kinds.given(group, kind).is_none() && kinds.has_composites_of(group)).then(|| {
+        let field = "spec.compositeTypeRef.kind";
+        let message = format!("{field}: no given CompositeResourceDefinition defines {kind} ({group})");
+        Problem::new(Kind::CompositeType, manifest, field, message)
+    })
+}
+
+/// What a composition is for, as far as that is known.
+fn composite<'k>(composition: &'k Object, kinds: &'k Kinds) -> Option<Composite<'k>> {
+    let (api_version, kind) = composite_type(composition)?;
+    let known = kinds.given(meta::group(api_version), kind)?;
+    Some(Composite { kind, schema: known.definition.schema(meta::version(api_version))? })
+}
+
+fn composite_type(composition: &Object) -> Option<(&str, &str)> {
+    let reference = composition.get("spec")?.get("compositeTypeRef")?;
+    Some((reference.get("apiVersion")?.as_str()?, reference.get("kind")?.as_str()?))
+}
