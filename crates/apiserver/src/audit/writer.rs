@@ -1,0 +1,227 @@
+//! A thread that writes lines, so that nobody else waits for a disk.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Lines that wait together are written together, up to so many bytes.
+const BATCH: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// None once it is closed.
+    sender: Option<SyncSender<Vec<u8>>>,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+    /// Behind a lock only so that the writer can be shared.
+    ended: Mutex<Receiver<()>>,
+}
+
+impl Writer {
+    /// Starts the thread. What is written goes to the sink.
+    pub(super) fn start(
+        queue: usize,
+        sink: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(queue);
+        let (ending, ended) = mpsc::channel();
+        let lost = Arc::new(AtomicU64::new(0));
+        let scribe = Scribe { receiver, sink, lost: Arc::clone(&lost), told: 0 };
+        let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            scribe.run();
+            let _ = ending.send(());
+        })?;
+        Ok(Self { sender: Some(sender), lost, thread: Some(thread), ended: Mutex::new(ended) })
+    }
+
+    pub(super) fn send(&self, line: Vec<u8>) {
+        let is_sent = self.sender.as_ref().is_some_and(|sender| sender.try_send(line).is_ok());
+        // Said once per time that the queue fills: the log tells the rest.
+        if !is_sent && self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!("the audit log cannot keep up: events are lost");
+        }
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the last line, but not forever. Says how many were lost.
+    pub(super) fn close(mut self, patience: Duration) -> u64 {
+        self.end(patience);
+        self.lost()
+    }
+
+    fn end(&mut self, patience: Duration) {
+        drop(self.sender.take());
+        let Some(thread) = self.thread.take() else { return };
+        if self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience).is_ok() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end(Duration::from_secs(5));
+    }
+}
+
+struct Scribe<S> {
+    receiver: Receiver<Vec<u8>>,
+    sink: S,
+    lost: Arc<AtomicU64>,
+    /// How many lost lines the log has told of.
+    told: u64,
+}
+
+impl<S: FnMut(&[u8]) -> io::Result<()>> Scribe<S> {
+    fn run(mut self) {
+        while let Ok(first) = self.receiver.recv() {
+            let (mut batch, mut count) = (first, 1_u64);
+            while batch.len() < BATCH
+                && let Ok(line) = self.receiver.try_recv()
+            {
+                batch.extend_from_slice(&line);
+                count += 1;
+            }
+            self.write(batch, count);
+        }
+        self.write(Vec::new(), 0);
+    }
+
+    fn write(&mut self, mut batch: Vec<u8>, count: u64) {
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost > self.told {
+            batch.extend_from_slice(&confession(lost - self.told));
+        }
+        if batch.is_empty() {
+            return;
+        }
+        match (self.sink)(&batch) {
+            Ok(()) => self.told = lost,
+            Err(error) => {
+                self.lost.fetch_add(count, Ordering::Relaxed);
+                tracing::error!(%error, "cannot write the audit log: events are lost");
+            }
+        }
+    }
+}
+
+/// An event that says how many are missing before it.
+fn confession(count: u64) -> Vec<u8> {
+    let now = format!("{:.6}", Timestamp::now());
+    let event = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Event",
+        "level": "Metadata",
+        "stage": "ResponseComplete",
+        "verb": "",
+        "requestURI": "",
+        "user": {},
+        "requestReceivedTimestamp": now,
+        "stageTimestamp": now,
+        "annotations": {"audit.ferroplane.io/lost-events": count.to_string()},
+    });
+    format!("{event}\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    type Written = Arc<Mutex<String>>;
+
+    fn keep(written: &Written, lines: &[u8]) {
+        written.lock().unwrap().push_str(str::from_utf8(lines).unwrap());
+    }
+
+    #[test]
+    fn every_line_is_written_in_order_before_the_end() {
+        let written = Written::default();
+        let sink = Arc::clone(&written);
+        let writer = Writer::start(10_000, move |lines| {
+            keep(&sink, lines);
+            Ok(())
+        });
+        let writer = writer.unwrap();
+        for number in 0..5_000 {
+            writer.send(format!("{number}\n").into_bytes());
+        }
+        assert_eq!(writer.close(PATIENCE), 0);
+        let written = written.lock().unwrap();
+        assert!(written.lines().eq((0..5_000).map(|number| number.to_string())));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_slow_disk_and_the_log_tells_what_it_lost() {
+        let written = Written::default();
+        let sink = Arc::clone(&written);
+        let (started, is_started) = mpsc::channel();
+        let (go_on, is_told) = mpsc::channel::<()>();
+        let writer = Writer::start(2, move |lines| {
+            let _ = started.send(());
+            let _ = is_told.recv();
+            keep(&sink, lines);
+            Ok(())
+        });
+        let writer = writer.unwrap();
+        writer.send(b"first\n".to_vec());
+        is_started.recv().unwrap();
+        for number in 0..5 {
+            writer.send(format!("{number}\n").into_bytes());
+        }
+        assert_eq!(writer.lost(), 3);
+        drop(go_on);
+        assert_eq!(writer.close(PATIENCE), 3);
+        let written = written.lock().unwrap();
+        assert!(written.starts_with("first\n0\n1\n"), "{written}");
+        assert!(written.contains(r#""audit.ferroplane.io/lost-events":"3""#), "{written}");
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_count_as_lost() {
+        let written = Written::default();
+        let sink = Arc::clone(&written);
+        let mut attempts = 0;
+        let (started, is_started) = mpsc::channel();
+        let writer = Writer::start(10, move |lines| {
+            attempts += 1;
+            let _ = started.send(());
+            if attempts == 1 {
+                return Err(io::Error::other("full"));
+            }
+            keep(&sink, lines);
+            Ok(())
+        });
+        let writer = writer.unwrap();
+        writer.send(b"one\n".to_vec());
+        is_started.recv().unwrap();
+        writer.send(b"two\n".to_vec());
+        assert_eq!(writer.close(PATIENCE), 1);
+        let written = written.lock().unwrap();
+        assert!(written.starts_with("two\n") && written.contains(r#"lost-events":"1""#), "{written}");
+    }
+
+    #[test]
+    fn disk_that_hangs_does_not_hang_the_end() {
+        let (_keep, forever) = mpsc::channel::<()>();
+        let writer = Writer::start(10, move |_| {
+            let _ = forever.recv();
+            Ok(())
+        });
+        let writer = writer.unwrap();
+        writer.send(b"one\n".to_vec());
+        writer.close(Duration::ZERO);
+    }
+}

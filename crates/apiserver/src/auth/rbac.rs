@@ -1,0 +1,28 @@
+//! Role-based access control: what roles and bindings allow. Pure: it is told about every object, and reads nothing.
+//!
+//! [`Policy`] is the index. Rights only add up, so the answer is yes as soon as one rule says so; members of
+//! `system:masters` are not asked for rules at all.
+
+mod aggregation;
+mod attributes;
+mod bootstrap;
+mod cover;
+mod decide;
+mod escalation;
+mod objects;
+mod policy;
+mod rule;
+mod rules_review;
+
+pub use attributes::Attributes;
+pub use bootstrap::bootstrap_objects;
+pub use decide::Decision;
+pub use escalation::Write;
+pub use objects::Kind;
+pub use policy::Policy;
+pub use rule::Rule;
+pub(crate) use rule::quote_list;
+pub use rules_review::Rules;
+
+/// The group of roles and bindings.
+pub const GROUP: &str = "rbac.authorization.k8s.io";

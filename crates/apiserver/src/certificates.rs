@@ -1,0 +1,203 @@
+//! Our own certificate authority, and the certificates it signs.
+//!
+//! Made at the first start and kept in a directory that only its owner may read:
+//!
+//! | File | What it is | How long it holds |
+//! |---|---|---|
+//! | `ca.crt`, `ca.key` | the authority | ten years; never replaced by itself, clients trust it |
+//! | `ca-previous.crt` | an authority on its way out: its client certificates still count | until it is removed |
+//! | `server.crt`, `server.key` | what the server shows | a year; renewed after eight months, while it runs |
+//!
+//! How to replace the authority is told in `docs/certificates.md`.
+
+mod authority;
+mod issue;
+mod names;
+mod verifier;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::private_file;
+
+pub use issue::Issued;
+pub use names::server_names;
+pub(crate) use verifier::ClientVerifier;
+
+use authority::Authority;
+
+/// How often to look whether the certificate of the server is to be renewed.
+const LOOK: Duration = Duration::from_hours(1);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read or write `{path}`")]
+    File { path: String, source: std::io::Error },
+    #[error("cannot use the certificate authority in `{path}`: {why}")]
+    Authority { path: String, why: String },
+    #[error("cannot sign a certificate")]
+    Sign(#[source] rcgen::Error),
+    #[error("cannot use a certificate for TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// The authority, and the certificate that the server shows at the moment.
+#[derive(Debug)]
+pub struct Certificates {
+    /// None if nothing is kept.
+    directory: Option<PathBuf>,
+    authority: Authority,
+    names: Vec<String>,
+    current: RwLock<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    key: Arc<CertifiedKey>,
+    renewal: Timestamp,
+}
+
+impl Certificates {
+    /// Uses what a directory has, and makes what is missing. The server's certificate is for all of the names.
+    pub fn open(directory: &Path, names: Vec<String>, now: Timestamp) -> Result<Self, Error> {
+        private_file::create_directory(directory).map_err(file_error(directory))?;
+        let authority = Authority::open(directory, now)?;
+        let current = match read_current(directory, &authority, &names, now)? {
+            Some(current) => current,
+            None => make_current(Some(directory), &authority, &names, now)?,
+        };
+        Ok(Self { directory: Some(directory.to_owned()), authority, names, current: RwLock::new(current) })
+    }
+
+    /// Certificates that nobody keeps.
+    pub fn ephemeral(names: Vec<String>, now: Timestamp) -> Result<Self, Error> {
+        let authority = Authority::generate(now)?;
+        let current = make_current(None, &authority, &names, now)?;
+        Ok(Self { directory: None, authority, names, current: RwLock::new(current) })
+    }
+
+    /// What clients must trust, in PEM.
+    pub fn bundle(&self) -> &str {
+        self.authority.bundle()
+    }
+
+    /// A certificate for a client: the name is the user, the groups are its organizations.
+    pub fn issue_client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Issued, Error> {
+        issue::client(&self.authority, user, groups, now)
+    }
+
+    /// Renews the server's certificate if its time has come, and says whether it had.
+    pub fn renew_if_due(&self, now: Timestamp) -> Result<bool, Error> {
+        if now < self.lock_current().renewal {
+            return Ok(false);
+        }
+        let renewed = make_current(self.directory.as_deref(), &self.authority, &self.names, now)?;
+        *self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner) = renewed;
+        Ok(true)
+    }
+
+    /// Renews the server's certificate for as long as the future is polled.
+    pub async fn keep_renewed(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let certificates = Arc::clone(&self);
+            let renewal =
+                tokio::task::spawn_blocking(move || certificates.renew_if_due(Timestamp::now())).await;
+            match renewal {
+                Ok(Ok(true)) => tracing::info!("renewed the certificate of the server"),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "cannot renew the certificate of the server");
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// How a server speaks TLS with these certificates, and how it tells who its clients are.
+    pub(crate) fn server_config(self: &Arc<Self>) -> Result<(rustls::ServerConfig, ClientVerifier), Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier =
+            ClientVerifier::new(self.authority.trusted(), Arc::clone(&provider)).map_err(Error::Tls)?;
+        let builder = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(Error::Tls)?;
+        let resolver = Arc::clone(self) as Arc<dyn ResolvesServerCert>;
+        let mut config =
+            builder.with_client_cert_verifier(Arc::new(verifier.clone())).with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok((config, verifier))
+    }
+
+    fn lock_current(&self) -> std::sync::RwLockReadGuard<'_, Current> {
+        self.current.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.lock_current().key))
+    }
+}
+
+/// The certificate in a directory, if it will do.
+fn read_current(
+    directory: &Path,
+    authority: &Authority,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Option<Current>, Error> {
+    let read = |name: &str| {
+        let path = directory.join(name);
+        private_file::read(&path).map_err(file_error(&path))
+    };
+    let (Some(certificate), Some(key)) = (read("server.crt")?, read("server.key")?) else { return Ok(None) };
+    // It is ours to make again, so whatever is wrong with it, a new one is better than an error.
+    let Some(renewal) = names::renewal(&certificate, authority.subject(), names) else { return Ok(None) };
+    let issued = Issued { certificate, key };
+    Ok(certified(&issued).ok().filter(|_| now < renewal).map(|key| Current { key, renewal }))
+}
+
+fn make_current(
+    directory: Option<&Path>,
+    authority: &Authority,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Current, Error> {
+    let (issued, renewal) = issue::server(authority, names, now)?;
+    let key = certified(&issued)?;
+    if let Some(directory) = directory {
+        for (name, content) in [("server.key", &issued.key), ("server.crt", &issued.certificate)] {
+            let path = directory.join(name);
+            private_file::write(&path, content.as_bytes()).map_err(file_error(&path))?;
+        }
+    }
+    Ok(Current { key, renewal })
+}
+
+fn certified(issued: &Issued) -> Result<Arc<CertifiedKey>, Error> {
+    let unreadable =
+        |_| Error::Tls(rustls::Error::General("the certificate or its key is not PEM".to_owned()));
+    let chain = CertificateDer::pem_slice_iter(issued.certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).map_err(unreadable)?;
+    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(Error::Tls)?;
+    Ok(Arc::new(certified))
+}
+
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |source| Error::File { path, source }
+}
+
+#[cfg(test)]
+mod tests;

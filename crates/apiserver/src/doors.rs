@@ -1,0 +1,6 @@
+//! The ways in.
+
+pub mod https;
+mod service;
+
+pub use service::{Inside, Outside};

@@ -1,0 +1,132 @@
+//! One connection, from the handshake to the last answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::Watcher;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tower_service::Service;
+
+use super::Settings;
+use super::prefixed::Prefixed;
+use crate::auth::authenticate::Peer;
+use crate::certificates::ClientVerifier;
+
+/// The length of what every connection of HTTP/2 begins with.
+const PREFACE: usize = 24;
+
+/// How much may wait to be sent for one request. A slow watcher must not cost more than that.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// How often to ask whether the other end is still there, and how long to wait for its answer.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(20);
+
+/// What requests know of the connection they came by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    pub remote: SocketAddr,
+    pub peer: Peer,
+}
+
+/// A connection that was accepted and has said nothing yet.
+pub(super) struct Accepted {
+    pub(super) stream: TcpStream,
+    pub(super) remote: SocketAddr,
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) verifier: ClientVerifier,
+    pub(super) settings: Arc<Settings>,
+    pub(super) watcher: Watcher,
+}
+
+impl Accepted {
+    pub(super) async fn serve<S, B>(self, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Self { stream, remote, acceptor, verifier, settings, watcher } = self;
+        // Answers are small and awaited: nothing is gained by collecting them.
+        let _ = stream.set_nodelay(true);
+        let Ok(Ok(stream)) = timeout(settings.handshake, acceptor.accept(stream)).await else { return };
+        let (_, session) = stream.get_ref();
+        let is_http2 = session.alpn_protocol() == Some(b"h2");
+        let peer = verifier.identify(session.peer_certificates());
+        let connection = Arc::new(Connection { remote, peer });
+        let Some(stream) = begin(stream, is_http2, settings.handshake).await else { return };
+
+        let service = TowerToHyperService::new(Introduce { service, connection });
+        let builder = builder(&settings, is_http2);
+        let served = builder.serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(served).await {
+            // The other end went away, or speaks no HTTP.
+            tracing::debug!(%remote, error, "a connection ended early");
+        }
+    }
+}
+
+/// Waits for the first bytes of HTTP/2, which nobody else does. HTTP/1.1 has a time limit of its own.
+async fn begin(
+    mut stream: TlsStream<TcpStream>,
+    is_http2: bool,
+    limit: Duration,
+) -> Option<Prefixed<TlsStream<TcpStream>>> {
+    use tokio::io::AsyncReadExt as _;
+    let mut preface = vec![0; if is_http2 { PREFACE } else { 0 }];
+    timeout(limit, stream.read_exact(&mut preface)).await.ok()?.ok()?;
+    Some(Prefixed::new(preface, stream))
+}
+
+fn builder(settings: &Settings, is_http2: bool) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.header)
+        .max_buf_size(settings.header_bytes as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(settings.streams)
+        .max_header_list_size(settings.header_bytes)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG);
+    if is_http2 { builder.http2_only() } else { builder.http1_only() }
+}
+
+/// Tells every request by which connection it came.
+#[derive(Clone)]
+struct Introduce<S> {
+    service: S,
+    connection: Arc<Connection>,
+}
+
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Introduce<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Arc::clone(&self.connection));
+        self.service.call(request)
+    }
+}

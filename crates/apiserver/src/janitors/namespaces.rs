@@ -1,0 +1,113 @@
+//! Empties namespaces that are being deleted, and lets them go when nothing is left in them.
+
+use std::sync::Arc;
+
+use ferroplane_schema::status::Status;
+use serde_json::{Map, Value};
+use tracing::warn;
+
+use super::queue::PAUSE;
+use crate::admission::NAMESPACES;
+use crate::options::{DeleteOptions, Propagation};
+use crate::server::Inner;
+use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
+
+/// Works until it is stopped.
+pub(super) async fn run(server: Arc<Inner>) {
+    tokio::join!(follow(&server), work(&server));
+}
+
+async fn work(server: &Arc<Inner>) {
+    loop {
+        let name = server.signals.namespaces.pop().await;
+        if let Err(status) = look_at(server, &name).await {
+            warn!(namespace = %name, problem = status.message, "cannot empty the namespace yet");
+            let server = Arc::downgrade(server);
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE).await;
+                if let Some(server) = server.upgrade() {
+                    server.signals.namespaces.push(name);
+                }
+            });
+        }
+    }
+}
+
+/// Notices namespaces that are to go.
+async fn follow(server: &Inner) {
+    let collection = server.store.collection(NAMESPACES);
+    loop {
+        let snapshot = server.store.snapshot(&collection);
+        for entry in snapshot.iter().filter(|entry| entry.facts().is_terminating) {
+            server.signals.namespaces.push(entry.key().name().into());
+        }
+        let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
+        while let Ok(events) = watcher.next().await {
+            for event in events.iter().filter(|event| event.entry().facts().is_terminating) {
+                server.signals.namespaces.push(event.entry().key().name().into());
+            }
+        }
+    }
+}
+
+async fn look_at(server: &Inner, name: &str) -> Result<(), Status> {
+    let namespace = server.store.get(&server.store.collection(NAMESPACES).key("", name));
+    let Some(namespace) = namespace.filter(|namespace| namespace.facts().is_terminating) else {
+        return Ok(());
+    };
+    empty(server, name).await?;
+    if is_empty(server, name) { release(server, &namespace).await } else { Ok(()) }
+}
+
+async fn empty(server: &Inner, namespace: &str) -> Result<(), Status> {
+    for resource in server.registry.catalogue().all().filter(|resource| resource.is_namespaced) {
+        let snapshot = server.store.snapshot(&server.store.collection(&resource.collection));
+        for entry in snapshot.range(Some(namespace), None).filter(|entry| !entry.facts().is_terminating) {
+            let options =
+                DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+            match server.delete(entry, options).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nothing is left, not even of kinds that are no longer known.
+fn is_empty(server: &Inner, namespace: &str) -> bool {
+    server
+        .store
+        .collections()
+        .iter()
+        .all(|collection| server.store.snapshot(collection).range(Some(namespace), None).next().is_none())
+}
+
+/// Takes away what keeps the namespace; if nothing else does, it goes.
+async fn release(server: &Inner, namespace: &Entry) -> Result<(), Status> {
+    let mut object: Map<String, Value> =
+        serde_json::from_slice(namespace.bytes()).map_err(|error| Status::internal(&error.to_string()))?;
+    if let Some(Value::Array(finalizers)) = object.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"))
+    {
+        finalizers.retain(|finalizer| finalizer != "kubernetes");
+    }
+    let is_kept = |value: Option<&Value>| {
+        value.and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
+    };
+    let metadata = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    let spec = object.get("spec").and_then(|spec| spec.get("finalizers"));
+    let change = if is_kept(metadata) || is_kept(spec) {
+        Change::Put(Draft::new(&object).map_err(|error| Status::internal(&error.to_string()))?)
+    } else {
+        Change::Delete
+    };
+    let expect = Expect::Revision(namespace.revision());
+    match server.store.submit(vec![Operation { key: namespace.key().clone(), expect, change }]).await {
+        Ok(_) => Ok(()),
+        Err(SubmitError::Refused(_)) => {
+            server.signals.namespaces.push(namespace.key().name().into());
+            Ok(())
+        }
+        Err(error) => Err(crate::verbs::unavailable(&error)),
+    }
+}

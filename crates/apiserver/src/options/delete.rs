@@ -1,0 +1,126 @@
+//! Options of deletions, from the body or the query.
+
+use ferroplane_schema::field::{Error, Path};
+use ferroplane_schema::status::Status;
+use serde_json::Value;
+
+use super::{dry_run, invalid, number};
+use crate::request::Query;
+
+/// What becomes of what an object owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) is_dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// Reads the options. A body counts if there is one; otherwise the query does.
+    pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let raw = match body {
+            Some(body) => Raw::of_body(body, &mut errors),
+            None => Raw::of_query(query, &mut errors)?,
+        };
+        let options = raw.check(&mut errors);
+        if errors.is_empty() { Ok(options) } else { Err(invalid("DeleteOptions", &errors)) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Raw {
+    options: DeleteOptions,
+    orphan_dependents: Option<bool>,
+    policy: Option<String>,
+}
+
+impl Raw {
+    fn of_body(body: &Value, errors: &mut Vec<Error>) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let dry = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Self {
+            options: DeleteOptions {
+                uid: text(&body["preconditions"]["uid"]),
+                resource_version: text(&body["preconditions"]["resourceVersion"]),
+                propagation: None,
+                grace_period_seconds: body["gracePeriodSeconds"].as_i64(),
+                is_dry_run: dry_run(dry, errors),
+            },
+            orphan_dependents: body["orphanDependents"].as_bool(),
+            policy: text(&body["propagationPolicy"]),
+        }
+    }
+
+    fn of_query(query: &Query, errors: &mut Vec<Error>) -> Result<Self, Status> {
+        let options = DeleteOptions {
+            grace_period_seconds: number(query, "gracePeriodSeconds")?,
+            is_dry_run: dry_run(query.all("dryRun"), errors),
+            ..DeleteOptions::default()
+        };
+        let orphan_dependents = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
+        let policy = query.has("propagationPolicy").then(|| query.get("propagationPolicy").to_owned());
+        Ok(Self { options, orphan_dependents, policy })
+    }
+
+    fn check(self, errors: &mut Vec<Error>) -> DeleteOptions {
+        let path = Path::new("propagationPolicy");
+        if let (Some(policy), Some(_)) = (&self.policy, self.orphan_dependents) {
+            let words = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(Error::invalid(&path, policy.as_str(), words));
+        }
+        let propagation = match self.policy.as_deref() {
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                let values = ["Background", "Foreground", "Orphan", "nil"];
+                errors.push(Error::not_supported(&path, other, values));
+                None
+            }
+            None => self
+                .orphan_dependents
+                .map(|is_orphaned| if is_orphaned { Propagation::Orphan } else { Propagation::Background }),
+        };
+        DeleteOptions { propagation, ..self.options }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn body_counts_before_the_query() {
+        let query = Query::parse(Some("propagationPolicy=Orphan"));
+        let body = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": "u"}});
+        let options = DeleteOptions::read(Some(&body), &query).unwrap();
+        assert_eq!(options.propagation, Some(Propagation::Foreground));
+        assert_eq!(options.uid.as_deref(), Some("u"));
+        assert_eq!(DeleteOptions::read(None, &query).unwrap().propagation, Some(Propagation::Orphan));
+    }
+
+    #[test]
+    fn policies_must_be_known_and_unambiguous() {
+        let refused = |body: Value| DeleteOptions::read(Some(&body), &Query::default()).unwrap_err().message;
+        assert_eq!(
+            refused(json!({"propagationPolicy": "Later"})),
+            r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Later": supported values: "Background", "Foreground", "Orphan", "nil""#
+        );
+        assert!(
+            refused(json!({"propagationPolicy": "Orphan", "orphanDependents": true}))
+                .contains("cannot be both set")
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Descriptors of Kubernetes' own kinds, made of the tables of facts.
+
+use std::sync::Arc;
+
+use ferroplane_schema::builtin::{self, KUBERNETES_VERSION, Scope};
+use ferroplane_schema::selector::SelectableFields;
+use ferroplane_schema::status;
+use ferroplane_schema::structural::Scale;
+use ferroplane_schema::table::Printer;
+use ferroplane_schema::writes::Builtin;
+use serde_json::{Value, json};
+
+use super::resource::collection;
+use super::{Deletion, Names, Origin, Part, Resource, Version};
+use crate::request::Verb;
+
+const VERBS: [Verb; 8] = [
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
+];
+
+/// Kinds that need nodes, or what we do not have; they would only look as if they worked.
+const ABSENT: [&str; 4] = ["bindings", "componentstatuses", "apiservices", "certificatesigningrequests"];
+
+/// All kinds that are kept.
+pub(crate) fn builtin() -> Vec<Resource> {
+    let mut resources: Vec<Resource> = Vec::new();
+    for row in builtin::resources().iter().filter(|row| is_kept(row)) {
+        let Some(version) = version(row) else { continue };
+        // Other versions of a resource are views of the same objects.
+        let known = resources.iter_mut().find(|it| it.group == row.group && it.names.plural == row.plural);
+        match known {
+            Some(resource) => resource.versions.push(version),
+            None => resources.push(resource(row, version)),
+        }
+    }
+    resources
+}
+
+fn is_kept(row: &builtin::Resource) -> bool {
+    (row.verbs.contains(&"get") || is_review(row))
+        && !ABSENT.contains(&row.plural)
+        && row.storage == (row.group, row.version)
+}
+
+fn is_review(row: &builtin::Resource) -> bool {
+    matches!(row.group, "authentication.k8s.io" | "authorization.k8s.io")
+}
+
+fn resource(row: &builtin::Resource, version: Version) -> Resource {
+    let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Resource {
+        group: row.group.to_owned(),
+        names: Names {
+            plural: row.plural.to_owned(),
+            singular: row.singular.to_owned(),
+            kind: row.kind.to_owned(),
+            list_kind: format!("{}List", row.kind),
+            short: texts(&row.short_names),
+            categories: texts(&row.categories),
+        },
+        is_namespaced: row.scope == Scope::Namespaced,
+        versions: vec![version],
+        storage: 0,
+        collection: collection(row.group, row.plural),
+        identity: status::Resource::new(row.group, row.plural),
+        origin: if is_review(row) { Origin::Review } else { Origin::Builtin },
+        deletion: match (row.group, row.plural) {
+            ("", "namespaces") => Deletion::OfNamespace,
+            ("apiextensions.k8s.io", "customresourcedefinitions") => Deletion::OfDefinition,
+            _ => Deletion::Plain,
+        },
+        fingerprint: KUBERNETES_VERSION.to_owned(),
+    }
+}
+
+fn version(row: &builtin::Resource) -> Option<Version> {
+    let has = |name: &str| row.subresources.iter().any(|part| part.name == name);
+    Some(Version {
+        name: row.version.to_owned(),
+        is_served: true,
+        behaviour: Arc::new(Builtin::new(row)?),
+        is_verbatim: true,
+        has_status: has("status"),
+        scale: has("scale").then(|| Scale {
+            spec_replicas: ".spec.replicas".to_owned(),
+            status_replicas: ".status.replicas".to_owned(),
+            label_selector: Some(".status.selector".to_owned()),
+        }),
+        printer: Printer::read(&columns(row.group, row.plural)).ok()?,
+        selectable: SelectableFields::new(selectable(row.group, row.plural).iter().copied()).ok()?,
+        deprecation: None,
+        verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
+        parts: parts(row.group, row.plural),
+    })
+}
+
+/// Subresources besides status and scale that we have.
+fn parts(group: &str, plural: &str) -> &'static [Part] {
+    match (group, plural) {
+        ("", "namespaces") => &[Part { name: "finalize", kind: None, verbs: &[Verb::Update] }],
+        ("", "serviceaccounts") => &[Part {
+            name: "token",
+            kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
+            verbs: &[Verb::Create],
+        }],
+        _ => &[],
+    }
+}
+
+/// Fields besides name and namespace that objects can be selected by.
+fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
+    match (group, plural) {
+        ("", "events") => &[
+            ".involvedObject.kind",
+            ".involvedObject.namespace",
+            ".involvedObject.name",
+            ".involvedObject.uid",
+            ".involvedObject.apiVersion",
+            ".involvedObject.resourceVersion",
+            ".involvedObject.fieldPath",
+            ".reason",
+            ".reportingComponent",
+            ".source",
+            ".type",
+        ],
+        ("", "namespaces") => &[".status.phase"],
+        ("", "secrets") => &[".type"],
+        ("", "pods") => &[".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".status.phase"],
+        ("", "services") => &[".spec.clusterIP", ".spec.type"],
+        _ => &[],
+    }
+}
+
+/// What `kubectl get` shows besides the name.
+fn columns(group: &str, plural: &str) -> Vec<Value> {
+    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    let age = column("Age", "date", ".metadata.creationTimestamp");
+    let mut columns = match (group, plural) {
+        ("", "namespaces" | "pods") => vec![column("Status", "string", ".status.phase")],
+        ("", "secrets") => vec![column("Type", "string", ".type")],
+        ("", "services") => {
+            vec![column("Type", "string", ".spec.type"), column("Cluster-IP", "string", ".spec.clusterIP")]
+        }
+        ("", "events") => {
+            return vec![
+                column("Last Seen", "date", ".lastTimestamp"),
+                column("Type", "string", ".type"),
+                column("Reason", "string", ".reason"),
+                column("Object", "string", ".involvedObject.name"),
+                column("Message", "string", ".message"),
+            ];
+        }
+        ("coordination.k8s.io", "leases") => vec![column("Holder", "string", ".spec.holderIdentity")],
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            vec![column("Role", "string", ".roleRef.name")]
+        }
+        ("apiextensions.k8s.io" | "rbac.authorization.k8s.io", _) => {
+            return vec![column("Created At", "string", ".metadata.creationTimestamp")];
+        }
+        ("apps", "deployments" | "replicasets" | "statefulsets") => vec![
+            column("Desired", "integer", ".spec.replicas"),
+            column("Ready", "integer", ".status.readyReplicas"),
+        ],
+        _ => Vec::new(),
+    };
+    columns.push(age);
+    columns
+}

@@ -1,0 +1,133 @@
+//! Descriptors of custom resources, made of their definitions.
+
+use std::sync::Arc;
+
+use ferroplane_schema::managed::{Kind, Version as OwnedVersion};
+use ferroplane_schema::merge::shape::Shapes;
+use ferroplane_schema::selector::SelectableFields;
+use ferroplane_schema::status;
+use ferroplane_schema::structural::crd::{Definition, Version as DefinedVersion};
+use ferroplane_schema::structural::{CustomResource, Schema};
+use ferroplane_schema::table::Printer;
+use ferroplane_schema::writes::Custom;
+use serde_json::Value;
+
+use super::resource::collection;
+use super::{Deletion, Names, Origin, Resource, Version};
+use crate::request::Verb;
+
+const VERBS: [Verb; 8] = [
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Watch,
+];
+
+/// The descriptor of what a definition defines. The definition has been validated.
+pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
+    let fields = definition.as_object().ok_or("the definition is no object")?;
+    let defined = Arc::new(Definition::decode(fields).map_err(|error| error.to_string())?);
+    let maker = Maker { json: definition, defined: &defined, ownership: ownership(definition, &defined)? };
+    let versions = defined.versions.iter().map(|version| maker.version(version)).collect::<Result<_, _>>()?;
+    let storage =
+        defined.versions.iter().position(|version| version.is_storage).ok_or("no version is stored")?;
+    let names = &defined.names;
+    let metadata = &definition["metadata"];
+    Ok(Resource {
+        deletion: Deletion::Plain,
+        fingerprint: format!("{} {}", metadata["uid"], metadata["generation"]),
+        group: defined.group.clone(),
+        names: Names {
+            plural: names.plural.clone(),
+            singular: names.singular.clone(),
+            kind: names.kind.clone(),
+            list_kind: names.list_kind.clone(),
+            short: names.short_names.clone(),
+            categories: names.categories.clone(),
+        },
+        is_namespaced: defined.scope == "Namespaced",
+        versions,
+        storage,
+        collection: collection(&defined.group, &names.plural),
+        identity: status::Resource::new(defined.group.clone(), names.plural.clone()),
+        origin: Origin::Custom {
+            is_terminating: !metadata["deletionTimestamp"].is_null(),
+            definition: Arc::clone(&defined),
+        },
+    })
+}
+
+/// What the fields of all versions are for their owners.
+fn ownership(json: &Value, defined: &Definition) -> Result<Kind, String> {
+    let version = |version: &DefinedVersion| {
+        let schema = raw_version(json, &version.name).map(|version| &version["schema"]["openAPIV3Schema"]);
+        let shapes = Shapes::of_custom_resource(schema).map_err(|error| error.to_string())?;
+        let api_version = format!("{}/{}", defined.group, version.name);
+        Ok(OwnedVersion { api_version, shapes: Arc::new(shapes) })
+    };
+    let versions = defined.versions.iter().map(version).collect::<Result<_, String>>()?;
+    Ok(Kind { name: defined.names.kind.clone(), versions })
+}
+
+fn raw_version<'j>(json: &'j Value, name: &str) -> Option<&'j Value> {
+    json["spec"]["versions"].as_array()?.iter().find(|version| version["name"] == name)
+}
+
+/// What the versions of one definition share.
+struct Maker<'d> {
+    json: &'d Value,
+    defined: &'d Definition,
+    ownership: Kind,
+}
+
+impl Maker<'_> {
+    fn version(&self, version: &DefinedVersion) -> Result<Version, String> {
+        let defined = self.defined;
+        let name = version.name.as_str();
+        let props = defined.schema(name).cloned().unwrap_or_default();
+        let subresources = defined.subresources(name).cloned().unwrap_or_default();
+        let resource = CustomResource {
+            group: defined.group.clone(),
+            version: name.to_owned(),
+            kind: defined.names.kind.clone(),
+            is_namespaced: defined.scope == "Namespaced",
+            preserves_unknown_fields: defined.preserve_unknown_fields,
+            scale: subresources.scale.clone(),
+            schema: Schema::compile(&props),
+        };
+        let columns = raw_version(self.json, name)
+            .and_then(|version| version["additionalPrinterColumns"].as_array())
+            .map_or(&[][..], Vec::as_slice);
+        let selectable = defined.selectable_fields(name).iter().map(String::as_str);
+        Ok(Version {
+            name: name.to_owned(),
+            is_served: version.is_served,
+            is_verbatim: version.is_storage && !self.may_lack_defaults(),
+            behaviour: Arc::new(Custom::new(resource, self.ownership.clone(), subresources.has_status)),
+            has_status: subresources.has_status,
+            scale: subresources.scale,
+            printer: Printer::read(columns)?,
+            selectable: SelectableFields::new(selectable)?,
+            deprecation: self.deprecation(version),
+            verbs: VERBS.to_vec(),
+            parts: &[],
+        })
+    }
+
+    /// Objects are stored with their defaults. Only a definition that has changed since may have others by now.
+    fn may_lack_defaults(&self) -> bool {
+        self.json["metadata"]["generation"].as_i64().is_some_and(|generation| generation > 1)
+    }
+
+    fn deprecation(&self, version: &DefinedVersion) -> Option<String> {
+        let kind = &self.defined.names.kind;
+        version.is_deprecated.then(|| {
+            let words = || format!("{}/{} {kind} is deprecated", self.defined.group, version.name);
+            version.deprecation_warning.clone().unwrap_or_else(words)
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! The descriptor of a resource.
+
+use std::sync::Arc;
+
+use ferroplane_schema::selector::SelectableFields;
+use ferroplane_schema::status;
+use ferroplane_schema::structural::Scale;
+use ferroplane_schema::structural::crd::Definition;
+use ferroplane_schema::table::Printer;
+use ferroplane_schema::writes::Behaviour;
+
+use crate::request::Verb;
+
+/// A resource: its names, and its versions, of which one is stored.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) names: Names,
+    pub(crate) is_namespaced: bool,
+    pub(crate) versions: Vec<Version>,
+    /// Which of the versions is stored.
+    pub(crate) storage: usize,
+    /// Where its objects are in the store.
+    pub(crate) collection: Arc<str>,
+    /// As errors name it.
+    pub(crate) identity: status::Resource,
+    pub(crate) origin: Origin,
+    pub(crate) deletion: Deletion,
+    /// Differs whenever what defines the resource does.
+    pub(crate) fingerprint: String,
+}
+
+/// What is special about deletions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Deletion {
+    #[default]
+    Plain,
+    /// It stays until everything in it is gone.
+    OfNamespace,
+    /// It stays until all objects that it defines are gone.
+    OfDefinition,
+}
+
+/// Where a resource comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    Builtin,
+    /// Nothing is kept: it is a question.
+    Review,
+    /// From a definition; no more objects may be made if that is being deleted.
+    Custom {
+        definition: Arc<Definition>,
+        is_terminating: bool,
+    },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+/// A version of a resource.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) is_served: bool,
+    pub(crate) behaviour: Arc<dyn Behaviour>,
+    /// Whether stored bytes are what a client of this version gets.
+    pub(crate) is_verbatim: bool,
+    pub(crate) has_status: bool,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) printer: Printer,
+    pub(crate) selectable: SelectableFields,
+    /// What clients that still use this version are told.
+    pub(crate) deprecation: Option<String>,
+    pub(crate) verbs: Vec<Verb>,
+    /// Subresources besides status and scale.
+    pub(crate) parts: &'static [Part],
+}
+
+/// A subresource that is neither status nor scale.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    /// Group, version and kind of what it holds, unless that is the object itself.
+    pub(crate) kind: Option<(&'static str, &'static str, &'static str)>,
+    pub(crate) verbs: &'static [Verb],
+}
+
+impl Resource {
+    /// A version, if it is served.
+    pub(crate) fn served(&self, version: &str) -> Option<&Version> {
+        self.versions.iter().find(|candidate| candidate.is_served && candidate.name == version)
+    }
+
+    pub(crate) fn stored(&self) -> &Version {
+        &self.versions[self.storage]
+    }
+}
+
+/// Where the objects of a resource are in the store.
+pub(crate) fn collection(group: &str, plural: &str) -> Arc<str> {
+    format!("{group}/{plural}").into()
+}

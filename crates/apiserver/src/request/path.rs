@@ -1,0 +1,136 @@
+//! Where paths lead.
+
+use percent_encoding::percent_decode_str;
+
+/// What may stand behind a namespace in a path and is part of the namespace itself.
+const PARTS_OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `/api` or `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`: what there is.
+    Groups {
+        is_core: bool,
+    },
+    Group(String),
+    GroupVersion {
+        group: String,
+        version: String,
+    },
+    Resource(ResourcePath),
+    /// Anything else, as it stands in the path.
+    Other(String),
+}
+
+/// Where the objects of a resource are, or one of them, or a part of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// Empty for what has no namespace, and for all namespaces.
+    pub(crate) namespace: String,
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) subresource: String,
+}
+
+impl Target {
+    /// Reads the path of a request.
+    pub(crate) fn parse(path: &str) -> Self {
+        let other = || Self::Other(path.to_owned());
+        let decode =
+            |part: &str| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned);
+        let parts: Option<Vec<String>> =
+            path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let Some(parts) = parts else { return other() };
+        let mut parts = parts.into_iter();
+        let (is_core, group) = match parts.next().as_deref() {
+            Some("api") => (true, Some(String::new())),
+            Some("apis") => (false, parts.next()),
+            _ => return other(),
+        };
+        let Some(group) = group else { return Self::Groups { is_core } };
+        let rest: Vec<_> = parts.collect();
+        match (is_core, rest.split_first()) {
+            (true, None) => Self::Groups { is_core },
+            (false, None) => Self::Group(group),
+            (_, Some((version, []))) => Self::GroupVersion { group, version: version.clone() },
+            (_, Some((version, rest))) => {
+                ResourcePath::below(group, version.clone(), rest).map_or_else(other, Self::Resource)
+            }
+        }
+    }
+}
+
+impl ResourcePath {
+    /// Reads what stands behind the version; nothing if there is too much.
+    fn below(group: String, version: String, parts: &[String]) -> Option<Self> {
+        let (namespace, parts) = match parts {
+            [namespaces, namespace, rest @ ..]
+                if namespaces == "namespaces"
+                    && rest.first().is_some_and(|part| !PARTS_OF_NAMESPACES.contains(&part.as_str())) =>
+            {
+                (namespace.clone(), rest)
+            }
+            _ => (String::new(), parts),
+        };
+        let [resource, rest @ ..] = parts else { return None };
+        let (name, subresource) = match rest {
+            [] => ("", ""),
+            [name] => (name.as_str(), ""),
+            [name, subresource] => (name.as_str(), subresource.as_str()),
+            _ => return None,
+        };
+        Some(Self {
+            group,
+            version,
+            namespace,
+            resource: resource.clone(),
+            name: name.to_owned(),
+            subresource: subresource.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(path: &str) -> [String; 6] {
+        let Target::Resource(path) = Target::parse(path) else { panic!("{path} is no resource") };
+        [path.group, path.version, path.namespace, path.resource, path.name, path.subresource]
+    }
+
+    #[test]
+    fn paths_lead_to_resources() {
+        assert_eq!(resource("/api/v1/pods"), ["", "v1", "", "pods", "", ""]);
+        assert_eq!(resource("/api/v1/namespaces/a/pods/b/status"), ["", "v1", "a", "pods", "b", "status"]);
+        assert_eq!(resource("/apis/apps/v1/deployments/"), ["apps", "v1", "", "deployments", "", ""]);
+        assert_eq!(resource("/apis/rbac/v1/roles/a%3Ab"), ["rbac", "v1", "", "roles", "a:b", ""]);
+    }
+
+    #[test]
+    fn namespaces_are_resources_themselves() {
+        assert_eq!(resource("/api/v1/namespaces"), ["", "v1", "", "namespaces", "", ""]);
+        assert_eq!(resource("/api/v1/namespaces/a"), ["", "v1", "", "namespaces", "a", ""]);
+        assert_eq!(resource("/api/v1/namespaces/a/finalize"), ["", "v1", "", "namespaces", "a", "finalize"]);
+    }
+
+    #[test]
+    fn paths_lead_to_what_there_is() {
+        assert_eq!(Target::parse("/api"), Target::Groups { is_core: true });
+        assert_eq!(Target::parse("/apis/"), Target::Groups { is_core: false });
+        assert_eq!(Target::parse("/apis/apps"), Target::Group("apps".into()));
+        assert_eq!(
+            Target::parse("/api/v1"),
+            Target::GroupVersion { group: String::new(), version: "v1".into() }
+        );
+    }
+
+    #[test]
+    fn other_paths_are_left_alone() {
+        for path in ["/", "/healthz", "/openapi/v3", "/api/v1/pods/a/b/c/d", "/api/v1/%ff"] {
+            assert_eq!(Target::parse(path), Target::Other(path.into()));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Answers requests: finds out what is asked for, whether it may be, and does it.
+
+mod accounts;
+mod body;
+mod inside;
+mod objects;
+mod other;
+mod outside;
+mod reviews;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use ferroplane_schema::selector::FieldSelector;
+use ferroplane_schema::status::{Resource as Subject, Status};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::access::Access;
+use crate::answer::{self, Body};
+use crate::audit::AuditLog;
+use crate::auth::authenticate::{Authenticator, Impersonation, ServiceAccountTokens, StaticTokens};
+use crate::auth::identity::Identity;
+use crate::auth::rbac::Attributes;
+use crate::bootstrap;
+use crate::janitors::{self, Signals};
+use crate::limits::{self, Limits};
+use crate::openapi::Documents;
+use crate::registry::{self, Catalogue, Registry};
+use crate::request::{Query, ResourcePath, Target, Verb};
+use crate::store::Store;
+use crate::verbs::View;
+
+/// A server. Clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+    /// End with the last clone of the server.
+    _janitors: Arc<JoinSet<()>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    documents: Documents,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) access: Arc<Access>,
+    /// Those who can tell who asks, if anybody from outside can.
+    authenticator: OnceLock<Authenticator>,
+    issuer: OnceLock<Arc<ServiceAccountTokens>>,
+    /// The authority that our certificate comes from, in PEM.
+    pub(crate) authority: OnceLock<String>,
+    limits: Limits,
+    audit: OnceLock<AuditLog>,
+    /// Says to all watches that it is time to end.
+    pub(crate) stop: watch::Sender<bool>,
+}
+
+/// How a server behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The authority that its certificate comes from, in PEM, if it can be reached from outside.
+    pub authority: Option<String>,
+}
+
+/// Whom someone acted as, noted in the answer.
+#[derive(Debug, Clone)]
+struct Impersonated(Identity);
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Server")
+    }
+}
+
+impl Server {
+    /// A server for what is in a store, with everything in it that every cluster has.
+    pub async fn start(store: Store, settings: Settings) -> Result<Self, Status> {
+        let (stop, _) = watch::channel(false);
+        let (signals, access) = (Arc::new(Signals::default()), Arc::new(Access::default()));
+        let (observing, following) = (Arc::clone(&signals), Arc::clone(&access));
+        access.load(&store);
+        store.observe(move |event| {
+            following.notice(event);
+            observing.notice(event);
+        });
+        let registry = Registry::new(registry::builtin());
+        bootstrap::run(&store, &registry.catalogue()).await?;
+        let inner = Arc::new(Inner {
+            store,
+            registry,
+            documents: Documents::default(),
+            signals,
+            access,
+            authenticator: OnceLock::new(),
+            issuer: OnceLock::new(),
+            authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
+            limits: Limits::new(&limits::Settings::default()),
+            audit: OnceLock::new(),
+            stop,
+        });
+        janitors::recall(&inner);
+        let janitors = janitors::start(&inner);
+        Ok(Self { inner, _janitors: Arc::new(janitors) })
+    }
+
+    /// Lets people from outside say who they are.
+    pub fn admit(&self, tokens: StaticTokens, accounts: Arc<ServiceAccountTokens>) {
+        let _ = self.inner.authenticator.set(Authenticator::new(tokens, Arc::clone(&accounts)));
+        let _ = self.inner.issuer.set(accounts);
+    }
+
+    /// Writes down what is changed from outside.
+    pub fn write_down(&self, log: AuditLog) {
+        let _ = self.inner.audit.set(log);
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Ends all watches, so that connections can be closed.
+    pub fn stop(&self) {
+        self.inner.stop.send_replace(true);
+    }
+
+    /// Answers a request whose sender is known: the [`Identity`] among its extensions. Without one, nobody knows.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
+        self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status))
+    }
+
+    async fn attempt<B>(&self, caller: &Identity, parts: &Parts, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let impersonated = match Impersonation::read(&parts.headers)? {
+            Some(wish) => Some(wish.authorize(caller, &self.inner.access.policy())?),
+            None => None,
+        };
+        let identity = impersonated.as_ref().unwrap_or(caller);
+        let mut answer =
+            self.answer_as(identity, parts, body).await.unwrap_or_else(|status| answer::status(&status));
+        if let Some(impersonated) = impersonated {
+            answer.extensions_mut().insert(Impersonated(impersonated));
+        }
+        Ok(answer)
+    }
+
+    async fn answer_as<B>(
+        &self,
+        identity: &Identity,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let catalogue = self.inner.registry.catalogue();
+        let target = Target::parse(parts.uri.path());
+        if let Target::Resource(path) = &target {
+            return self.resource(&catalogue, path, identity, parts, body).await;
+        }
+        let verb = parts.method.as_str().to_lowercase();
+        let attributes = Attributes { verb: &verb, path: Some(parts.uri.path()), ..Attributes::default() };
+        self.inner.access.policy().check(identity, &attributes)?;
+        self.other(&catalogue, &target, parts)
+    }
+
+    async fn resource<B>(
+        &self,
+        catalogue: &Catalogue,
+        path: &ResourcePath,
+        identity: &Identity,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let query = Query::parse(parts.uri.query());
+        let verb = Verb::of(&parts.method, path, &query);
+        self.may(identity, path, verb, &query, &parts.method)?;
+        if !catalogue.has_version(&path.group, &path.version) {
+            return Ok(answer::page_not_found());
+        }
+        let resource = catalogue.find(&path.group, &path.resource);
+        let view = resource.and_then(|resource| View::of(resource, &path.version));
+        let view = view.filter(|view| has_part(view, &path.subresource) && is_in_scope(view, path));
+        let Some(view) = view else { return Err(no_such_resource(&parts.method)) };
+        let verb = verb.filter(|verb| is_possible(&view, path, *verb));
+        let Some(verb) = verb else {
+            return Err(Status::method_not_supported(&view.resource.identity, parts.method.as_str()));
+        };
+        let request = objects::Objects { server: &self.inner, identity, view, path, parts, query };
+        let mut response = request.answer(verb, body).await?;
+        if let Some(deprecation) = &request.view.version().deprecation {
+            answer::warn(&mut response, std::slice::from_ref(deprecation));
+        }
+        Ok(response)
+    }
+}
+
+impl Server {
+    /// Whether someone may do this.
+    fn may(
+        &self,
+        identity: &Identity,
+        path: &ResourcePath,
+        verb: Option<Verb>,
+        query: &Query,
+        method: &Method,
+    ) -> Result<(), Status> {
+        let method = method.as_str().to_lowercase();
+        // Who asks for one object by its name may do so with the right to see just that one.
+        let fields = FieldSelector::parse(query.get("fieldSelector")).ok();
+        let selected = fields.as_ref().and_then(|fields| fields.required_value("metadata.name"));
+        let name = if path.name.is_empty() { selected.unwrap_or_default() } else { &path.name };
+        let attributes = Attributes {
+            verb: verb.map_or(&method, |verb| verb.name()),
+            group: &path.group,
+            resource: &path.resource,
+            subresource: &path.subresource,
+            name: if verb == Some(Verb::Create) { "" } else { name },
+            namespace: &path.namespace,
+            path: None,
+        };
+        self.inner.access.policy().check(identity, &attributes)
+    }
+}
+
+/// What an unknown resource of a known group gets.
+fn no_such_resource(method: &Method) -> Status {
+    Status::generic(404, method.as_str(), &Subject::default(), "", "")
+}
+
+fn has_part(view: &View, subresource: &str) -> bool {
+    let version = view.version();
+    match subresource {
+        "" => true,
+        "status" => version.has_status,
+        "scale" => version.scale.is_some(),
+        other => version.parts.iter().any(|part| part.name == other),
+    }
+}
+
+/// Whether a path has a namespace where there is one. A list may do without.
+fn is_in_scope(view: &View, path: &ResourcePath) -> bool {
+    if view.resource.is_namespaced {
+        !path.namespace.is_empty() || path.name.is_empty()
+    } else {
+        path.namespace.is_empty()
+    }
+}
+
+fn is_possible(view: &View, path: &ResourcePath, verb: Verb) -> bool {
+    if path.subresource.is_empty() {
+        let needs_namespace = matches!(verb, Verb::Create) && view.resource.is_namespaced;
+        return view.version().verbs.contains(&verb) && !(needs_namespace && path.namespace.is_empty());
+    }
+    let part = view.version().parts.iter().find(|part| part.name == path.subresource);
+    part.map_or(matches!(verb, Verb::Get | Verb::Update | Verb::Patch), |part| part.verbs.contains(&verb))
+}

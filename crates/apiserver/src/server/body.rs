@@ -1,0 +1,72 @@
+//! Reads what clients send.
+
+use bytes::Bytes;
+use ferroplane_schema::builtin;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::writes::Body;
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+
+use crate::negotiate::BodyForm;
+
+/// The most that a request may carry.
+pub(super) const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// All of a body, unless it is too large.
+pub(super) async fn collect<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let collected = Box::pin(Limited::new(body, MAX_BODY).collect()).await;
+    match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Status::request_too_large(&format!("limit is {MAX_BODY}")))
+        }
+        Err(error) => Err(Status::bad_request(&format!("cannot read the body of the request: {error}"))),
+    }
+}
+
+/// An object that was sent.
+pub(super) fn object<'b>(form: BodyForm, text: &'b Bytes, kind: &str) -> Result<Body<'b>, Status> {
+    let refuse = |why: &str| {
+        let shown = String::from_utf8_lossy(&text[..text.len().min(30)]);
+        Status::bad_request(&format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    };
+    match form {
+        BodyForm::Json => Body::json(text)
+            .map_err(|error| refuse(&format!("couldn't get version/kind; json parse error: {error}"))),
+        BodyForm::Yaml => yaml(text).map_err(|error| refuse(&error)),
+        BodyForm::Protobuf => protobuf(text, kind).map_err(|error| refuse(&error)),
+    }
+}
+
+/// An object of one of Kubernetes' own kinds. What it is, its envelope says.
+fn protobuf<'b>(text: &'b Bytes, kind: &str) -> Result<Body<'b>, String> {
+    let decoded = builtin::protobuf::open(text).map_err(|error| error.to_string())?;
+    let name = if decoded.kind.is_empty() { kind } else { &decoded.kind };
+    let (group, version) = decoded.api_version.split_once('/').unwrap_or(("", &decoded.api_version));
+    let known = builtin::kind(group, version, name);
+    let known = known
+        .ok_or_else(|| format!("no kind \"{name}\" is registered for version \"{}\"", decoded.api_version))?;
+    let value = decoded.object(known).map_err(|error| error.to_string())?;
+    Ok(Body { value, complaints: Vec::new(), text })
+}
+
+/// A configuration that is applied. JSON is YAML, and reads faster as what it is.
+pub(super) fn configuration(text: &Bytes) -> Result<Body<'_>, Status> {
+    let is_json = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    if is_json && let Ok(body) = Body::json(text) {
+        return Ok(body);
+    }
+    yaml(text).map_err(|error| Status::bad_request(&format!("error decoding YAML: {error}")))
+}
+
+fn yaml(text: &Bytes) -> Result<Body<'_>, String> {
+    let utf8 = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let value: Value = serde_saphyr::from_str(utf8).map_err(|error| error.to_string())?;
+    Ok(Body { value, complaints: Vec::new(), text })
+}

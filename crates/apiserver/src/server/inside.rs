@@ -1,0 +1,95 @@
+//! What the server does on its own account, by the same way as everybody else.
+
+use std::sync::Arc;
+
+use ferroplane_schema::status::Status;
+use ferroplane_schema::structural::strict_json::FieldValidation;
+use ferroplane_schema::writes::{Body, Part, Write};
+use serde_json::Value;
+
+use super::Inner;
+use crate::admission::Admission;
+use crate::options::{DeleteOptions, WriteOptions};
+use crate::registry::Resource;
+use crate::store::Entry;
+use crate::verbs::{self, Deleted, Outcome, Place, View};
+
+/// Who the server is to itself.
+const MANAGER: &str = "ferroplane-apiserver";
+
+impl Inner {
+    /// The resource of a group and plural name.
+    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.registry.catalogue().find(group, plural).cloned()
+    }
+
+    /// The resource whose objects are in a collection.
+    pub(crate) fn resource_of(&self, entry: &Entry) -> Option<Arc<Resource>> {
+        let (group, plural) = entry.key().collection().name().split_once('/')?;
+        self.find(group, plural)
+    }
+
+    pub(crate) async fn create(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<Outcome, Status> {
+        let text = object.to_string();
+        let request =
+            || Body::json(text.as_bytes()).map(Write::Create).map_err(|error| Status::internal(&error));
+        self.write(resource, Part::Whole, namespace, "", &request).await
+    }
+
+    /// Changes an object, or a part of it, by a merge patch.
+    pub(crate) async fn patch(
+        &self,
+        resource: &Arc<Resource>,
+        part: Part,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Outcome, Status> {
+        let text = patch.to_string();
+        self.write(resource, part, namespace, name, &|| Ok(Write::MergePatch(&text))).await
+    }
+
+    async fn write<'w>(
+        &self,
+        resource: &Arc<Resource>,
+        part: Part,
+        namespace: &str,
+        name: &str,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    ) -> Result<Outcome, Status> {
+        let options = WriteOptions {
+            manager: MANAGER.to_owned(),
+            is_dry_run: false,
+            is_forced: false,
+            field_validation: FieldValidation::Ignore,
+        };
+        let place = Place {
+            view: View::stored(resource),
+            part,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let admission = Admission { store: &self.store, access: &self.access, identity: None };
+        verbs::write(&self.store, &admission, &place, request, &options).await
+    }
+
+    /// Deletes an object, if it is still the one that is meant.
+    pub(crate) async fn delete(&self, entry: &Entry, options: DeleteOptions) -> Result<Deleted, Status> {
+        let Some(resource) = self.resource_of(entry) else {
+            return Err(Status::internal("the resource of the object is not known"));
+        };
+        let place = Place {
+            view: View::stored(&resource),
+            part: Part::Whole,
+            namespace: entry.key().namespace().to_owned(),
+            name: entry.key().name().to_owned(),
+        };
+        let options = DeleteOptions { uid: Some(entry.facts().uid.to_string()), ..options };
+        verbs::delete(&self.store, &place, &options).await
+    }
+}

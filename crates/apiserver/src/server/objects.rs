@@ -1,0 +1,353 @@
+//! Requests about the objects of a resource.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::table::{Include, Options};
+use ferroplane_schema::writes::{Part, Write};
+use http::header::USER_AGENT;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value};
+
+use super::{Inner, body};
+use crate::admission::Admission;
+use crate::answer::{self, Body};
+use crate::auth::identity::Identity;
+use crate::moment;
+use crate::negotiate::{BodyForm, Form, PatchForm, Presentation, presentation};
+use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, WriteOptions};
+use crate::registry::Origin;
+use crate::request::{Query, ResourcePath, Verb};
+use crate::store::{Snapshot, WatchError};
+use crate::verbs::{self, Deleted, Outcome, Page, Place, Rows, Selection, View};
+
+/// How long a request for something that has not happened yet waits for it.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The least and the most that a watch lasts if nothing is said.
+const WATCH_SECONDS: (u64, u64) = (30 * 60, 60 * 60);
+
+/// A request about the objects of a resource.
+pub(super) struct Objects<'r> {
+    pub(super) server: &'r Inner,
+    pub(super) identity: &'r Identity,
+    pub(super) view: View,
+    pub(super) path: &'r ResourcePath,
+    pub(super) parts: &'r Parts,
+    pub(super) query: Query,
+}
+
+impl Objects<'_> {
+    pub(super) async fn answer<B>(&self, verb: Verb, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let presentation = presentation(&self.parts.headers)?;
+        match verb {
+            Verb::Get => self.get(presentation).await,
+            Verb::List => self.list(presentation).await,
+            Verb::Watch => self.watch(presentation).await,
+            Verb::Create => self.create(presentation, body::collect(body).await?).await,
+            Verb::Update => self.update(presentation, body::collect(body).await?).await,
+            Verb::Patch => self.patch(presentation, body::collect(body).await?).await,
+            Verb::Delete => self.delete(presentation, body::collect(body).await?).await,
+            Verb::DeleteCollection => self.delete_collection(presentation, body::collect(body).await?).await,
+        }
+    }
+
+    fn rows(&self) -> Result<Rows, Status> {
+        let include = Include::parse(self.query.get("includeObject"))
+            .ok_or_else(|| Status::bad_request("includeObject must be one of None, Metadata and Object"))?;
+        Ok(Rows { include, now: moment::now() })
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            view: self.view.clone(),
+            part: match self.path.subresource.as_str() {
+                "status" => Part::Status,
+                "scale" => Part::Scale,
+                _ => Part::Whole,
+            },
+            namespace: self.path.namespace.clone(),
+            name: self.path.name.clone(),
+        }
+    }
+
+    async fn get(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
+        if let ResourceVersion::NotOlderThan(revision) =
+            ListOptions::read(&self.query, false)?.resource_version
+        {
+            self.reach(revision).await?;
+        }
+        let place = self.place();
+        let entry = self.server.store.get(&place.key(&self.server.store, &place.name));
+        let entry = entry.ok_or_else(|| Status::not_found(&self.view.resource.identity, &place.name))?;
+        if place.part == Part::Scale {
+            return self.scaled(presentation, &self.view.object(entry.bytes()));
+        }
+        self.shown(StatusCode::OK, presentation, entry.bytes())
+    }
+
+    /// A stored object as the client wants to see it.
+    fn shown(
+        &self,
+        code: StatusCode,
+        presentation: Presentation,
+        stored: &Bytes,
+    ) -> Result<Response<Body>, Status> {
+        if presentation == Presentation::Objects(Form::Json) {
+            return Ok(answer::json(code, self.view.bytes(stored)));
+        }
+        self.presented(code, presentation, &self.view.value(stored))
+    }
+
+    /// The scale of an object.
+    fn scaled(
+        &self,
+        presentation: Presentation,
+        object: &Map<String, Value>,
+    ) -> Result<Response<Body>, Status> {
+        let scale = verbs::scale_of(&self.view, object)?;
+        Ok(answer::document(StatusCode::OK, presentation.form(), &scale))
+    }
+
+    fn presented(
+        &self,
+        code: StatusCode,
+        presentation: Presentation,
+        object: &Value,
+    ) -> Result<Response<Body>, Status> {
+        let rows = self.rows()?;
+        let options = Options { include: rows.include, has_headers: true };
+        let shown = self.view.present(presentation, object, options, rows);
+        Ok(answer::document(code, presentation.form(), &shown))
+    }
+
+    async fn list(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
+        let options = ListOptions::read(&self.query, false)?;
+        let rows = self.rows()?;
+        let selection = Selection::new(self.view.clone(), &self.path.namespace, &options)?;
+        let snapshot = match self.snapshot(&options).await? {
+            Ok(snapshot) => snapshot,
+            Err(expired) => return Ok(expired),
+        };
+        let page = Page::read(&snapshot, &selection, &options);
+        Ok(page.answer(&self.view, presentation, rows))
+    }
+
+    /// What the list is read from, or an answer that says that it is no longer there.
+    async fn snapshot(&self, options: &ListOptions) -> Result<Result<Snapshot, Response<Body>>, Status> {
+        let store = &self.server.store;
+        let collection = store.collection(&self.view.resource.collection);
+        let exact = match (&options.continues, options.resource_version) {
+            (Some(continues), _) => continues.revision,
+            (None, ResourceVersion::Exactly(revision)) => {
+                self.reach(revision).await?;
+                Some(revision)
+            }
+            (None, ResourceVersion::NotOlderThan(revision)) => {
+                self.reach(revision).await?;
+                None
+            }
+            (None, ResourceVersion::Newest | ResourceVersion::Any) => None,
+        };
+        let Some(revision) = exact else { return Ok(Ok(store.snapshot(&collection))) };
+        match (store.snapshot_at(&collection, revision), &options.continues) {
+            (Ok(snapshot), _) => Ok(Ok(snapshot)),
+            (Err(WatchError::TooOld { .. }), Some(continues)) => Ok(Err(verbs::expired(&continues.behind))),
+            (Err(error), _) => Err(verbs::too_old(&error)),
+        }
+    }
+
+    /// Waits until the store has come to a revision, but not for long.
+    async fn reach(&self, revision: u64) -> Result<(), Status> {
+        let mut revisions = self.server.store.revisions();
+        let reached =
+            tokio::time::timeout(PATIENCE, revisions.wait_for(|current| *current >= revision)).await;
+        if matches!(reached, Ok(Ok(_))) {
+            return Ok(());
+        }
+        let current = self.server.store.revision();
+        Err(verbs::too_old(&WatchError::TooNew { revision, current }))
+    }
+
+    async fn watch(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
+        let mut options = ListOptions::read(&self.query, true)?;
+        if !self.path.name.is_empty() {
+            options.select_name(&self.path.name)?;
+        }
+        let selection = Selection::new(self.view.clone(), &self.path.namespace, &options)?;
+        let store = &self.server.store;
+        let collection = store.collection(&self.view.resource.collection);
+        if let ResourceVersion::NotOlderThan(revision) = options.resource_version {
+            self.reach(revision).await?;
+        }
+        let begins_anew = options.sends_initial_events
+            || matches!(options.resource_version, ResourceVersion::Newest | ResourceVersion::Any)
+                && !self.query.has("sendInitialEvents");
+        let initial = begins_anew.then(|| store.snapshot(&collection));
+        let from = match (&initial, options.resource_version) {
+            (Some(snapshot), _) => snapshot.revision(),
+            (None, ResourceVersion::NotOlderThan(revision) | ResourceVersion::Exactly(revision)) => revision,
+            (None, _) => store.revision(),
+        };
+        let watcher = match store.watch(&collection, from) {
+            Ok(watcher) => watcher,
+            Err(error) => return Ok(verbs::refuse_watch(&verbs::too_old(&error))),
+        };
+        let subject = verbs::Subject {
+            selection,
+            presentation,
+            rows: self.rows()?,
+            has_bookmarks: options.allows_bookmarks,
+            marks_initial: options.sends_initial_events && options.allows_bookmarks,
+            timeout: options.timeout.unwrap_or_else(some_time),
+        };
+        Ok(verbs::watch(subject, initial, watcher, self.server.stop.subscribe()))
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+        let agent = self.parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        WriteOptions::read(&self.query, kind, agent.unwrap_or_default())
+    }
+
+    async fn create(&self, presentation: Presentation, text: Bytes) -> Result<Response<Body>, Status> {
+        let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
+        if let Some(answer) = self.ask(form, &text)? {
+            return Ok(answer::document(StatusCode::CREATED, presentation.form(), &answer));
+        }
+        let options = self.write_options(WriteKind::Create)?;
+        let kind = &self.view.resource.names.kind;
+        let request = || Ok(Write::Create(body::object(form, &text, kind)?));
+        self.write(presentation, &request, &options).await
+    }
+
+    /// The answer to what is only a question: a review, or a request for a token.
+    fn ask(&self, form: BodyForm, text: &Bytes) -> Result<Option<Value>, Status> {
+        let is_token = self.path.subresource == "token";
+        let kind = match self.view.resource.origin {
+            Origin::Review => self.view.resource.names.kind.as_str(),
+            _ if is_token => "TokenRequest",
+            _ => return Ok(None),
+        };
+        let body = body::object(form, text, kind)?;
+        let Value::Object(question) = body.value else {
+            return Err(Status::bad_request("the body of the request is no object"));
+        };
+        if is_token {
+            return self.server.token(&self.path.namespace, &self.path.name, &question).map(Some);
+        }
+        self.server.review(kind, self.identity, &self.path.namespace, question).map(Some)
+    }
+
+    async fn update(&self, presentation: Presentation, text: Bytes) -> Result<Response<Body>, Status> {
+        let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
+        let options = self.write_options(WriteKind::Update)?;
+        let kind = &self.view.resource.names.kind;
+        let request = || Ok(Write::Update(body::object(form, &text, kind)?));
+        self.write(presentation, &request, &options).await
+    }
+
+    async fn patch(&self, presentation: Presentation, text: Bytes) -> Result<Response<Body>, Status> {
+        let has_strategy = self.view.version().behaviour.strategy().is_some();
+        let form = PatchForm::of(&self.parts.headers, has_strategy)?;
+        let kind = if form == PatchForm::Apply { WriteKind::Apply } else { WriteKind::Patch };
+        let options = self.write_options(kind)?;
+        let utf8 = std::str::from_utf8(&text).map_err(|error| Status::bad_request(&error.to_string()))?;
+        let request = || {
+            Ok(match form {
+                PatchForm::Json => Write::JsonPatch(utf8),
+                PatchForm::Merge => Write::MergePatch(utf8),
+                PatchForm::Strategic => Write::StrategicPatch(utf8),
+                PatchForm::Apply => {
+                    let configuration = body::configuration(&text)?;
+                    Write::Apply { configuration, is_forced: options.is_forced }
+                }
+            })
+        };
+        self.write(presentation, &request, &options).await
+    }
+
+    fn has_protobuf(&self) -> bool {
+        !matches!(self.view.resource.origin, Origin::Custom { .. })
+    }
+
+    async fn write<'w>(
+        &self,
+        presentation: Presentation,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        options: &WriteOptions,
+    ) -> Result<Response<Body>, Status> {
+        let store = &self.server.store;
+        let admission = Admission { store, access: &self.server.access, identity: Some(self.identity) };
+        let outcome = verbs::write(store, &admission, &self.place(), request, options).await?;
+        let Outcome { bytes, is_presented, is_created, warnings } = outcome;
+        let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = if self.place().part == Part::Scale {
+            let object: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+            self.scaled(presentation, &object)?
+        } else if is_presented {
+            let object = serde_json::from_slice(&bytes).unwrap_or_default();
+            self.presented(code, presentation, &object)?
+        } else {
+            self.shown(code, presentation, &bytes)?
+        };
+        answer::warn(&mut response, &warnings);
+        Ok(response)
+    }
+
+    fn delete_options(&self, text: &Bytes) -> Result<DeleteOptions, Status> {
+        if text.is_empty() {
+            return DeleteOptions::read(None, &self.query);
+        }
+        let form = BodyForm::of(&self.parts.headers, true)?;
+        let body = body::object(form, text, "DeleteOptions")?;
+        DeleteOptions::read(Some(&body.value), &self.query)
+    }
+
+    async fn delete(&self, presentation: Presentation, text: Bytes) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(&text)?;
+        let place = self.place();
+        match verbs::delete(&self.server.store, &place, &options).await? {
+            Deleted::Kept(bytes) => self.shown(StatusCode::OK, presentation, &bytes),
+            Deleted::Gone(bytes) => Ok(answer::status(&verbs::success(&place, &bytes))),
+        }
+    }
+
+    /// Deletes what is selected, and answers with what was.
+    async fn delete_collection(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(&text)?;
+        let list_options = ListOptions::read(&self.query, false)?;
+        let rows = self.rows()?;
+        let selection = Selection::new(self.view.clone(), &self.path.namespace, &list_options)?;
+        let store = &self.server.store;
+        let snapshot = store.snapshot(&store.collection(&self.view.resource.collection));
+        let page = Page::read(&snapshot, &selection, &list_options);
+        for entry in &page.entries {
+            let place = Place {
+                namespace: entry.key().namespace().to_owned(),
+                name: entry.key().name().to_owned(),
+                ..self.place()
+            };
+            match verbs::delete(store, &place, &options).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(page.answer(&self.view, presentation, rows))
+    }
+}
+
+/// Watches that say nothing last for different times, so that they do not all end at once.
+fn some_time() -> Duration {
+    let (least, most) = WATCH_SECONDS;
+    let random = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    Duration::from_secs(least + (most - least) * random / 255)
+}

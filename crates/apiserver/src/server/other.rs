@@ -1,0 +1,182 @@
+//! Requests that are not about objects: what there is, what it is like, and whether all is well.
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Server;
+use crate::answer::{self, Body};
+use crate::discovery;
+use crate::negotiate::{self, Discovery, Form};
+use crate::openapi::{self, Documents, Found};
+use crate::registry::Catalogue;
+use crate::request::{Query, Target};
+use crate::store::Health;
+
+/// The version of Kubernetes whose API this is.
+const GIT_VERSION: &str = "v1.36.4";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+impl Server {
+    pub(super) fn other(
+        &self,
+        catalogue: &Catalogue,
+        target: &Target,
+        parts: &Parts,
+    ) -> Result<Response<Body>, Status> {
+        let found = match target {
+            Target::Groups { is_core } => return groups(catalogue, *is_core, parts),
+            Target::Group(group) => discovery::group(catalogue, group),
+            Target::GroupVersion { group, version } => discovery::resources(catalogue, group, version),
+            Target::Resource(_) => None,
+            Target::Other(path) => return Ok(self.page(catalogue, path, parts)),
+        };
+        Ok(found.map_or_else(answer::page_not_found, |document| {
+            answer::document(StatusCode::OK, Form::Json, &document)
+        }))
+    }
+
+    fn page(&self, catalogue: &Catalogue, path: &str, parts: &Parts) -> Response<Body> {
+        let query = Query::parse(parts.uri.query());
+        match path.trim_end_matches('/') {
+            "" => answer::document(StatusCode::OK, Form::Json, &paths(catalogue)),
+            "/version" => answer::document(StatusCode::OK, Form::Json, &version()),
+            "/openapi/v2" => answer::document(StatusCode::OK, Form::Json, &openapi::version_2(catalogue)),
+            "/openapi/v3" => answer::document(StatusCode::OK, Form::Json, &Documents::index(catalogue)),
+            path => {
+                if let Some(path) = path.strip_prefix("/openapi/v3/") {
+                    return self.openapi(catalogue, path, query.get("hash"));
+                }
+                self.health(path, query.has("verbose")).unwrap_or_else(answer::page_not_found)
+            }
+        }
+    }
+
+    fn openapi(&self, catalogue: &Catalogue, path: &str, hash: &str) -> Response<Body> {
+        match self.inner.documents.find(catalogue, path, hash) {
+            None => answer::page_not_found(),
+            Some(Found::Moved(location)) => {
+                let mut response = answer::text(StatusCode::MOVED_PERMANENTLY, "");
+                if let Ok(location) = HeaderValue::from_str(&location) {
+                    response.headers_mut().insert(LOCATION, location);
+                }
+                response
+            }
+            Some(Found::Document { bytes, is_immutable }) => {
+                let mut response = answer::json(StatusCode::OK, bytes);
+                if is_immutable {
+                    let immutable = HeaderValue::from_static("public, immutable");
+                    response.headers_mut().insert(CACHE_CONTROL, immutable);
+                }
+                response
+            }
+        }
+    }
+
+    /// Whether all is well, at `/healthz`, `/livez` and `/readyz`, or one part of it below them.
+    fn health(&self, path: &str, is_verbose: bool) -> Option<Response<Body>> {
+        let rest = ["/healthz", "/livez", "/readyz"].iter().find_map(|prefix| {
+            let rest = path.strip_prefix(prefix)?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| (*prefix, rest.trim_start_matches('/')))
+        });
+        let (prefix, only) = rest?;
+        let checks = [("ping", None), ("store", self.trouble_with_store())];
+        let wanted: Vec<_> = checks.iter().filter(|(name, _)| only.is_empty() || *name == only).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let is_well = wanted.iter().all(|(_, trouble)| trouble.is_none());
+        let code = if is_well { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+        if is_well && !is_verbose {
+            return Some(answer::text(code, "ok"));
+        }
+        let lines = wanted.iter().map(|(name, trouble)| match trouble {
+            None => format!("[+]{name} ok\n"),
+            Some(trouble) => format!("[-]{name} failed: {trouble}\n"),
+        });
+        let verdict = if is_well { "passed" } else { "failed" };
+        let name = prefix.trim_start_matches('/');
+        Some(answer::text(code, format!("{}{name} check {verdict}\n", lines.collect::<String>())))
+    }
+
+    fn trouble_with_store(&self) -> Option<String> {
+        match self.inner.store.health() {
+            Health::Fine => None,
+            Health::Full(error) | Health::Failed(error) => Some(error.to_string()),
+        }
+    }
+}
+
+fn groups(catalogue: &Catalogue, is_core: bool, parts: &Parts) -> Result<Response<Body>, Status> {
+    if let Discovery::Aggregated(_) = negotiate::discovery(&parts.headers)? {
+        return Ok(aggregated(&discovery::aggregated(catalogue, is_core), parts));
+    }
+    let document = if is_core {
+        discovery::core_versions(
+            catalogue,
+            &parts.uri.authority().map(ToString::to_string).unwrap_or_default(),
+        )
+    } else {
+        discovery::groups(catalogue)
+    };
+    Ok(answer::document(StatusCode::OK, Form::Json, &document))
+}
+
+/// Clients keep the document and ask only whether it is still the same.
+fn aggregated(document: &Value, parts: &Parts) -> Response<Body> {
+    let text = document.to_string();
+    let digest = Sha256::digest(text.as_bytes());
+    let tag = digest.iter().fold(String::new(), |mut tag, byte| {
+        tag.push_str(&format!("{byte:02X}"));
+        tag
+    });
+    let tag = format!("\"{tag}\"");
+    let is_known = parts.headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if is_known {
+        answer::of_type(StatusCode::NOT_MODIFIED, AGGREGATED, Bytes::new())
+    } else {
+        answer::of_type(StatusCode::OK, AGGREGATED, Bytes::from(text))
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+fn paths(catalogue: &Catalogue) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for group in catalogue.groups() {
+        if group.is_empty() {
+            paths.extend(catalogue.versions(group).into_iter().map(|version| format!("/api/{version}")));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.extend(
+                catalogue.versions(group).into_iter().map(|version| format!("/apis/{group}/{version}")),
+            );
+        }
+    }
+    paths.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+    );
+    paths.sort();
+    json!({ "paths": paths })
+}
+
+fn version() -> Value {
+    let mut numbers = GIT_VERSION.trim_start_matches('v').split('.');
+    json!({
+        "major": numbers.next(),
+        "minor": numbers.next(),
+        "gitVersion": format!("{GIT_VERSION}+ferroplane-{}", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}

@@ -1,0 +1,139 @@
+//! Requests from outside: whose they are, whether there is room for them, and a line in the log of what they changed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use http::header::USER_AGENT;
+use http::request::Parts;
+use http::{Request, Response};
+use jiff::Timestamp;
+
+use super::{Impersonated, Server};
+use crate::answer::{self, Body};
+use crate::audit::{Event, Level, ObjectReference, Outcome};
+use crate::auth::authenticate::Peer;
+use crate::auth::identity::Identity;
+use crate::doors::https::Connection;
+use crate::limits::Class;
+use crate::request::{Query, ResourcePath, Target, Verb};
+
+impl Server {
+    /// Answers a request from outside.
+    pub async fn answer_stranger<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.admitted(request).await.unwrap_or_else(|status| answer::status(&status))
+    }
+
+    async fn admitted<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let received = Timestamp::now();
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let peer = connection.as_ref().map_or(&Peer::Unknown, |connection| &connection.peer);
+        let caller = match self.inner.authenticator.get() {
+            Some(authenticator) => authenticator.authenticate(request.headers(), peer, received)?,
+            None => Identity::anonymous(),
+        };
+        let asked = Asked::of(&request);
+        let permit = self.inner.limits.enter(asked.class(), &caller.name).await?;
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(caller.clone());
+        let uri = parts.uri.to_string();
+        let agent = user_agent(&parts);
+        let mut response = self.answer(Request::from_parts(parts, body)).await;
+        if asked.verb.is_some_and(Verb::changes_something) {
+            let source = connection.map(|connection| connection.remote.ip());
+            self.audit(&asked, &caller, source, &Heard { received, uri, agent }, &response);
+        }
+        if asked.class() == Class::Watch {
+            response = response.map(|body| body.holding(permit));
+        }
+        Ok(response)
+    }
+
+    fn audit(
+        &self,
+        asked: &Asked,
+        caller: &Identity,
+        source: Option<IpAddr>,
+        heard: &Heard,
+        response: &Response<Body>,
+    ) {
+        let Some(log) = self.inner.audit.get() else { return };
+        let code = response.status().as_u16();
+        let failure = Status::generic(code, "", &ferroplane_schema::status::Resource::default(), "", "");
+        let sources: Vec<_> = source.into_iter().collect();
+        log.record(&Event {
+            level: Level::Metadata,
+            id: "",
+            received: heard.received,
+            answered: Timestamp::now(),
+            uri: &heard.uri,
+            verb: asked.verb.map_or("", Verb::name),
+            user: caller,
+            impersonated: response.extensions().get::<Impersonated>().map(|impersonated| &impersonated.0),
+            sources: &sources,
+            user_agent: &heard.agent,
+            object: asked.path.as_ref().map(reference),
+            outcome: if code < 400 { Outcome::Success(code) } else { Outcome::Failure(&failure) },
+            reason: None,
+            request: None,
+        });
+    }
+}
+
+/// What of a request the log tells.
+struct Heard {
+    received: Timestamp,
+    uri: String,
+    agent: String,
+}
+
+/// What is asked for, as far as room and log are concerned.
+struct Asked {
+    path: Option<ResourcePath>,
+    verb: Option<Verb>,
+}
+
+impl Asked {
+    fn of<B>(request: &Request<B>) -> Self {
+        let Target::Resource(path) = Target::parse(request.uri().path()) else {
+            return Self { path: None, verb: None };
+        };
+        let verb = Verb::of(request.method(), &path, &Query::parse(request.uri().query()));
+        Self { path: Some(path), verb }
+    }
+
+    fn class(&self) -> Class {
+        match self.verb {
+            Some(Verb::Watch) => Class::Watch,
+            Some(verb) if verb.changes_something() => Class::Mutating,
+            _ => Class::ReadOnly,
+        }
+    }
+}
+
+fn reference(path: &ResourcePath) -> ObjectReference<'_> {
+    ObjectReference {
+        group: &path.group,
+        version: &path.version,
+        resource: &path.resource,
+        subresource: &path.subresource,
+        namespace: &path.namespace,
+        name: &path.name,
+        uid: "",
+        resource_version: "",
+    }
+}
+
+fn user_agent(parts: &Parts) -> String {
+    let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    agent.unwrap_or_default().to_owned()
+}

@@ -1,0 +1,114 @@
+//! Questions that are asked by sending an object and answered by its status: who am I, may I, may they.
+
+use ferroplane_schema::status::Status;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Inner;
+use crate::auth::authenticate::ServiceAccount;
+use crate::auth::identity::Identity;
+use crate::auth::rbac::Attributes;
+use crate::moment;
+
+type Object = Map<String, Value>;
+
+impl Inner {
+    /// Answers a review of a kind, which was asked by someone about a namespace or none.
+    pub(super) fn review(
+        &self,
+        kind: &str,
+        identity: &Identity,
+        namespace: &str,
+        mut review: Object,
+    ) -> Result<Value, Status> {
+        review.entry("metadata").or_insert_with(|| json!({}));
+        let spec = review.get("spec").cloned().unwrap_or_default();
+        let status = match kind {
+            "SelfSubjectReview" => json!({"userInfo": identity.to_json()}),
+            "SelfSubjectAccessReview" => self.access(identity, &spec),
+            "SubjectAccessReview" => self.access(&subject(&spec)?, &spec),
+            "LocalSubjectAccessReview" => {
+                if spec["resourceAttributes"]["namespace"] != namespace {
+                    let words = "spec.resourceAttributes.namespace must match metadata.namespace";
+                    return Err(Status::bad_request(words));
+                }
+                self.access(&subject(&spec)?, &spec)
+            }
+            "SelfSubjectRulesReview" => {
+                let namespace = spec["namespace"].as_str().unwrap_or_default();
+                if namespace.is_empty() {
+                    return Err(Status::bad_request("no namespace on request"));
+                }
+                self.access.policy().rules_of(identity, namespace).to_status()
+            }
+            "TokenReview" => return self.tokens()?.review(&review, now()).map(Value::Object),
+            _ => return Err(Status::internal("a review that nobody knows")),
+        };
+        review.insert("status".to_owned(), status);
+        Ok(Value::Object(review))
+    }
+
+    fn access(&self, identity: &Identity, spec: &Value) -> Value {
+        let text = |value: &'_ Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let resource = &spec["resourceAttributes"];
+        let path = spec["nonResourceAttributes"]["path"].as_str();
+        let source = if path.is_some() { &spec["nonResourceAttributes"] } else { resource };
+        let (verb, group, name) = (text(source, "verb"), text(resource, "group"), text(resource, "name"));
+        let (plural, part) = (text(resource, "resource"), text(resource, "subresource"));
+        let namespace = text(resource, "namespace");
+        let attributes = Attributes {
+            verb: &verb,
+            group: &group,
+            resource: &plural,
+            subresource: &part,
+            name: &name,
+            namespace: &namespace,
+            path,
+        };
+        let decision = self.access.policy().decide(identity, &attributes);
+        let mut status = json!({"allowed": decision.is_allowed()});
+        let reason = decision.reason();
+        if !reason.is_empty() {
+            status["reason"] = reason.into();
+        }
+        status
+    }
+
+    fn tokens(&self) -> Result<&crate::auth::authenticate::Authenticator, Status> {
+        self.authenticator.get().ok_or_else(|| Status::unavailable("this server knows no tokens"))
+    }
+
+    /// A token for a service account.
+    pub(super) fn token(&self, namespace: &str, name: &str, request: &Object) -> Result<Value, Status> {
+        let accounts = ferroplane_schema::status::Resource::new("", "serviceaccounts");
+        let entry = self.store.get(&self.store.collection("/serviceaccounts").key(namespace, name));
+        let entry = entry.ok_or_else(|| Status::not_found(&accounts, name))?;
+        let uid = entry.facts().uid.to_string();
+        let account = ServiceAccount { namespace, name, uid: &uid };
+        let issuer = self.issuer.get().ok_or_else(|| Status::unavailable("this server issues no tokens"))?;
+        issuer.request(account, request, now()).map(Value::Object)
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(moment::now().seconds).unwrap_or_default()
+}
+
+/// Whom a review asks about.
+fn subject(spec: &Value) -> Result<Identity, Status> {
+    let name = spec["user"].as_str().unwrap_or_default();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let groups = texts(&spec["groups"]);
+    if name.is_empty() && groups.is_empty() {
+        return Err(Status::bad_request("spec: at least one of user or group must be specified"));
+    }
+    let extra = spec["extra"].as_object().into_iter().flatten();
+    Ok(Identity {
+        name: name.to_owned(),
+        uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
+        groups,
+        extra: extra.map(|(key, value)| (key.clone(), texts(value))).collect(),
+    })
+}

@@ -1,0 +1,385 @@
+//! The log in a `SQLite` database. `docs/store.md` says what is in it and why.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+
+use super::super::OpenError;
+use super::super::directory;
+use super::super::entry::Entry;
+use super::{Batch, Log, LogError, Marks, Row};
+
+/// "FPLN": says that a database is a store of ours.
+const APPLICATION: u32 = 0x4650_4C4E;
+/// The version of the format that this program writes.
+const VERSION: u32 = 1;
+/// Steps from each version to the next, beginning with an empty file.
+const MIGRATIONS: [&str; VERSION as usize] = [include_str!("1.sql")];
+
+/// Move pages from the write-ahead log into the database when there are about so many.
+const CHECKPOINT_PAGES: usize = 4096;
+/// Give pages back to the system when there are so many free, and they are a quarter of all.
+const VACUUM_PAGES: u64 = 1024;
+/// How many to give back at once.
+const VACUUM_STEP: u64 = 256;
+
+/// A log in a file.
+#[derive(Debug)]
+pub(in super::super) struct Sqlite {
+    connection: Connection,
+    file: PathBuf,
+    /// About how many pages the write-ahead log has that the database has not.
+    pages_ahead: usize,
+    /// Whether something was written since the last housekeeping.
+    is_untidy: bool,
+}
+
+impl Sqlite {
+    /// Open a database, or make one.
+    pub(in super::super) fn open(file: &Path) -> Result<Self, OpenError> {
+        let is_new = is_new(file)?;
+        if !is_new {
+            check_header(file)?;
+        }
+        let directory = file.parent().unwrap_or(Path::new("."));
+        // Made here, so that it is never readable by others. SQLite gives its other files the same permissions.
+        let database = directory::private().create(true).truncate(false).open(file);
+        let prepare = database.and_then(|database| directory::make_private(&database));
+        prepare.map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        let mut log = Self::connect(file)?;
+        if is_new {
+            directory::sync(directory)
+                .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        }
+        log.check_version()?;
+        log.migrate()?;
+        Ok(log)
+    }
+
+    fn connect(file: &Path) -> Result<Self, LogError> {
+        let failed = |error| explain(error, "open", file);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+        // `auto_vacuum` must come before anything is in the file.
+        connection
+            .execute_batch(
+                "PRAGMA auto_vacuum = INCREMENTAL;
+                 PRAGMA synchronous = FULL;
+                 PRAGMA fullfsync = TRUE;
+                 PRAGMA checkpoint_fullfsync = TRUE;
+                 PRAGMA cell_size_check = TRUE;
+                 PRAGMA trusted_schema = FALSE;
+                 PRAGMA temp_store = MEMORY;
+                 PRAGMA busy_timeout = 5000;",
+            )
+            .map_err(failed)?;
+        let mode: String =
+            connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
+        if mode != "wal" {
+            let source = format!("its file system allows no write-ahead log, only `{mode}`").into();
+            return Err(LogError::Failed { action: "open", file: file.to_owned(), source });
+        }
+        connection
+            .execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
+            .map_err(failed)?;
+        Ok(Self { connection, file: file.to_owned(), pages_ahead: 0, is_untidy: true })
+    }
+
+    fn number(&self, pragma: &str) -> Result<u64, LogError> {
+        let value = self.connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0));
+        value.map_err(|error| self.explain(error, "read"))
+    }
+
+    fn check_version(&self) -> Result<(), OpenError> {
+        let application = self.number("application_id")?;
+        let version = self.number("user_version")?;
+        let is_empty = application == 0 && version == 0 && self.number("page_count")? <= 1;
+        if is_empty { Ok(()) } else { check_identity(&self.file, application, version) }
+    }
+
+    fn migrate(&mut self) -> Result<(), LogError> {
+        let version = usize::try_from(self.number("user_version")?).unwrap_or(usize::MAX);
+        for (index, step) in MIGRATIONS.iter().enumerate().skip(version) {
+            let step = format!(
+                "BEGIN IMMEDIATE; {step}
+                 PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {};
+                 COMMIT;",
+                index + 1
+            );
+            self.connection.execute_batch(&step).map_err(|error| self.explain(error, "migrate"))?;
+        }
+        if version < MIGRATIONS.len() {
+            // So that the header says from now on what this is.
+            self.checkpoint("TRUNCATE")?;
+        }
+        Ok(())
+    }
+
+    /// Write a batch in one transaction. If this fails the transaction may still be open.
+    fn write(&self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        if !batch.events.is_empty() {
+            let mut insert = self.connection.prepare_cached(
+                "INSERT INTO log (revision, collection, namespace, name, deleted, object)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            for event in batch.events {
+                insert_entry(&mut insert, event.entry())?;
+            }
+        }
+        if !batch.forget.is_empty() {
+            let mut delete = self.connection.prepare_cached("DELETE FROM log WHERE revision = ?1")?;
+            for revision in batch.forget {
+                delete.execute([revision])?;
+            }
+            self.connection
+                .prepare_cached("UPDATE mark SET revision = ?1, floor = ?2")?
+                .execute(params![batch.marks.revision, batch.marks.floor])?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    fn rollback(&self) -> rusqlite::Result<()> {
+        if self.connection.is_autocommit() { Ok(()) } else { self.connection.execute_batch("ROLLBACK") }
+    }
+
+    fn checkpoint(&mut self, mode: &str) -> Result<(), LogError> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let result = self.connection.query_row(&sql, [], read);
+        match result.map_err(|error| self.explain(error, "checkpoint")) {
+            // Somebody may still be reading what comes before; the rest is moved next time.
+            Ok((total, moved)) => {
+                self.pages_ahead = usize::try_from(total - moved).unwrap_or(0);
+                Ok(())
+            }
+            // Nothing is lost: it stays in the write-ahead log.
+            Err(LogError::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Give back some free pages. Returns whether there are more.
+    fn vacuum(&mut self) -> Result<bool, LogError> {
+        let free = self.number("freelist_count")?;
+        if free < VACUUM_PAGES || free * 4 < self.number("page_count")? {
+            return Ok(false);
+        }
+        self.connection
+            .execute_batch(&format!("PRAGMA incremental_vacuum({VACUUM_STEP})"))
+            .map_err(|error| self.explain(error, "vacuum"))?;
+        Ok(true)
+    }
+
+    fn explain(&self, error: rusqlite::Error, action: &'static str) -> LogError {
+        explain(error, action, &self.file)
+    }
+}
+
+impl Log for Sqlite {
+    fn marks(&mut self) -> Result<Marks, LogError> {
+        let sql =
+            "SELECT max(mark.revision, coalesce((SELECT max(revision) FROM log), 0)), mark.floor FROM mark";
+        let read = |row: &rusqlite::Row<'_>| Ok(Marks { revision: row.get(0)?, floor: row.get(1)? });
+        self.connection.query_row(sql, [], read).map_err(|error| self.explain(error, "read"))
+    }
+
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+        let failed = |error| explain(error, "read", &self.file);
+        let sql = "SELECT revision, collection, namespace, name, deleted, object FROM log ORDER BY revision";
+        let mut select = self.connection.prepare(sql).map_err(failed)?;
+        let mut rows = select.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let row = read_row(row).map_err(failed)?;
+            visit(row).map_err(|detail| LogError::Damaged {
+                file: self.file.clone(),
+                detail: format!("revision {}: {detail}", row.revision),
+            })?;
+        }
+        drop(rows);
+        // Nothing is read any more, so the pages need not be kept.
+        self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)
+    }
+
+    fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
+        let bytes: usize = batch.events.iter().map(|event| event.entry().bytes().len()).sum();
+        self.pages_ahead += bytes / 4096 + batch.events.len() / 8 + batch.forget.len() + 2;
+        self.is_untidy = true;
+        let Err(error) = self.write(batch) else { return Ok(()) };
+        let error = self.explain(error, "write to");
+        // If even this fails nobody knows where we are.
+        self.rollback().map_err(|error| self.explain(error, "roll back"))?;
+        Err(error)
+    }
+
+    fn tidy(&mut self, is_urgent: bool) -> Result<bool, LogError> {
+        if is_urgent && self.pages_ahead < CHECKPOINT_PAGES || !is_urgent && !self.is_untidy {
+            return Ok(false);
+        }
+        self.checkpoint("PASSIVE")?;
+        if is_urgent {
+            // Should a reader hold the checkpoint up, then not every commit should try again.
+            self.pages_ahead = self.pages_ahead.min(CHECKPOINT_PAGES / 2);
+            return Ok(true);
+        }
+        self.is_untidy = self.vacuum()?;
+        Ok(self.is_untidy)
+    }
+}
+
+fn insert_entry(insert: &mut rusqlite::Statement<'_>, entry: &Entry) -> rusqlite::Result<()> {
+    let key = entry.key();
+    insert.execute(params![
+        entry.revision(),
+        key.collection().name(),
+        key.namespace(),
+        key.name(),
+        entry.is_deleted(),
+        rusqlite::types::ToSqlOutput::Borrowed(ValueRef::Text(entry.bytes())),
+    ])?;
+    Ok(())
+}
+
+fn read_row<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<Row<'a>> {
+    let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
+    Ok(Row {
+        revision: row.get(0)?,
+        collection: text(1)?,
+        namespace: text(2)?,
+        name: text(3)?,
+        is_deleted: row.get(4)?,
+        object: row.get_ref(5)?.as_bytes()?,
+    })
+}
+
+/// Say what went wrong in our own terms.
+fn explain(error: rusqlite::Error, action: &'static str, file: &Path) -> LogError {
+    let file = file.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => LogError::Full { file },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            LogError::Damaged { file, detail: error.to_string() }
+        }
+        _ => LogError::Failed { action, file, source: error.into() },
+    }
+}
+
+/// Whether there is no database yet.
+fn is_new(file: &Path) -> Result<bool, OpenError> {
+    let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let ahead = directory::write_ahead_log_of(file);
+    let size_ahead = std::fs::metadata(&ahead).map_or(0, |metadata| metadata.len());
+    if size == 0 && size_ahead > 0 {
+        let detail = format!("it is empty or missing, but there is `{}`", ahead.display());
+        return Err(LogError::Damaged { file: file.to_owned(), detail }.into());
+    }
+    Ok(size == 0)
+}
+
+/// Check that a file is a database that we may open, without `SQLite`, which might change it.
+pub(in super::super) fn check_header(file: &Path) -> Result<(), OpenError> {
+    let mut header = [0; 72];
+    let read = File::open(file).and_then(|mut database| database.read_exact(&mut header));
+    let damaged = |detail: String| LogError::Damaged { file: file.to_owned(), detail };
+    read.map_err(|error| damaged(format!("cannot read its header: {error}")))?;
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Err(damaged("it is no SQLite database".to_owned()).into());
+    }
+    let number = |at: usize| {
+        u64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]))
+    };
+    let (application, version) = (number(68), number(60));
+    // The process that made it may have been killed before the header was complete; then the rest is in the write-ahead log.
+    let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let is_unfinished = size <= 4096 || directory::write_ahead_log_of(file).exists();
+    if application == 0 && version == 0 && is_unfinished {
+        return Ok(());
+    }
+    check_identity(file, application, version)
+}
+
+fn check_identity(file: &Path, application: u64, version: u64) -> Result<(), OpenError> {
+    if application != u64::from(APPLICATION) {
+        return Err(OpenError::Foreign { file: file.to_owned() });
+    }
+    if version > u64::from(VERSION) {
+        return Err(OpenError::Newer { file: file.to_owned(), version, known: VERSION });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::{Draft, Health, Operation, Options, Store, SubmitError};
+    use super::*;
+
+    fn limit(store: &Path, pages: u32) -> Sqlite {
+        let log = Sqlite::open(store).unwrap();
+        log.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+        log
+    }
+
+    #[test]
+    fn commits_are_flushed_to_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = Sqlite::open(&directory.path().join("store.db")).unwrap();
+        let settings =
+            ["synchronous", "fullfsync", "checkpoint_fullfsync", "auto_vacuum", "wal_autocheckpoint"];
+        assert_eq!(settings.map(|setting| log.number(setting).unwrap()), [2, 1, 1, 2, 0]);
+    }
+
+    #[tokio::test]
+    async fn full_disk_refuses_writes_and_loses_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("store.db");
+        let store = Store::with_log(Box::new(limit(&file, 30)), Options::default()).unwrap();
+        let things = store.collection("things");
+        let large = json!({"metadata": {}, "value": "x".repeat(10_000)});
+        let create = |store: &Store, index: usize| {
+            let draft = Draft::new(large.as_object().unwrap()).unwrap();
+            let operation = Operation::create(things.key("", &index.to_string()), draft);
+            let store = store.clone();
+            async move { store.submit(vec![operation]).await }
+        };
+        let mut stored = 0;
+        let error = loop {
+            match create(&store, stored).await {
+                Ok(_) => stored += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, SubmitError::Full(_)), "{error:?}");
+        assert!(matches!(store.health(), Health::Full(_)));
+        assert_eq!((store.snapshot(&things).len(), store.revision()), (stored, stored as u64));
+        // A small one still fits, so the store is well again.
+        let small = Draft::new(json!({"metadata": {}}).as_object().unwrap()).unwrap();
+        store.submit(vec![Operation::create(things.key("", "small"), small)]).await.unwrap();
+        assert!(matches!(store.health(), Health::Fine));
+        store.close().await;
+
+        let store = Store::with_log(Box::new(limit(&file, 1000)), Options::default()).unwrap();
+        let things = store.collection("things");
+        assert_eq!(store.snapshot(&things).len(), stored + 1);
+        let draft = Draft::new(large.as_object().unwrap()).unwrap();
+        store.submit(vec![Operation::create(things.key("", "large"), draft)]).await.unwrap();
+        store.close().await;
+    }
+
+    #[test]
+    fn pages_are_given_back_when_many_are_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = Sqlite::open(&directory.path().join("store.db")).unwrap();
+        let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+            INSERT INTO log SELECT i, '', '', '', 0, hex(zeroblob(2000)) FROM n; DELETE FROM log";
+        log.connection.execute_batch(fill).unwrap();
+        let before = log.number("page_count").unwrap();
+        while log.tidy(false).unwrap() {}
+        assert!(before > 1500 && log.number("page_count").unwrap() < VACUUM_PAGES + 100);
+    }
+}

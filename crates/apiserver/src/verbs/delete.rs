@@ -1,0 +1,177 @@
+//! Deletes objects: at once, or when nothing keeps them any more.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_schema::status::{Details, Status};
+use serde_json::{Map, Value, json};
+
+use super::write::{Place, unavailable};
+use crate::moment;
+use crate::options::{DeleteOptions, Propagation};
+use crate::registry::Deletion;
+use crate::store::{Change, Draft, Entry, Expect, Operation, Store, SubmitError};
+
+/// How often a deletion that others keep overtaking is tried.
+const ATTEMPTS: usize = 100;
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// How a deletion ended.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// It is gone: its last state.
+    Gone(Bytes),
+    /// Something keeps it: as it is now.
+    Kept(Bytes),
+}
+
+/// Deletes the object at a place.
+pub(crate) async fn delete(store: &Store, place: &Place, options: &DeleteOptions) -> Result<Deleted, Status> {
+    let key = place.key(store, &place.name);
+    for _ in 0..ATTEMPTS {
+        let Some(entry) = store.get(&key) else {
+            return Err(Status::not_found(&place.view.resource.identity, &place.name));
+        };
+        if let Some(deleted) = attempt(store, place, &entry, options).await? {
+            return Ok(deleted);
+        }
+    }
+    Err(Status::modified(&place.view.resource.identity, &place.name))
+}
+
+async fn attempt(
+    store: &Store,
+    place: &Place,
+    entry: &Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<Option<Deleted>, Status> {
+    let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
+        .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
+    check_preconditions(place, &object, options)?;
+    let begun = begin(object.clone(), place.view.resource.deletion, options)?;
+    if options.is_dry_run {
+        return Ok(Some(match begun {
+            Some(object) => Deleted::Kept(Bytes::from(Value::Object(object).to_string())),
+            None => Deleted::Gone(entry.bytes().clone()),
+        }));
+    }
+    let is_kept = begun.is_some();
+    let change = match begun {
+        Some(begun) if begun == object => return Ok(Some(Deleted::Kept(entry.bytes().clone()))),
+        Some(begun) => Change::Put(Draft::new(&begun).map_err(|error| Status::internal(&error.to_string()))?),
+        None => Change::Delete,
+    };
+    let expect = Expect::Revision(entry.revision());
+    match store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
+        Ok(entries) => {
+            let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
+            Ok(Some(if is_kept { Deleted::Kept(bytes) } else { Deleted::Gone(bytes) }))
+        }
+        Err(SubmitError::Refused(_)) => Ok(None),
+        Err(error) => Err(unavailable(&error)),
+    }
+}
+
+fn check_preconditions(
+    place: &Place,
+    object: &Map<String, Value>,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let Some(Value::Object(metadata)) = object.get("metadata") else { return Ok(()) };
+    let identity = &place.view.resource.identity;
+    let preconditions = [
+        ("UID", &options.uid, "uid", "deleted and then recreated"),
+        ("ResourceVersion", &options.resource_version, "resourceVersion", "modified"),
+    ];
+    for (what, wanted, name, event) in preconditions {
+        let found = metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+        let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) else { continue };
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might \
+             have been {event}"
+        );
+        return Err(Status::conflict(identity, &place.name, &why));
+    }
+    Ok(())
+}
+
+/// The object as it is while something keeps it; nothing if it can go at once.
+fn begin(
+    mut object: Map<String, Value>,
+    deletion: Deletion,
+    options: &DeleteOptions,
+) -> Result<Option<Map<String, Value>>, Status> {
+    let mut finalizers = finalizers(&object);
+    follow_propagation(&mut finalizers, options.propagation);
+    let is_begun = object.get("metadata").is_some_and(|metadata| !metadata["deletionTimestamp"].is_null());
+    if deletion == Deletion::OfDefinition && !is_begun {
+        let cleanup = "customresourcecleanup.apiextensions.k8s.io".to_owned();
+        if !finalizers.contains(&cleanup) {
+            finalizers.push(cleanup);
+        }
+    }
+    let is_held = deletion == Deletion::OfNamespace && holds_content(&object);
+    if finalizers.is_empty() && !is_held {
+        return Ok(None);
+    }
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return Err(Status::internal("the stored object has no metadata"));
+    };
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), finalizers.into());
+    }
+    if !is_begun {
+        metadata.insert("deletionTimestamp".to_owned(), moment::timestamp().into());
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation".to_owned(), (generation + 1).into());
+        }
+        mark(&mut object, deletion);
+    }
+    Ok(Some(object))
+}
+
+fn finalizers(object: &Map<String, Value>) -> Vec<String> {
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    let finalizers = finalizers.and_then(Value::as_array).into_iter().flatten();
+    finalizers.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What is to become of what the object owns is noted in its finalizers. Nothing said leaves it as it is.
+fn follow_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        Propagation::Orphan => finalizers.push(ORPHAN.to_owned()),
+    }
+}
+
+fn holds_content(namespace: &Map<String, Value>) -> bool {
+    let finalizers = namespace.get("spec").and_then(|spec| spec.get("finalizers"));
+    finalizers.and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
+}
+
+/// Some kinds say in their status that they are going.
+fn mark(object: &mut Map<String, Value>, deletion: Deletion) {
+    if deletion == Deletion::OfNamespace {
+        let status = object.entry("status").or_insert_with(|| json!({}));
+        status["phase"] = "Terminating".into();
+    }
+}
+
+/// What a client is told of an object that is gone.
+pub(crate) fn success(place: &Place, stored: &Bytes) -> Status {
+    let object: Value = serde_json::from_slice(stored).unwrap_or_default();
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+    Status::success(Some(Details {
+        resource: place.view.resource.identity.clone(),
+        name: text("name"),
+        uid: text("uid"),
+        ..Details::default()
+    }))
+}

@@ -1,0 +1,167 @@
+//! Lists, whole or page by page, as of one moment.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::table::{self, Options};
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::selection::Selection;
+use super::view::{Rows, View, with_version};
+use crate::answer::{self, Body};
+use crate::negotiate::{Form, Presentation};
+use crate::options::{Continue, ListOptions};
+use crate::store::{Entry, Snapshot};
+
+/// Lists are sent in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
+/// A page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) entries: Vec<Arc<Entry>>,
+    pub(crate) revision: u64,
+    pub(crate) continues: Option<Continue>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl Page {
+    /// The next objects of a snapshot that are wanted.
+    pub(crate) fn read(snapshot: &Snapshot, selection: &Selection, options: &ListOptions) -> Self {
+        let revision = snapshot.revision();
+        if let Some(entries) = single(snapshot, selection) {
+            return Self { entries, revision, continues: None, remaining: None };
+        }
+        let behind = options.continues.as_ref().map(|continues| continues.behind.as_str());
+        let mut range = snapshot.range(selection.namespace.as_deref(), behind);
+        let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+        let mut entries = Vec::new();
+        let mut continues = None;
+        let mut remaining = None;
+        while let Some(entry) = range.next() {
+            if entries.len() == limit {
+                let last: Option<&Arc<Entry>> = entries.last();
+                let behind = last.map(|last| last.key().path().to_owned()).unwrap_or_default();
+                continues = Some(Continue { revision: Some(revision), behind });
+                remaining = selection.is_everything().then_some(range.len() + 1);
+                break;
+            }
+            if selection.matches(entry) {
+                entries.push(Arc::clone(entry));
+            }
+        }
+        // A list that may go on with newer objects goes on doing so.
+        if let (Some(next), Some(Continue { revision: None, .. })) = (&mut continues, &options.continues) {
+            next.revision = None;
+        }
+        Self { entries, revision, continues, remaining }
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = Map::new();
+        if let Some(continues) = &self.continues {
+            metadata.insert("continue".to_owned(), continues.token().into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        metadata.insert("resourceVersion".to_owned(), self.revision.to_string().into());
+        metadata
+    }
+
+    /// The page as an answer.
+    pub(crate) fn answer(self, view: &View, presentation: Presentation, rows: Rows) -> Response<Body> {
+        let metadata = Value::Object(self.metadata());
+        match presentation {
+            Presentation::Objects(Form::Json) => answer::json(StatusCode::OK, self.json(view, &metadata)),
+            Presentation::Objects(form) => {
+                let items: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let mut list = view.list_head(&metadata);
+                list.insert("items".to_owned(), items.into());
+                answer::document(StatusCode::OK, form, &Value::Object(list))
+            }
+            Presentation::Metadata(version) => {
+                let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let list = with_version(table::partial_list(&objects, &metadata), version);
+                answer::document(StatusCode::OK, Form::Json, &list)
+            }
+            Presentation::Table(version) => {
+                let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let options = Options { include: rows.include, has_headers: true };
+                let table = view.version().printer.table(&objects, &metadata, options, rows.now);
+                answer::document(StatusCode::OK, Form::Json, &with_version(table, version))
+            }
+        }
+    }
+
+    /// The list as JSON. Objects that are stored as clients see them are not parsed.
+    fn json(&self, view: &View, metadata: &Value) -> Body {
+        let head = Value::Object(view.list_head(metadata)).to_string();
+        let mut pieces = Pieces::default();
+        // The head is an object without its items.
+        pieces.push(head.trim_end_matches('}').as_bytes());
+        pieces.push(b"},\"items\":[");
+        for (index, entry) in self.entries.iter().enumerate() {
+            if index > 0 {
+                pieces.push(b",");
+            }
+            pieces.push(&view.bytes(entry.bytes()));
+        }
+        pieces.push(b"]}\n");
+        pieces.finish()
+    }
+}
+
+impl View {
+    fn list_head(&self, metadata: &Value) -> Map<String, Value> {
+        let mut head = Map::new();
+        head.insert("apiVersion".to_owned(), self.version().behaviour.api_version().into());
+        head.insert("kind".to_owned(), self.resource.names.list_kind.clone().into());
+        head.insert("metadata".to_owned(), metadata.clone());
+        head
+    }
+}
+
+/// Joins small pieces to larger ones.
+#[derive(Debug, Default)]
+struct Pieces {
+    whole: std::collections::VecDeque<Bytes>,
+    open: Vec<u8>,
+}
+
+impl Pieces {
+    fn push(&mut self, bytes: &[u8]) {
+        if self.open.len() + bytes.len() > PIECE && !self.open.is_empty() {
+            self.whole.push_back(std::mem::take(&mut self.open).into());
+        }
+        self.open.extend_from_slice(bytes);
+    }
+
+    fn finish(mut self) -> Body {
+        self.whole.push_back(self.open.into());
+        Body::Pieces(self.whole)
+    }
+}
+
+/// If there can be only one object, it need not be looked for.
+fn single(snapshot: &Snapshot, selection: &Selection) -> Option<Vec<Arc<Entry>>> {
+    let (namespace, name) = selection.single()?;
+    let found = snapshot.get(namespace, name).filter(|entry| selection.matches(entry));
+    Some(found.into_iter().cloned().collect())
+}
+
+/// What says that a page is no longer available, with a token to go on in spite of that.
+pub(crate) fn expired(behind: &str) -> Response<Body> {
+    let status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+         results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+         modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    let mut document = status.to_json();
+    let token = Continue { revision: None, behind: behind.to_owned() }.token();
+    document["metadata"] = json!({ "continue": token });
+    answer::document(StatusCode::GONE, Form::Json, &document)
+}

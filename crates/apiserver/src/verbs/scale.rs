@@ -1,0 +1,167 @@
+//! The scale of an object: how many replicas it wants and has, as an object of its own.
+
+use std::sync::LazyLock;
+
+use ferroplane_schema::builtin::{self, Scope};
+use ferroplane_schema::managed;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::structural::Scale as Paths;
+use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Proposal, Write, Written};
+use serde_json::{Map, Value, json};
+
+use super::view::View;
+use super::write::Place;
+
+static BEHAVIOUR: LazyLock<Builtin> = LazyLock::new(|| {
+    let row = builtin::Resource {
+        group: "autoscaling",
+        version: "v1",
+        kind: "Scale",
+        plural: "scales",
+        singular: "scale",
+        scope: Scope::Namespaced,
+        verbs: Vec::new(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage: ("autoscaling", "v1"),
+        subresources: Vec::new(),
+    };
+    Builtin::new(&row).expect("the tables have the kind, and a test scales")
+});
+
+type Object = Map<String, Value>;
+
+/// The scale of an object in a version that has one.
+pub(crate) fn scale_of(view: &View, object: &Object) -> Result<Value, Status> {
+    let Some(paths) = &view.version().scale else {
+        return Err(Status::internal("the kind has no scale"));
+    };
+    let replicas = |path: &str| find(object, path).and_then(Value::as_i64).unwrap_or_default();
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(name)) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    }
+    let owners = translation(view, paths)
+        .to_subresource(object.get("metadata").and_then(|metadata| metadata.get("managedFields")))
+        .map_err(|error| Status::internal(&error))?;
+    if let Some(owners) = owners {
+        metadata.insert("managedFields".to_owned(), owners);
+    }
+    let mut status = Map::new();
+    status.insert("replicas".to_owned(), replicas(&paths.status_replicas).into());
+    if let Some(selector) = selector(object, paths) {
+        status.insert("selector".to_owned(), selector.into());
+    }
+    let mut spec = Map::new();
+    let wanted = replicas(&paths.spec_replicas);
+    if wanted != 0 {
+        spec.insert("replicas".to_owned(), wanted.into());
+    }
+    Ok(json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,
+    }))
+}
+
+/// What a write to the scale makes of the object.
+pub(super) fn write(
+    place: &Place,
+    write: Write<'_>,
+    live: Option<&Value>,
+    circumstances: &Circumstances<'_>,
+) -> Result<Written, Status> {
+    let Some(Value::Object(object)) = live else {
+        return Err(Status::not_found(&place.view.resource.identity, &place.name));
+    };
+    let scale = scale_of(&place.view, object)?;
+    let endpoint = Endpoint {
+        behaviour: &*BEHAVIOUR,
+        resource: &place.view.resource.identity,
+        part: Part::Scale,
+        namespace: &place.namespace,
+        name: &place.name,
+    };
+    let proposal = writes::propose(&endpoint, write, Some(&scale), circumstances)?;
+    let scaled = writes::settle(&endpoint, proposal, Some(&scale), circumstances)?;
+    let object = with_scale(&place.view, object.clone(), &scaled.object)?;
+    let proposal = Proposal::of(object, scaled.warnings);
+    let endpoint = Endpoint { part: Part::Whole, ..place.endpoint() };
+    writes::settle(&endpoint, proposal, live, circumstances)
+}
+
+fn with_scale(view: &View, mut object: Object, scale: &Object) -> Result<Object, Status> {
+    let Some(paths) = &view.version().scale else {
+        return Err(Status::internal("the kind has no scale"));
+    };
+    let wanted = scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64);
+    if wanted.is_some_and(|wanted| wanted < 0) {
+        let path = ferroplane_schema::field::Path::new("spec");
+        let words = "must be greater than or equal to 0";
+        let error = ferroplane_schema::field::Error::invalid(
+            &path.child("replicas"),
+            wanted.unwrap_or_default(),
+            words,
+        );
+        let kind = ferroplane_schema::status::Resource::new("autoscaling", "Scale");
+        return Err(Status::invalid(&kind, super::metadata_text(&object, "name"), &[error]));
+    }
+    put(&mut object, &paths.spec_replicas, wanted.unwrap_or_default().into());
+    let owners =
+        |object: &Object| object.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+    let merged = translation(view, paths)
+        .to_parent(owners(&object).as_ref(), owners(scale).as_ref())
+        .map_err(|error| Status::internal(&error))?;
+    if let (Some(Value::Object(metadata)), Some(merged)) = (object.get_mut("metadata"), merged) {
+        metadata.insert("managedFields".to_owned(), merged);
+    }
+    Ok(object)
+}
+
+fn translation(view: &View, paths: &Paths) -> managed::Scale {
+    let steps = |path: &str| steps(path).map(str::to_owned).collect::<Vec<_>>();
+    let versions = view.resource.versions.iter().map(|version| {
+        let path = version.scale.as_ref().map(|paths| steps(&paths.spec_replicas));
+        (version.behaviour.api_version().to_owned(), path)
+    });
+    let api_version = view.version().behaviour.api_version().to_owned();
+    let mut replicas: std::collections::BTreeMap<_, _> = versions.collect();
+    replicas.insert(api_version.clone(), Some(steps(&paths.spec_replicas)));
+    managed::Scale { api_version, replicas }
+}
+
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.trim_start_matches('.').split('.')
+}
+
+fn find<'o>(object: &'o Object, path: &str) -> Option<&'o Value> {
+    let mut steps = steps(path);
+    let first = object.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}
+
+fn put(object: &mut Object, path: &str, value: Value) {
+    let mut steps = steps(path).peekable();
+    let mut fields = object;
+    while let Some(step) = steps.next() {
+        if steps.peek().is_none() {
+            fields.insert(step.to_owned(), value);
+            return;
+        }
+        let next = fields.entry(step).or_insert_with(|| json!({}));
+        let Value::Object(next) = next else { return };
+        fields = next;
+    }
+}
+
+/// The selector as text: custom resources have it as such, others as an object.
+fn selector(object: &Object, paths: &Paths) -> Option<String> {
+    if let Some(path) = &paths.label_selector
+        && let Some(text) = find(object, path).and_then(Value::as_str)
+    {
+        return Some(text.to_owned());
+    }
+    let labels = find(object, ".spec.selector.matchLabels")?.as_object()?;
+    let pairs = labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    Some(pairs.collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,112 @@
+//! How clients see what is stored: in the version that they ask for, whole, in part, or as rows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_schema::table::{self, Include, Instant, Options};
+use serde_json::{Map, Value};
+
+use crate::negotiate::{Form, Presentation};
+use crate::registry::{Resource, Version};
+
+/// A resource in a version.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) resource: Arc<Resource>,
+    index: usize,
+}
+
+/// How rows are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows {
+    pub(crate) include: Include,
+    pub(crate) now: Instant,
+}
+
+impl View {
+    /// A version that is served; nothing if it is not.
+    pub(crate) fn of(resource: &Arc<Resource>, version: &str) -> Option<Self> {
+        let is_wanted = |candidate: &Version| candidate.is_served && candidate.name == version;
+        let index = resource.versions.iter().position(is_wanted)?;
+        Some(Self { resource: Arc::clone(resource), index })
+    }
+
+    /// The version that is stored, whether it is served or not.
+    pub(crate) fn stored(resource: &Arc<Resource>) -> Self {
+        Self { resource: Arc::clone(resource), index: resource.storage }
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.resource.versions[self.index]
+    }
+
+    /// An object as JSON. What is stored as clients see it is handed out as it is.
+    pub(crate) fn bytes(&self, stored: &Bytes) -> Bytes {
+        if self.version().is_verbatim {
+            return stored.clone();
+        }
+        Bytes::from(Value::Object(self.object(stored)).to_string())
+    }
+
+    /// An object, parsed.
+    pub(crate) fn object(&self, stored: &Bytes) -> Map<String, Value> {
+        let mut object = parse(stored);
+        if !self.version().is_verbatim {
+            self.version().behaviour.revive(&mut object);
+        }
+        object
+    }
+
+    pub(crate) fn value(&self, stored: &Bytes) -> Value {
+        Value::Object(self.object(stored))
+    }
+
+    /// One object in the presentation that a client wants.
+    pub(crate) fn present(
+        &self,
+        presentation: Presentation,
+        object: &Value,
+        options: Options,
+        rows: Rows,
+    ) -> Value {
+        match presentation {
+            Presentation::Objects(_) => object.clone(),
+            Presentation::Metadata(version) => with_version(table::partial(object), version),
+            Presentation::Table(version) => {
+                let metadata = list_metadata_of(object);
+                let table = self.version().printer.table([object], &metadata, options, rows.now);
+                with_version(table, version)
+            }
+        }
+    }
+}
+
+impl Presentation {
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self::Objects(form) => form,
+            Self::Table(_) | Self::Metadata(_) => Form::Json,
+        }
+    }
+}
+
+pub(crate) fn with_version(mut value: Value, version: &str) -> Value {
+    if version != "v1" {
+        value["apiVersion"] = format!("meta.k8s.io/{version}").into();
+    }
+    value
+}
+
+/// What is stored has been written by us, so that it can be read.
+fn parse(stored: &Bytes) -> Map<String, Value> {
+    serde_json::from_slice(stored).expect("what is stored is the JSON of an object")
+}
+
+/// A table of one object carries its resource version.
+fn list_metadata_of(object: &Value) -> Value {
+    let mut metadata = Map::new();
+    if let Some(version) = object["metadata"].get("resourceVersion") {
+        metadata.insert("resourceVersion".to_owned(), version.clone());
+    }
+    Value::Object(metadata)
+}

@@ -1,0 +1,262 @@
+//! Watches: what is there, if wanted, and then everything that happens.
+//!
+//! A watch holds no queue. It reads the history of its collection at its own pace; if it falls behind further than that
+//! reaches, it is told so and ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::table::Options;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+
+use super::selection::Selection;
+use super::view::Rows;
+use crate::answer::{self, Body};
+use crate::moment;
+use crate::negotiate::Presentation;
+use crate::store::{Event, EventKind, Snapshot, WatchError, Watcher};
+
+/// How often a client that wants it is told how far it has come.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+/// What is there already is sent in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
+/// What a watch is to show, and for how long.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) selection: Selection,
+    pub(crate) presentation: Presentation,
+    pub(crate) rows: Rows,
+    pub(crate) has_bookmarks: bool,
+    /// Whether a bookmark says that everything that was there has been sent.
+    pub(crate) marks_initial: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// A watch that runs.
+struct Watch {
+    subject: Subject,
+    watcher: Watcher,
+    stage: Stage,
+    bookmarks: Interval,
+    end: Instant,
+    is_first_row: bool,
+    stop: Receiver<bool>,
+}
+
+/// How far a watch has come.
+enum Stage {
+    /// What is there is being sent; it has come to this path.
+    Initial {
+        snapshot: Snapshot,
+        behind: Option<String>,
+    },
+    Live,
+    Over,
+}
+
+/// What a watch waits for.
+enum Next {
+    Events(Vec<Arc<Event>>),
+    Bookmark,
+    FallenBehind(WatchError),
+    TimeIsUp,
+    Stopping,
+}
+
+/// Answers with a watch that begins with what is there, if there is a snapshot, and goes on from the watcher.
+pub(crate) fn answer(
+    subject: Subject,
+    initial: Option<Snapshot>,
+    watcher: Watcher,
+    stop: Receiver<bool>,
+) -> Response<Body> {
+    let now = Instant::now();
+    let mut bookmarks = interval_at(now + BOOKMARKS, BOOKMARKS);
+    bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stage = initial.map_or(Stage::Live, |snapshot| Stage::Initial { snapshot, behind: None });
+    let end = now + subject.timeout;
+    let watch = Watch { subject, watcher, stage, bookmarks, end, is_first_row: true, stop };
+    let pieces = stream::unfold(watch, |mut watch| async move {
+        let piece = watch.next().await?;
+        Some((piece, watch))
+    });
+    answer::json(StatusCode::OK, Body::stream(pieces))
+}
+
+/// Answers a watch that cannot begin with one event, which clients of watches look for.
+pub(crate) fn refuse(status: &Status) -> Response<Body> {
+    answer::json(StatusCode::OK, Bytes::from(error_line(status)))
+}
+
+/// What says that a watch cannot go on from where a client is.
+pub(crate) fn too_old(error: &WatchError) -> Status {
+    match error {
+        WatchError::TooOld { revision, floor } => {
+            Status::expired(&format!("too old resource version: {revision} ({floor})"))
+        }
+        WatchError::TooNew { revision, current } => {
+            Status::timeout(&format!("Too large resource version: {revision}, current: {current}"), 1)
+        }
+    }
+}
+
+fn error_line(status: &Status) -> Vec<u8> {
+    let mut line = Vec::new();
+    put_line(&mut line, "ERROR", status.to_json().to_string().as_bytes());
+    line
+}
+
+fn put_line(piece: &mut Vec<u8>, kind: &str, object: &[u8]) {
+    piece.extend_from_slice(b"{\"type\":\"");
+    piece.extend_from_slice(kind.as_bytes());
+    piece.extend_from_slice(b"\",\"object\":");
+    piece.extend_from_slice(object);
+    piece.extend_from_slice(b"}\n");
+}
+
+impl Watch {
+    /// The next piece of the answer, which is never empty; nothing at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let piece = match &self.stage {
+                Stage::Over => return None,
+                Stage::Initial { .. } => self.initial(),
+                Stage::Live => self.live().await,
+            };
+            if !piece.is_empty() {
+                return Some(piece.into());
+            }
+        }
+    }
+
+    /// Some of what is there.
+    fn initial(&mut self) -> Vec<u8> {
+        let Stage::Initial { snapshot, behind } = std::mem::replace(&mut self.stage, Stage::Live) else {
+            return Vec::new();
+        };
+        let mut piece = Vec::new();
+        let namespace = self.subject.selection.namespace.clone();
+        let mut last = None;
+        for entry in snapshot.range(namespace.as_deref(), behind.as_deref()) {
+            if piece.len() > PIECE {
+                break;
+            }
+            if self.subject.selection.matches(entry) {
+                self.put_object(&mut piece, "ADDED", entry.bytes());
+            }
+            last = Some(entry.key().path().to_owned());
+        }
+        let has_more =
+            last.is_some() && snapshot.range(namespace.as_deref(), last.as_deref()).next().is_some();
+        if has_more {
+            self.stage = Stage::Initial { snapshot, behind: last };
+        } else if self.subject.marks_initial {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            self.put_bookmark(&mut piece, snapshot.revision(), Some(annotations));
+        }
+        piece
+    }
+
+    /// What happens next, unless it is time to end.
+    async fn live(&mut self) -> Vec<u8> {
+        let mut piece = Vec::new();
+        match self.wait().await {
+            Next::Events(events) => {
+                for event in events {
+                    self.put_event(&mut piece, &event);
+                }
+            }
+            Next::Bookmark => self.put_progress(&mut piece),
+            Next::FallenBehind(error) => {
+                self.stage = Stage::Over;
+                piece = error_line(&too_old(&error));
+            }
+            Next::TimeIsUp => {
+                self.stage = Stage::Over;
+                self.put_progress(&mut piece);
+            }
+            Next::Stopping => self.stage = Stage::Over,
+        }
+        piece
+    }
+
+    async fn wait(&mut self) -> Next {
+        tokio::select! {
+            biased;
+            events = self.watcher.next() => events.map_or_else(Next::FallenBehind, Next::Events),
+            () = sleep_until(self.end) => Next::TimeIsUp,
+            _ = self.stop.wait_for(|is_stopping| *is_stopping) => Next::Stopping,
+            _ = self.bookmarks.tick() => Next::Bookmark,
+        }
+    }
+
+    fn put_progress(&mut self, piece: &mut Vec<u8>) {
+        if self.subject.has_bookmarks {
+            let revision = self.watcher.progress();
+            self.put_bookmark(piece, revision, None);
+        }
+    }
+
+    /// An event as it looks to someone who sees only what is selected.
+    fn put_event(&mut self, piece: &mut Vec<u8>, event: &Event) {
+        let selection = &self.subject.selection;
+        let entry = event.entry();
+        let is_wanted = event.kind() != EventKind::Deleted && selection.matches(entry);
+        let was_wanted = event.previous().is_some_and(|previous| selection.matches(previous));
+        match (was_wanted, is_wanted) {
+            (false, false) => {}
+            (false, true) => self.put_object(piece, "ADDED", &entry.bytes().clone()),
+            (true, true) => self.put_object(piece, "MODIFIED", &entry.bytes().clone()),
+            (true, false) if event.kind() == EventKind::Deleted => {
+                self.put_object(piece, "DELETED", &entry.bytes().clone());
+            }
+            // It is still there, but no longer selected: shown as it was when it was last seen.
+            (true, false) => {
+                if let Some(previous) = event.previous() {
+                    self.put_object(piece, "DELETED", &previous.bytes_at(event.revision()));
+                }
+            }
+        }
+    }
+
+    fn put_object(&mut self, piece: &mut Vec<u8>, kind: &str, stored: &Bytes) {
+        let view = &self.subject.selection.view;
+        if matches!(self.subject.presentation, Presentation::Objects(_)) {
+            put_line(piece, kind, &view.bytes(stored));
+            return;
+        }
+        let rows = Rows { now: moment::now(), ..self.subject.rows };
+        let options = Options { include: rows.include, has_headers: self.is_first_row };
+        self.is_first_row = false;
+        let object = view.present(self.subject.presentation, &view.value(stored), options, rows);
+        put_line(piece, kind, object.to_string().as_bytes());
+    }
+
+    /// Says how far the watch has come.
+    fn put_bookmark(&mut self, piece: &mut Vec<u8>, revision: u64, annotations: Option<Value>) {
+        let view = &self.subject.selection.view;
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if let Some(annotations) = annotations {
+            metadata["annotations"] = annotations;
+        }
+        let object = json!({
+            "kind": view.resource.names.kind,
+            "apiVersion": view.version().behaviour.api_version(),
+            "metadata": metadata,
+        });
+        let rows = Rows { now: moment::now(), ..self.subject.rows };
+        let options = Options { include: rows.include, has_headers: self.is_first_row };
+        let shown = match self.subject.presentation {
+            Presentation::Table(_) => view.present(self.subject.presentation, &object, options, rows),
+            Presentation::Objects(_) | Presentation::Metadata(_) => object,
+        };
+        put_line(piece, "BOOKMARK", shown.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,213 @@
+//! Creates and changes objects: read, decide, store what was decided if nothing has changed since, or read again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
+use ferroplane_schema::status::Status;
+use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Write, Written};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::scale;
+use super::view::View;
+use crate::admission::Admission;
+use crate::moment;
+use crate::options::WriteOptions;
+use crate::store::{Change, Draft, DraftError, Entry, Expect, Key, Operation, Refused, Store, SubmitError};
+
+/// How often a write that others keep overtaking is tried.
+const ATTEMPTS: usize = 100;
+/// The largest object that is stored.
+pub(crate) const MAX_OBJECT: usize = 1536 * 1024;
+
+/// Which object is written, and which part of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) view: View,
+    pub(crate) part: Part,
+    pub(crate) namespace: String,
+    /// Empty for an object that is created.
+    pub(crate) name: String,
+}
+
+/// How a write ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The object as it is stored, or would be.
+    pub(crate) bytes: Bytes,
+    /// Whether the bytes are in the version of the request already.
+    pub(crate) is_presented: bool,
+    pub(crate) is_created: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Place {
+    pub(super) fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint {
+            behaviour: &*self.view.version().behaviour,
+            resource: &self.view.resource.identity,
+            part: self.part,
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+
+    pub(crate) fn key(&self, store: &Store, name: &str) -> Key {
+        store.collection(&self.view.resource.collection).key(&self.namespace, name)
+    }
+}
+
+/// Performs a write. The request is read anew for every attempt.
+pub(crate) async fn write<'w>(
+    store: &Store,
+    admission: &Admission<'_>,
+    place: &Place,
+    request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    options: &WriteOptions,
+) -> Result<Outcome, Status> {
+    for _ in 0..ATTEMPTS {
+        let attempt = Attempt { store, admission, place, options };
+        if let Some(outcome) = attempt.run(request()?).await? {
+            return Ok(outcome);
+        }
+    }
+    Err(Status::modified(&place.view.resource.identity, &place.name))
+}
+
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    store: &'a Store,
+    admission: &'a Admission<'a>,
+    place: &'a Place,
+    options: &'a WriteOptions,
+}
+
+impl Attempt<'_> {
+    /// Tries once. Nothing if the object changed in the meantime.
+    async fn run(self, write: Write<'_>) -> Result<Option<Outcome>, Status> {
+        let place = self.place;
+        let entry = self.stored();
+        let live = entry.as_ref().map(|entry| place.view.value(entry.bytes()));
+        let (time, uid, random) = (moment::timestamp(), Uuid::new_v4().to_string(), random_end());
+        let circumstances = Circumstances {
+            manager: &self.options.manager,
+            time: &time,
+            uid: &uid,
+            random: &random,
+            field_validation: self.options.field_validation,
+        };
+        let written = if place.part == Part::Scale {
+            scale::write(place, write, live.as_ref(), &circumstances)?
+        } else {
+            let proposal = writes::propose(&place.endpoint(), write, live.as_ref(), &circumstances)?;
+            let proposal = self.admission.mutate(place, proposal, live.as_ref())?;
+            writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?
+        };
+        self.admission.validate(place, &written, live.as_ref())?;
+        if self.options.is_dry_run {
+            return pretend(&written).map(Some);
+        }
+        self.store(written, entry.as_deref()).await
+    }
+
+    fn stored(self) -> Option<Arc<Entry>> {
+        if self.place.name.is_empty() {
+            return None;
+        }
+        self.store.get(&self.place.key(self.store, &self.place.name))
+    }
+
+    async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<Outcome>, Status> {
+        let Written { is_created, changes_nothing, .. } = written;
+        if let (true, Some(live)) = (changes_nothing, live) {
+            let bytes = live.bytes().clone();
+            return Ok(Some(Outcome { bytes, is_presented: false, is_created, warnings: written.warnings }));
+        }
+        let name = metadata_text(&written.object, "name").to_owned();
+        let is_generated = !metadata_text(&written.object, "generateName").is_empty();
+        let key = self.place.key(self.store, &name);
+        let change = if live.is_some() && written.ends_deletion() {
+            Change::Delete
+        } else {
+            Change::Put(self.draft(written.object)?)
+        };
+        let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
+        let mut operations = vec![Operation { key, expect, change }];
+        operations.extend(self.admission.conditions(self.place, is_created));
+        match self.store.submit(operations).await {
+            Ok(entries) => {
+                let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
+                Ok(Some(Outcome { bytes, is_presented: false, is_created, warnings: written.warnings }))
+            }
+            // A generated name that is taken is generated anew with the next attempt.
+            Err(SubmitError::Refused(_)) if is_generated => Ok(None),
+            Err(SubmitError::Refused(refused)) => self.refused(&name, live, &refused),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Somebody was faster. Whether it is worth another attempt depends on what was to be done.
+    fn refused(self, name: &str, live: Option<&Entry>, refused: &Refused) -> Result<Option<Outcome>, Status> {
+        match (&refused.found, live) {
+            (Some(found), None) if refused.index == 0 && self.place.name.is_empty() => {
+                let resource = &self.place.view.resource.identity;
+                let mut status = Status::already_exists(resource, name);
+                if found.facts().is_terminating {
+                    status.message = format!("object is being deleted: {}", status.message);
+                }
+                Err(status)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The object in the version that is stored.
+    fn draft(self, mut object: Map<String, Value>) -> Result<Draft, Status> {
+        let stored = self.place.view.resource.stored();
+        if stored.behaviour.api_version() != self.place.view.version().behaviour.api_version() {
+            stored.behaviour.revive(&mut object);
+        }
+        let draft = Draft::new(&object).map_err(|error| match error {
+            DraftError::TooLarge { .. } => too_large(),
+            error => Status::bad_request(&error.to_string()),
+        })?;
+        if draft.size() > MAX_OBJECT { Err(too_large()) } else { Ok(draft) }
+    }
+}
+
+/// The answer to a dry run.
+fn pretend(written: &Written) -> Result<Outcome, Status> {
+    let bytes = Bytes::from(Value::Object(written.object.clone()).to_string());
+    if bytes.len() > MAX_OBJECT {
+        return Err(too_large());
+    }
+    Ok(Outcome {
+        bytes,
+        is_presented: true,
+        is_created: written.is_created,
+        warnings: written.warnings.clone(),
+    })
+}
+
+/// What says that nothing can be stored at the moment.
+pub(crate) fn unavailable(error: &SubmitError) -> Status {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    Status::unavailable(&format!("{error}{source}"))
+}
+
+pub(crate) fn too_large() -> Status {
+    Status::request_too_large(&format!("limit is {MAX_OBJECT}"))
+}
+
+pub(crate) fn metadata_text<'o>(object: &'o Map<String, Value>, name: &str) -> &'o str {
+    object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The end of a generated name.
+fn random_end() -> String {
+    let alphabet = GENERATED_CHARACTERS.as_bytes();
+    let random = Uuid::new_v4();
+    let bytes = random.as_bytes().iter().take(GENERATED_LENGTH);
+    bytes.map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])).collect()
+}

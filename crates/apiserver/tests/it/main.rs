@@ -1,0 +1,17 @@
+//! The API server as its clients see it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cluster;
+mod definitions;
+#[allow(dead_code, reason = "not everything that others need is needed here")]
+#[path = "../../../schema/tests/it/dice.rs"]
+mod dice;
+mod objects;
+#[path = "../../../schema/tests/it/oracle.rs"]
+mod oracle;
+mod owners;
+mod rbac;
+mod rights;
+mod store;
+mod watches;

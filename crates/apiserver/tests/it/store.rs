@@ -1,0 +1,11 @@
+//! The store from outside: on disk, over restarts, with everything that can go wrong.
+
+mod copies;
+mod disk;
+mod durability;
+mod kill;
+mod model;
+mod opening;
+mod transactions;
+mod watching;
+mod world;

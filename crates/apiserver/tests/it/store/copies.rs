@@ -1,0 +1,127 @@
+//! Backups, and what comes of them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use ferroplane_apiserver::store::{self, BackupError, Options, Store, WatchError};
+
+use super::world::{contents, draft, open, set, things, unset};
+
+#[tokio::test]
+async fn backup_of_a_running_store_can_be_restored() {
+    let (home, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = away.path().join("backup.db");
+    let store = open(home.path());
+    set(&store, "one", 1).await;
+    set(&store, "two", 1).await;
+    unset(&store, "two").await;
+    let saved = contents(&store.snapshot(&things(&store)));
+    store.backup(&file).unwrap();
+    set(&store, "one", 2).await;
+    set(&store, "three", 1).await;
+    let lost = store.revision();
+    store.close().await;
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(away.path()).unwrap().count(), 1, "something was left behind");
+
+    assert!(matches!(store::restore(&file, home.path(), false), Err(BackupError::NotEmpty(_))));
+    store::restore(&file, home.path(), true).unwrap();
+    let store = open(home.path());
+    assert_eq!(contents(&store.snapshot(&things(&store))), saved);
+    // Nobody is told of a revision that was something else before.
+    assert_eq!(store.revision(), 3 + 1_000_000);
+    for revision in [0, 1, 3, lost, 1_000_002] {
+        let refused = store.watch(&things(&store), revision).unwrap_err();
+        assert_eq!(refused, WatchError::TooOld { revision, floor: 1_000_003 });
+    }
+    assert_eq!(set(&store, "four", 1).await.revision(), 1_000_004);
+    store.close().await;
+    // Nor after compaction and another start.
+    let store = open(home.path());
+    super::durability::until_only_remain(home.path(), 2).await;
+    store.close().await;
+    let store = open(home.path());
+    assert!(store.watch(&things(&store), lost).is_err());
+    assert_eq!(contents(&store.snapshot(&things(&store))).len(), 2);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn backup_overwrites_nothing_and_says_what_is_missing() {
+    let (home, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = away.path().join("precious");
+    fs::write(&file, "precious").unwrap();
+    let store = open(home.path());
+    assert!(matches!(store.backup(&file), Err(BackupError::Exists(_))));
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    store.close().await;
+    assert!(matches!(store::backup(away.path(), &away.path().join("x")), Err(BackupError::NoStore(_))));
+    let memory = Store::in_memory(Options::default()).unwrap();
+    assert!(matches!(memory.backup(&away.path().join("x")), Err(BackupError::InMemory)));
+}
+
+#[tokio::test]
+async fn damaged_backup_replaces_nothing() {
+    let (home, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = away.path().join("backup.db");
+    let store = open(home.path());
+    for index in 0..100 {
+        set(&store, &format!("{index}"), 1).await;
+    }
+    store.backup(&file).unwrap();
+    let before = contents(&store.snapshot(&things(&store)));
+    store.close().await;
+    let mut bytes = fs::read(&file).unwrap();
+    let end = bytes.len();
+    bytes[end - 4096..].fill(0);
+    fs::write(&file, bytes).unwrap();
+    assert!(matches!(store::restore(&file, home.path(), true), Err(BackupError::Damaged { .. })));
+    fs::write(&file, "nonsense").unwrap();
+    assert!(matches!(store::restore(&file, home.path(), true), Err(BackupError::Open(_))));
+    let store = open(home.path());
+    assert_eq!(contents(&store.snapshot(&things(&store))), before);
+    assert_eq!(store.revision(), 100);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backups_while_others_write_show_one_moment_each() {
+    let (home, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(home.path());
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for value in 0..300u32 {
+                let put = |name: &str| {
+                    let key = things(&store).key("here", name);
+                    store::Operation {
+                        key,
+                        expect: store::Expect::Any,
+                        change: store::Change::Put(draft(value)),
+                    }
+                };
+                store.submit(vec![put("one"), put("two")]).await.unwrap();
+            }
+        }
+    });
+    for index in 0..5 {
+        let (file, restored) =
+            (away.path().join(index.to_string()), away.path().join(format!("restored-{index}")));
+        store.backup(&file).unwrap();
+        store::restore(&file, &restored, false).unwrap();
+        let copy = open(&restored);
+        let values: Vec<_> =
+            copy.snapshot(&things(&copy)).iter().map(|entry| entry.bytes().clone()).collect();
+        if let [one, two] = &values[..] {
+            let value = |bytes: &[u8]| {
+                String::from_utf8_lossy(bytes).rsplit_once(':').map(|(_, value)| value.to_owned())
+            };
+            assert_eq!(value(one), value(two));
+        } else {
+            assert!(values.is_empty());
+        }
+        copy.close().await;
+    }
+    writer.await.unwrap();
+    store.close().await;
+}
