@@ -2,17 +2,21 @@
 //!
 //! Nothing here is asserted: a busy machine is no bug. `docs/benchmarks.md` says how to read the tables.
 
+mod access;
 mod batch;
 mod codec;
 mod functions;
 mod grpc;
+mod kinds;
 mod measure;
 mod objects;
 mod pipeline;
 mod process;
-mod schema;
-mod structural;
-mod views;
+mod schema_objects;
+mod schema_owners;
+mod schema_patches;
+mod store;
+mod validate;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
@@ -23,9 +27,13 @@ fn main() {
         ("grpc", grpc::run),
         ("process", process::run),
         ("batch", batch::run),
-        ("schema", schema::run),
-        ("structural", structural::run),
-        ("views", views::run),
+        ("schema-owners", schema_owners::run),
+        ("schema-objects", schema_objects::run),
+        ("schema-patches", schema_patches::run),
+        ("kinds", kinds::run),
+        ("store", store::run),
+        ("validate", validate::run),
+        ("access", access::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

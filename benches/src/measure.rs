@@ -47,6 +47,68 @@ impl From<Vec<Duration>> for Times {
     }
 }
 
+/// Times, and what one run asked of the allocator.
+pub(crate) struct Measured {
+    times: Times,
+    count: u64,
+    bytes: u64,
+}
+
+impl Measured {
+    /// Measures work, but neither what it is given nor throwing away what it gives.
+    pub(crate) fn of<I, O>(
+        budget: Duration,
+        mut given: impl FnMut() -> I,
+        mut work: impl FnMut(I) -> O,
+    ) -> Self {
+        let input = given();
+        let (count, bytes) = allocations(|| work(input));
+        let started = Instant::now();
+        let mut times = Vec::new();
+        while started.elapsed() < budget || times.len() < 20 {
+            let input = given();
+            let before = Instant::now();
+            let output = black_box(work(black_box(input)));
+            times.push(before.elapsed());
+            drop(output);
+        }
+        Self { times: Times::from(times), count, bytes }
+    }
+
+    /// A row of a table under [`HEAD`], about an object of a size.
+    pub(crate) fn print(&self, what: &str, size: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
+        let ratio = self.bytes as f64 / size as f64;
+        println!(
+            "| {what} | {:.1} kB | {} | {} | {} | {ratio:.1} × |",
+            f64::from(u32::try_from(size).unwrap_or(u32::MAX)) / 1000.0,
+            pretty(self.times.best()),
+            pretty(self.times.p50()),
+            self.count
+        );
+    }
+}
+
+/// Allocated are the bytes asked for, as multiples of the size of the object; 0 if they were not counted.
+pub(crate) const HEAD: &str =
+    "| what | object | best | p50 | allocations | allocated |\n|---|---|---|---|---|---|";
+
+/// How often the work asks for memory, and for how many bytes. Counting slows everything down, so it is done only if it
+/// is asked for.
+#[cfg(feature = "allocations")]
+fn allocations<O>(work: impl FnOnce() -> O) -> (u64, u64) {
+    let mut output = None;
+    let info = allocation_counter::measure(|| output = Some(work()));
+    drop(output);
+    (info.count_total, info.bytes_total)
+}
+
+#[cfg(not(feature = "allocations"))]
+fn allocations<O>(work: impl FnOnce() -> O) -> (u64, u64) {
+    drop(work());
+    (0, 0)
+}
+
 /// Counts processor time from when it is made: of this process, or of all its children that have ended.
 pub(crate) struct Stopwatch {
     who: UsageWho,

@@ -127,7 +127,7 @@ pub(crate) fn ferroplane() -> PathBuf {
     this.with_file_name("ferroplane")
 }
 
-fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/ferroplane/peers");
     std::env::var_os("FERROPLANE_PEERS").map_or_else(home, PathBuf::from)
 }

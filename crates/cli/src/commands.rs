@@ -1,8 +1,12 @@
 //! One file per command: arguments, one call, one answer.
 
+pub(crate) mod backup;
 pub(crate) mod completions;
 pub(crate) mod functions;
 pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod render;
+pub(crate) mod resource;
+pub(crate) mod up;
+pub(crate) mod validate;
 pub(crate) mod version;

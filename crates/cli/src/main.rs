@@ -8,6 +8,8 @@ mod interrupt;
 mod manifest;
 mod render;
 mod terminal;
+mod up;
+mod validate;
 
 use std::process::ExitCode;
 

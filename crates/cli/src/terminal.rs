@@ -28,6 +28,12 @@ impl Terminal {
         }
     }
 
+    /// Whether somebody looks at the data who likes colours.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn shows_data_in_colour(&self) -> bool {
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    }
+
     /// Something to know.
     pub(crate) fn note(&mut self, words: &str) {
         self.say("note", "36", words);

@@ -1,0 +1,55 @@
+//! `ferroplane up`: a control plane in one process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::Verdict;
+use crate::terminal::Terminal;
+use crate::up::{self, Configuration, data_directory};
+
+/// Start a control plane on this machine, without Kubernetes
+///
+/// Starts a Kubernetes-compatible API server in this process and keeps everything in one directory. kubectl and every
+/// other Kubernetes client can use it: the kubeconfig that is written says how. Runs until it is told to end (Ctrl-C), and
+/// goes on from where it was when it is started again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Where to keep everything [default: ~/.local/share/ferroplane]
+    #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR", conflicts_with = "in_memory")]
+    data_dir: Option<PathBuf>,
+
+    /// Where to listen for clients; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+
+    /// Where to write the kubeconfig for clients [default: kubeconfig in the data directory]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Forget everything at the end
+    #[arg(long)]
+    in_memory: bool,
+
+    /// Static tokens: a file with lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
+    /// Where to write down who changed what [default: audit.log in the data directory]
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+}
+
+impl Up {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let data_dir =
+            if self.in_memory { None } else { Some(self.data_dir.map_or_else(data_directory, Ok)?) };
+        let configuration = Configuration {
+            data_dir,
+            listen: self.listen,
+            kubeconfig: self.kubeconfig,
+            token_file: self.token_auth_file,
+            audit_log: self.audit_log,
+        };
+        up::run(&configuration, terminal)
+    }
+}

@@ -1,0 +1,166 @@
+//! A control plane that runs.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ferroplane_apiserver::audit::{self, AuditLog};
+use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
+use ferroplane_apiserver::certificates::{Certificates, server_names};
+use ferroplane_apiserver::doors::Outside;
+use ferroplane_apiserver::doors::https::{self, Https};
+use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
+use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::{Server, Settings};
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Configuration;
+
+/// Who has the kubeconfig: one who may do everything.
+const ADMIN: &str = "ferroplane-admin";
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// A control plane that runs.
+#[derive(Debug)]
+pub(super) struct Plane {
+    server: Server,
+    address: SocketAddr,
+    kubeconfig: PathBuf,
+    end: oneshot::Sender<()>,
+    door: JoinHandle<usize>,
+    renewal: JoinHandle<()>,
+    /// Holds the kubeconfig of a plane that keeps nothing else.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Plane {
+    pub(super) async fn start(configuration: &Configuration) -> anyhow::Result<Self> {
+        let store = open(configuration.data_dir.as_deref())?;
+        let certificates = Arc::new(certificates(configuration)?);
+        let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
+        let door =
+            door.context("cannot open the door for clients; another address can be named with --listen")?;
+        let address = door.address();
+
+        let settings = Settings { authority: Some(certificates.bundle().to_owned()) };
+        let started = Server::start(store, settings).await;
+        let server = started
+            .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
+        admit(&server, configuration)?;
+        if let Some(log) = audit_log(configuration)? {
+            server.write_down(log);
+        }
+        let (kubeconfig, temporary) = write_kubeconfig(configuration, &certificates, address)?;
+        let (end, ended) = oneshot::channel();
+        let service = Outside::new(server.clone());
+        let door = tokio::spawn(door.serve(service, async move {
+            let _ = ended.await;
+        }));
+        let renewal = tokio::spawn(certificates.keep_renewed());
+        Ok(Self { server, address, kubeconfig, end, door, renewal, _temporary: temporary })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Ends watches, answers what was asked, and closes the store.
+    pub(super) async fn stop(self) {
+        self.server.stop();
+        let _ = self.end.send(());
+        let _ = self.door.await;
+        self.renewal.abort();
+        let store = self.server.store().clone();
+        drop(self.server);
+        store.close().await;
+    }
+}
+
+fn open(directory: Option<&Path>) -> anyhow::Result<Store> {
+    let store = match directory {
+        Some(directory) => Store::open(directory, Options::default()),
+        None => Store::in_memory(Options::default()),
+    };
+    store.context("cannot open the store")
+}
+
+fn certificates(configuration: &Configuration) -> anyhow::Result<Certificates> {
+    let (names, now) = (server_names(configuration.listen), Timestamp::now());
+    let certificates = match &configuration.data_dir {
+        Some(directory) => Certificates::open(&directory.join("certificates"), names, now),
+        None => Certificates::ephemeral(names, now),
+    };
+    certificates.context("cannot make certificates")
+}
+
+/// Lets clients from outside show who they are.
+fn admit(server: &Server, configuration: &Configuration) -> anyhow::Result<()> {
+    let tokens = match &configuration.token_file {
+        None => StaticTokens::default(),
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            let text = text.with_context(|| format!("cannot read the tokens in `{}`", file.display()))?;
+            let tokens = StaticTokens::from_csv(&text);
+            tokens.with_context(|| format!("cannot use the tokens in `{}`", file.display()))?
+        }
+    };
+    let lookup = server.account_lookup();
+    let accounts = match &configuration.data_dir {
+        Some(directory) => ServiceAccountTokens::open(&directory.join("certificates"), ISSUER, lookup)
+            .context("cannot use the key of service accounts")?,
+        None => ServiceAccountTokens::ephemeral(ISSUER, lookup)
+            .context("cannot make a key for service accounts")?,
+    };
+    server.admit(tokens, Arc::new(accounts));
+    Ok(())
+}
+
+fn audit_log(configuration: &Configuration) -> anyhow::Result<Option<AuditLog>> {
+    let usual = configuration.data_dir.as_ref().map(|directory| directory.join("audit.log"));
+    let Some(path) = configuration.audit_log.clone().or(usual) else { return Ok(None) };
+    let log = AuditLog::open(&path, &audit::Settings::default());
+    log.map(Some).with_context(|| format!("cannot write the audit log `{}`", path.display()))
+}
+
+fn write_kubeconfig(
+    configuration: &Configuration,
+    certificates: &Certificates,
+    address: SocketAddr,
+) -> anyhow::Result<(PathBuf, Option<tempfile::TempDir>)> {
+    let mut temporary = None;
+    let path = match (&configuration.kubeconfig, &configuration.data_dir) {
+        (Some(path), _) => path.clone(),
+        (None, Some(directory)) => directory.join("kubeconfig"),
+        (None, None) => {
+            let directory = tempfile::tempdir().context("cannot make a directory for the kubeconfig")?;
+            temporary.insert(directory).path().join("kubeconfig")
+        }
+    };
+    let issued = certificates.issue_client(ADMIN, &["system:masters"], Timestamp::now());
+    let issued = issued.context("cannot issue a certificate for the kubeconfig")?;
+    let kubeconfig = Kubeconfig {
+        server: format!("https://{}", reachable(address)),
+        authority: certificates.bundle().to_owned(),
+        credential: Credential::Certificate { certificate: issued.certificate, key: issued.key },
+    };
+    kubeconfig.write(&path, false)?;
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok((path, temporary))
+}
+
+/// A server that listens everywhere is reached on this machine by its own name.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, address.port())
+}
