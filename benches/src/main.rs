@@ -3,6 +3,7 @@
 //! Nothing here is asserted: a busy machine is no bug. `docs/benchmarks.md` says how to read the tables.
 
 mod access;
+mod apiserver;
 mod batch;
 mod codec;
 mod functions;
@@ -34,6 +35,7 @@ fn main() {
         ("store", store::run),
         ("validate", validate::run),
         ("access", access::run),
+        ("apiserver", apiserver::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

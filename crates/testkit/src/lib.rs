@@ -1,6 +1,7 @@
 //! What tests need: function servers that do as they are told, servers that do as no server should, and
 //! certificates. Never shipped.
 
+mod api_client;
 mod background;
 mod pki;
 mod server;
@@ -8,6 +9,7 @@ mod tcp;
 
 pub mod raw;
 
+pub use api_client::{ApiAddress, ApiAnswer, ApiClient};
 pub use pki::{Leaf, Pki};
 pub use server::{FunctionServer, Versions};
 pub use tcp::{TcpServer, forward};

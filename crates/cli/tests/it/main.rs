@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 mod examples;
 mod functions;
+mod kill;
 mod peers;
 mod render;
 mod sandbox;

@@ -1,0 +1,124 @@
+//! A plain client of an API server: one connection, HTTP/1.1 over TLS.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Where a server is, whom to trust there, and who to be.
+#[derive(Debug, Clone)]
+pub struct ApiAddress {
+    authority: String,
+    config: Arc<rustls::ClientConfig>,
+    token: Option<String>,
+}
+
+/// A connection to an API server.
+#[derive(Debug)]
+pub struct ApiClient {
+    sender: SendRequest<Full<Bytes>>,
+    address: ApiAddress,
+}
+
+/// An answer that has been read.
+#[derive(Debug)]
+pub struct ApiAnswer {
+    pub code: u16,
+    pub body: Bytes,
+}
+
+impl ApiAddress {
+    /// A server whose authority is in PEM, for the owner of a token.
+    pub fn with_token(url: &str, authorities: &[u8], token: Option<String>) -> Self {
+        let authority = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
+        Self { authority, config: client_config(authorities, None), token }
+    }
+
+    /// What a kubeconfig with a client certificate says; nothing if there is none yet.
+    pub fn from_kubeconfig(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let value: Value = serde_saphyr::from_str(&text).ok()?;
+        let cluster = &value["clusters"][0]["cluster"];
+        let user = &value["users"][0]["user"];
+        let data = |value: &Value| STANDARD.decode(value.as_str()?).ok();
+        let authority = cluster["server"].as_str()?.trim_start_matches("https://").to_owned();
+        let identity = (data(&user["client-certificate-data"])?, data(&user["client-key-data"])?);
+        let config = client_config(&data(&cluster["certificate-authority-data"])?, Some(identity));
+        Some(Self { authority, config, token: None })
+    }
+}
+
+fn client_config(authorities: &[u8], identity: Option<(Vec<u8>, Vec<u8>)>) -> Arc<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authorities).flatten() {
+        roots.add(certificate).expect("it is a certificate");
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("there are versions")
+        .with_root_certificates(roots);
+    Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let certificates = CertificateDer::pem_slice_iter(&certificate).flatten().collect();
+            let key = PrivateKeyDer::from_pem_slice(&key).expect("it is a key");
+            builder.with_client_auth_cert(certificates, key).expect("they belong together")
+        }
+    })
+}
+
+impl ApiClient {
+    pub async fn connect(address: &ApiAddress) -> io::Result<Self> {
+        let stream = TcpStream::connect(&address.authority).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        let stream = TlsConnector::from(Arc::clone(&address.config)).connect(name, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Self { sender, address: address.clone() })
+    }
+
+    /// Sends a request with a body of JSON, and begins to read the answer.
+    pub async fn begin(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> io::Result<http::Response<Incoming>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &self.address.authority)
+            .header("content-type", "application/json")
+            .header("user-agent", "testkit");
+        if let Some(token) = &self.address.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).map_err(io::Error::other)?;
+        self.sender.ready().await.map_err(io::Error::other)?;
+        self.sender.send_request(request).await.map_err(io::Error::other)
+    }
+
+    /// Sends a request with a body of JSON, and reads the answer.
+    pub async fn send(&mut self, method: &str, path: &str, body: &str) -> io::Result<ApiAnswer> {
+        let response = self.begin(method, path, body).await?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+        Ok(ApiAnswer { code, body })
+    }
+}
