@@ -3,7 +3,7 @@
 mod rules;
 mod special;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -25,15 +25,19 @@ pub struct Builtin {
     api_version: String,
     is_namespaced: bool,
     has_status: bool,
-    /// A status that says nothing, as objects have it that were just made.
-    empty_status: Option<Value>,
-    /// The fields that every object has.
-    blank: Object,
-    ownership: Kind,
-    facts: Facts,
     rules: Rules,
     reset: ResetFields,
     reset_by_status: ResetFields,
+    /// What it takes time and memory to know, and nobody may ever ask for.
+    details: OnceLock<Details>,
+}
+
+#[derive(Debug)]
+struct Details {
+    /// An object that says nothing.
+    blank: Object,
+    ownership: Kind,
+    facts: Facts,
 }
 
 impl Builtin {
@@ -45,11 +49,6 @@ impl Builtin {
             group => format!("{group}/{}", resource.version),
         };
         let has_status = resource.subresources.iter().any(|part| part.name == "status");
-        let mut empty = kind.read(&Value::Object(Object::new())).unwrap_or_default().object;
-        empty.insert("apiVersion".to_owned(), api_version.as_str().into());
-        empty.insert("kind".to_owned(), resource.kind.into());
-        let shapes = Arc::new(kind.shapes());
-        let versions = vec![Version { api_version: api_version.clone(), shapes }];
         let reset = |fields: &'static [&'static [&'static str]]| {
             ResetFields::from([(api_version.clone(), Set::of_fields(fields).into())])
         };
@@ -62,15 +61,29 @@ impl Builtin {
             resource: Resource::new(resource.group, resource.kind),
             is_namespaced: resource.scope == Scope::Namespaced,
             has_status,
-            empty_status: empty.get("status").cloned().filter(|_| has_status),
-            blank: empty,
-            ownership: Kind { name: resource.kind.to_owned(), versions },
-            facts: kind.patch_facts(),
             rules: Rules::of(resource.group, resource.kind),
             reset: if has_status { reset(&[&["status"]]) } else { ResetFields::new() },
             reset_by_status: reset(by_status),
             api_version,
+            details: OnceLock::new(),
         })
+    }
+
+    fn details(&self) -> &Details {
+        self.details.get_or_init(|| {
+            let shapes = Arc::new(self.kind.shapes());
+            let versions = vec![Version { api_version: self.api_version.clone(), shapes }];
+            Details {
+                blank: self.kind.read(&Value::Object(Object::new())).unwrap_or_default().object,
+                ownership: Kind { name: self.resource.name.clone(), versions },
+                facts: self.kind.patch_facts(),
+            }
+        })
+    }
+
+    /// A status that says nothing, as objects have it that were just made.
+    fn empty_status(&self) -> Option<&Value> {
+        self.details().blank.get("status").filter(|_| self.has_status)
     }
 
     fn set_generation(&self, object: &mut Object, generation: i64) {
@@ -97,7 +110,7 @@ impl Behaviour for Builtin {
     }
 
     fn ownership(&self) -> &Kind {
-        &self.ownership
+        &self.details().ownership
     }
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
@@ -108,7 +121,7 @@ impl Behaviour for Builtin {
     }
 
     fn strategy(&self) -> Option<facts::Kind<'_>> {
-        self.facts.kind(self.kind.name())
+        self.details().facts.kind(self.kind.name())
     }
 
     fn allows_unconditional_update(&self) -> bool {
@@ -133,7 +146,7 @@ impl Behaviour for Builtin {
     }
 
     fn blank(&self) -> Option<&Object> {
-        Some(&self.blank)
+        Some(&self.details().blank)
     }
 
     fn default(&self, object: &mut Object) {
@@ -142,7 +155,7 @@ impl Behaviour for Builtin {
     }
 
     fn prepare_create(&self, object: &mut Object) {
-        if let Some(status) = &self.empty_status {
+        if let Some(status) = self.empty_status() {
             object.insert("status".to_owned(), status.clone());
         }
         special::prepare_create(self.rules.special, object);
