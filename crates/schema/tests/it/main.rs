@@ -11,6 +11,7 @@ mod apply;
 mod dice;
 mod expressions;
 mod kinds;
+mod kinds_properties;
 mod limits;
 mod managed_fields;
 mod oracle;

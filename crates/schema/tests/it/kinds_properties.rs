@@ -1,8 +1,6 @@
 //! What holds for objects of Kubernetes' own kinds whatever they are: reading and defaulting twice is once, and no bytes
 //! make the decoder of protobuf fall over.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use ferroplane_schema::builtin::{self, Kind, protobuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
