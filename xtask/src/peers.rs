@@ -69,6 +69,15 @@ const DEFAULT: &[Peer] = &[
     )
     .slow(),
     Peer::new(
+        "kubectl",
+        Recipe::Go {
+            source: "oracles/kubectl",
+            package: ".",
+            version: Some((KUBERNETES_VERSION, "v1.36.4")),
+        },
+    )
+    .slow(),
+    Peer::new(
         "kubernetes-rbac",
         Recipe::Go { source: "oracles/kubernetes-rbac", package: ".", version: None },
     )

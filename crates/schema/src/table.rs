@@ -3,6 +3,7 @@
 //! The time is an argument: ages are told as of then.
 
 mod age;
+mod builtin;
 mod cell;
 
 use serde_json::{Value, json};
@@ -21,7 +22,14 @@ pub struct Column {
     pub description: String,
     /// Columns with a priority above zero are shown on demand.
     pub priority: i64,
-    path: JsonPath,
+    source: Source,
+}
+
+/// Where a cell comes from.
+#[derive(Debug, Clone)]
+enum Source {
+    Path(JsonPath),
+    Computed(builtin::Computed),
 }
 
 /// Makes tables of the objects of one kind.
@@ -68,8 +76,15 @@ impl Column {
             format: text("format").to_owned(),
             description,
             priority: definition.get("priority").and_then(Value::as_i64).unwrap_or_default(),
-            path: parsed,
+            source: Source::Path(parsed),
         })
+    }
+
+    fn cell(&self, object: &Value, now: Instant) -> Value {
+        match &self.source {
+            Source::Path(path) => cell::cell(path, &self.kind, object, now),
+            Source::Computed(computed) => computed.cell(object, now),
+        }
     }
 
     fn definition(&self) -> Value {
@@ -86,7 +101,12 @@ impl Column {
 impl Printer {
     /// Prints the name and these columns.
     pub fn new(columns: Vec<Column>) -> Self {
-        Self { columns }
+        Self { columns: std::iter::once(Column::name()).chain(columns).collect() }
+    }
+
+    /// Prints one of Kubernetes' own kinds.
+    pub fn of_builtin(group: &str, plural: &str) -> Self {
+        Self { columns: builtin::columns(group, plural) }
     }
 
     /// Reads the `additionalPrinterColumns` of a custom resource definition. Without any, the age is shown.
@@ -103,22 +123,12 @@ impl Printer {
 
     /// What the columns are.
     pub fn definitions(&self) -> Value {
-        let name = json!({
-            "name": "Name",
-            "type": "string",
-            "format": "name",
-            "description": "The name of the object",
-            "priority": 0,
-        });
-        std::iter::once(name).chain(self.columns.iter().map(Column::definition)).collect()
+        self.columns.iter().map(Column::definition).collect()
     }
 
     /// A row for an object.
     pub fn row(&self, object: &Value, include: Include, now: Instant) -> Value {
-        let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
-        let name = Value::from(name.and_then(Value::as_str).unwrap_or_default());
-        let cells = self.columns.iter().map(|column| cell::cell(&column.path, &column.kind, object, now));
-        let cells: Vec<_> = std::iter::once(name).chain(cells).collect();
+        let cells: Vec<_> = self.columns.iter().map(|column| column.cell(object, now)).collect();
         let shown = match include {
             Include::None => Value::Null,
             Include::Metadata => partial(object),

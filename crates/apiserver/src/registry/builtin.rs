@@ -8,7 +8,6 @@ use ferroplane_schema::status;
 use ferroplane_schema::structural::Scale;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Builtin;
-use serde_json::{Value, json};
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Part, Resource, Version};
@@ -93,7 +92,7 @@ fn version(row: &builtin::Resource) -> Option<Version> {
             status_replicas: ".status.replicas".to_owned(),
             label_selector: Some(".status.selector".to_owned()),
         }),
-        printer: Printer::read(&columns(row.group, row.plural)).ok()?,
+        printer: Printer::of_builtin(row.group, row.plural),
         selectable: SelectableFields::new(selectable(row.group, row.plural).iter().copied()).ok()?,
         deprecation: None,
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
@@ -136,40 +135,4 @@ fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
         ("", "services") => &[".spec.clusterIP", ".spec.type"],
         _ => &[],
     }
-}
-
-/// What `kubectl get` shows besides the name.
-fn columns(group: &str, plural: &str) -> Vec<Value> {
-    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
-    let age = column("Age", "date", ".metadata.creationTimestamp");
-    let mut columns = match (group, plural) {
-        ("", "namespaces" | "pods") => vec![column("Status", "string", ".status.phase")],
-        ("", "secrets") => vec![column("Type", "string", ".type")],
-        ("", "services") => {
-            vec![column("Type", "string", ".spec.type"), column("Cluster-IP", "string", ".spec.clusterIP")]
-        }
-        ("", "events") => {
-            return vec![
-                column("Last Seen", "date", ".lastTimestamp"),
-                column("Type", "string", ".type"),
-                column("Reason", "string", ".reason"),
-                column("Object", "string", ".involvedObject.name"),
-                column("Message", "string", ".message"),
-            ];
-        }
-        ("coordination.k8s.io", "leases") => vec![column("Holder", "string", ".spec.holderIdentity")],
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            vec![column("Role", "string", ".roleRef.name")]
-        }
-        ("apiextensions.k8s.io" | "rbac.authorization.k8s.io", _) => {
-            return vec![column("Created At", "string", ".metadata.creationTimestamp")];
-        }
-        ("apps", "deployments" | "replicasets" | "statefulsets") => vec![
-            column("Desired", "integer", ".spec.replicas"),
-            column("Ready", "integer", ".status.readyReplicas"),
-        ],
-        _ => Vec::new(),
-    };
-    columns.push(age);
-    columns
 }

@@ -19,6 +19,12 @@ impl Instant {
     }
 }
 
+impl From<Timestamp> for Instant {
+    fn from(timestamp: Timestamp) -> Self {
+        Self { seconds: timestamp.seconds(), nanoseconds: timestamp.nanoseconds() }
+    }
+}
+
 /// How long ago a timestamp was. One that cannot be read is invalid, and none is unknown.
 pub fn age(timestamp: &str, now: Instant) -> String {
     if matches!(timestamp, "" | "null") {
@@ -28,10 +34,26 @@ pub fn age(timestamp: &str, now: Instant) -> String {
     if timestamp.is_zero() {
         return "<unknown>".to_owned();
     }
-    let instant = Instant { seconds: timestamp.seconds(), nanoseconds: timestamp.nanoseconds() };
-    let difference = now.count() - instant.count();
+    human_duration(between(Instant::from(timestamp), now))
+}
+
+/// How many nanoseconds are between two timestamps; nothing if one cannot be read.
+pub(super) fn duration_between(start: &str, end: &str) -> Option<i64> {
+    Some(between(Timestamp::parse(start)?.into(), Timestamp::parse(end)?.into()))
+}
+
+/// Whether a timestamp is earlier than another. None at all is earlier than any.
+pub(super) fn is_before(one: &str, other: &str) -> bool {
+    match (Timestamp::parse(one), Timestamp::parse(other)) {
+        (Some(one), Some(other)) => Instant::from(one).count() < Instant::from(other).count(),
+        (one, other) => one.is_none() && other.is_some(),
+    }
+}
+
+fn between(start: Instant, end: Instant) -> i64 {
+    let difference = end.count() - start.count();
     let limit = if difference < 0 { i64::MIN } else { i64::MAX };
-    human_duration(i64::try_from(difference).unwrap_or(limit))
+    i64::try_from(difference).unwrap_or(limit)
 }
 
 /// A duration in nanoseconds with two or three digits that matter.
