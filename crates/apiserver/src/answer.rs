@@ -134,6 +134,7 @@ pub(crate) fn status(status: &Status) -> Response<Body> {
     if wait > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));
     }
+    warn(&mut response, &status.warnings);
     response
 }
 

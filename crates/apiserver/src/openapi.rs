@@ -14,6 +14,15 @@ use sha2::{Digest, Sha512};
 
 use crate::registry::{Catalogue, Origin};
 
+/// What the protobuf form of version 2 is called.
+pub(crate) const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// A document of version 2 in protobuf that describes nothing: its version (field 1) and its title (fields 2 and 1).
+///
+/// Clients such as kubectl take it if they find a kind in no document of version 3, and insist on this form. For them
+/// it is enough that nothing is there, either.
+pub(crate) const EMPTY_PROTOBUF: &[u8] = b"\x0a\x032.0\x12\x0c\x0a\x0aKubernetes";
+
 /// Documents that have been asked for, by path, with the hash of what they were made of.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {

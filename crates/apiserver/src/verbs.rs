@@ -12,6 +12,6 @@ pub(crate) use delete::{Deleted, FOREGROUND, ORPHAN, delete, success};
 pub(crate) use list::{Page, expired};
 pub(crate) use scale::scale_of;
 pub(crate) use selection::Selection;
-pub(crate) use view::{Rows, View};
+pub(crate) use view::{Rows, View, present};
 pub(crate) use watch::{Subject, answer as watch, refuse as refuse_watch, too_old};
 pub(crate) use write::{Outcome, Place, metadata_text, unavailable, write};

@@ -66,6 +66,16 @@ pub(crate) fn discovery(headers: &HeaderMap) -> Result<Discovery, Status> {
     clauses.iter().find_map(Clause::discovery).ok_or_else(not_acceptable)
 }
 
+/// Whether a client wants a document of `OpenAPI` in protobuf before it wants anything that we know.
+pub(crate) fn wants_protobuf_of_openapi(headers: &HeaderMap) -> bool {
+    let is_protobuf = |clause: &Clause<'_>| {
+        clause.media_type.starts_with("application/com.github.proto-openapi.spec.v2")
+            && clause.media_type.ends_with("+protobuf")
+    };
+    let clauses = clauses(headers).unwrap_or_default();
+    clauses.iter().find(|clause| is_protobuf(clause) || clause.form().is_some()).is_some_and(is_protobuf)
+}
+
 fn not_acceptable() -> Status {
     Status::not_acceptable("only the following media types are accepted: application/json, application/yaml")
 }

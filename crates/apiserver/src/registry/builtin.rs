@@ -39,7 +39,20 @@ pub(crate) fn builtin() -> Vec<Resource> {
             None => resources.push(resource(row, version)),
         }
     }
+    resources.extend(events());
     resources
+}
+
+/// Events have a second group, whose objects are those of the first in another form.
+fn events() -> Option<Resource> {
+    let find =
+        |group: &str| builtin::resources().iter().find(|it| it.group == group && it.plural == "events");
+    let (row, stored) = (find("events.k8s.io")?, find("")?);
+    let mut events = resource(row, Version { is_verbatim: false, ..version(row)? });
+    events.versions.push(Version { is_served: false, name: "stored".to_owned(), ..version(stored)? });
+    events.storage = 1;
+    events.collection = collection("", "events");
+    Some(events)
 }
 
 fn is_kept(row: &builtin::Resource) -> bool {
@@ -93,7 +106,7 @@ fn version(row: &builtin::Resource) -> Option<Version> {
             label_selector: Some(".status.selector".to_owned()),
         }),
         printer: Printer::of_builtin(row.group, row.plural),
-        selectable: SelectableFields::new(selectable(row.group, row.plural).iter().copied()).ok()?,
+        selectable: SelectableFields::of_builtin(selectable(row.group, row.plural).iter().copied()).ok()?,
         deprecation: None,
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
         parts: parts(row.group, row.plural),
@@ -131,7 +144,29 @@ fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
         ],
         ("", "namespaces") => &[".status.phase"],
         ("", "secrets") => &[".type"],
-        ("", "pods") => &[".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".status.phase"],
+        ("events.k8s.io", "events") => &[
+            ".regarding.kind",
+            ".regarding.namespace",
+            ".regarding.name",
+            ".regarding.uid",
+            ".regarding.apiVersion",
+            ".regarding.resourceVersion",
+            ".regarding.fieldPath",
+            ".reason",
+            ".reportingController",
+            ".type",
+        ],
+        ("", "pods") => &[
+            ".spec.nodeName",
+            ".spec.restartPolicy",
+            ".spec.schedulerName",
+            ".spec.serviceAccountName",
+            ".status.nominatedNodeName",
+            ".status.phase",
+            ".status.podIP",
+        ],
+        ("", "replicationcontrollers") => &[".status.replicas"],
+        ("batch", "jobs") => &[".status.successful"],
         ("", "services") => &[".spec.clusterIP", ".spec.type"],
         _ => &[],
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_schema::status::Status;
-use ferroplane_schema::table::{Include, Options};
+use ferroplane_schema::table::{Include, Options, Printer};
 use ferroplane_schema::writes::{Part, Write};
 use http::header::USER_AGENT;
 use http::request::Parts;
@@ -111,7 +111,11 @@ impl Objects<'_> {
         object: &Map<String, Value>,
     ) -> Result<Response<Body>, Status> {
         let scale = verbs::scale_of(&self.view, object)?;
-        Ok(answer::document(StatusCode::OK, presentation.form(), &scale))
+        let rows = self.rows()?;
+        let options = Options { include: rows.include, has_headers: true };
+        let printer = Printer::of_builtin("autoscaling", "scales");
+        let shown = verbs::present(&printer, presentation, &scale, options, rows);
+        Ok(answer::document(StatusCode::OK, presentation.form(), &shown))
     }
 
     fn presented(

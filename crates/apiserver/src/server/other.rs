@@ -45,6 +45,11 @@ impl Server {
         match path.trim_end_matches('/') {
             "" => answer::document(StatusCode::OK, Form::Json, &paths(catalogue)),
             "/version" => answer::document(StatusCode::OK, Form::Json, &version()),
+            "/openapi/v2" if negotiate::wants_protobuf_of_openapi(&parts.headers) => answer::of_type(
+                StatusCode::OK,
+                openapi::PROTOBUF,
+                Bytes::from_static(openapi::EMPTY_PROTOBUF),
+            ),
             "/openapi/v2" => answer::document(StatusCode::OK, Form::Json, &openapi::version_2(catalogue)),
             "/openapi/v3" => answer::document(StatusCode::OK, Form::Json, &Documents::index(catalogue)),
             path => {

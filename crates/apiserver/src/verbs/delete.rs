@@ -14,6 +14,8 @@ use crate::store::{Change, Draft, Entry, Expect, Operation, Store, SubmitError};
 
 /// How often a deletion that others keep overtaking is tried.
 const ATTEMPTS: usize = 100;
+/// Namespaces that every cluster has.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
@@ -28,6 +30,10 @@ pub(crate) enum Deleted {
 
 /// Deletes the object at a place.
 pub(crate) async fn delete(store: &Store, place: &Place, options: &DeleteOptions) -> Result<Deleted, Status> {
+    if place.view.resource.deletion == Deletion::OfNamespace && IMMORTAL.contains(&place.name.as_str()) {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(&place.view.resource.identity, &place.name, why));
+    }
     let key = place.key(store, &place.name);
     for _ in 0..ATTEMPTS {
         let Some(entry) = store.get(&key) else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ferroplane_schema::table::{self, Include, Instant, Options};
+use ferroplane_schema::table::{self, Include, Instant, Options, Printer};
 use serde_json::{Map, Value};
 
 use crate::negotiate::{Form, Presentation};
@@ -69,14 +69,24 @@ impl View {
         options: Options,
         rows: Rows,
     ) -> Value {
-        match presentation {
-            Presentation::Objects(_) => object.clone(),
-            Presentation::Metadata(version) => with_version(table::partial(object), version),
-            Presentation::Table(version) => {
-                let metadata = list_metadata_of(object);
-                let table = self.version().printer.table([object], &metadata, options, rows.now);
-                with_version(table, version)
-            }
+        present(&self.version().printer, presentation, object, options, rows)
+    }
+}
+
+/// One object in the presentation that a client wants. The printer makes its row.
+pub(crate) fn present(
+    printer: &Printer,
+    presentation: Presentation,
+    object: &Value,
+    options: Options,
+    rows: Rows,
+) -> Value {
+    match presentation {
+        Presentation::Objects(_) => object.clone(),
+        Presentation::Metadata(version) => with_version(table::partial(object), version),
+        Presentation::Table(version) => {
+            let table = printer.table([object], &list_metadata_of(object), options, rows.now);
+            with_version(table, version)
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::jsonpath::JsonPath;
 #[derive(Debug, Clone, Default)]
 pub struct SelectableFields {
     paths: Vec<(String, JsonPath)>,
+    /// Kinds of Kubernetes that have nothing but name and namespace to select by refuse the rest in words of their own.
+    is_plain: bool,
 }
 
 impl SelectableFields {
@@ -22,15 +24,28 @@ impl SelectableFields {
                 .map_err(|error| format!("unexpected error parsing jsonPath: {error}"))?;
             Ok((path.strip_prefix('.').unwrap_or(path).to_owned(), parsed))
         };
-        Ok(Self { paths: paths.into_iter().map(read).collect::<Result<_, String>>()? })
+        Ok(Self { paths: paths.into_iter().map(read).collect::<Result<_, String>>()?, is_plain: false })
+    }
+
+    /// The fields of one of Kubernetes' own kinds.
+    pub fn of_builtin<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
+        let fields = Self::new(paths)?;
+        Ok(Self { is_plain: fields.paths.is_empty(), ..fields })
     }
 
     /// Refuses a selector that names other fields.
     pub fn check(&self, selector: &FieldSelector) -> Result<(), String> {
         let is_known = |field: &str| self.paths.iter().any(|(name, _)| name == field);
-        selector.check_supported(|field| {
-            matches!(field, "metadata.name" | "metadata.namespace") || is_known(field)
-        })
+        let is_known =
+            |field: &str| matches!(field, "metadata.name" | "metadata.namespace") || is_known(field);
+        let unknown = selector.requirements().iter().find(|requirement| !is_known(&requirement.field));
+        if let (true, Some(unknown)) = (self.is_plain, unknown) {
+            return Err(format!(
+                "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                go_text::quote(&unknown.field)
+            ));
+        }
+        selector.check_supported(is_known)
     }
 
     /// Whether an object is selected.
@@ -81,5 +96,10 @@ mod tests {
         let selector = FieldSelector::parse("spec.color=red").unwrap();
         let error = SelectableFields::default().check(&selector).unwrap_err();
         assert_eq!(error, "field label not supported: spec.color");
+        let selector = FieldSelector::parse("spec.color=red").unwrap();
+        let error = SelectableFields::of_builtin([]).unwrap().check(&selector).unwrap_err();
+        let expected =
+            r#""spec.color" is not a known field selector: only "metadata.name", "metadata.namespace""#;
+        assert_eq!(error, expected);
     }
 }

@@ -141,6 +141,7 @@ impl Behaviour for Builtin {
     }
 
     fn revive(&self, object: &mut Object) {
+        special::convert(self.rules.special, object, &self.api_version);
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         self.kind.default(object);
     }

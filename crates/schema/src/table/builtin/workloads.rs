@@ -93,6 +93,8 @@ const AUTOSCALERS: &[Known] = &[
     text("Replicas", |it| it.number("/status/currentReplicas").into()),
     AGE,
 ];
+const SCALES: &[Known] =
+    &[NAME, DESIRED, integer("Available", |it| it.number("/status/replicas").into()), AGE];
 const POD_TEMPLATES: &[Known] = &[
     NAME,
     text("Containers", |it| it.each("/template/spec/containers", "/name").into()),
@@ -120,6 +122,7 @@ pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [Known]> {
         ("batch", "jobs") => JOBS,
         ("batch", "cronjobs") => CRON_JOBS,
         ("autoscaling", "horizontalpodautoscalers") => AUTOSCALERS,
+        ("autoscaling", "scales") => SCALES,
         ("policy", "poddisruptionbudgets") => DISRUPTION_BUDGETS,
         _ => return None,
     })

@@ -1,5 +1,8 @@
 //! What some kinds do that no other does.
 
+mod events;
+mod workloads;
+
 use serde_json::{Value, json};
 
 use super::super::Object;
@@ -12,6 +15,9 @@ pub(super) enum Special {
     None,
     Namespace,
     Definition,
+    Event,
+    Job,
+    Pod,
 }
 
 impl Special {
@@ -19,6 +25,9 @@ impl Special {
         match (group, kind) {
             ("", "Namespace") => Self::Namespace,
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self::Definition,
+            ("" | "events.k8s.io", "Event") => Self::Event,
+            ("batch", "Job") => Self::Job,
+            ("", "Pod") => Self::Pod,
             _ => Self::None,
         }
     }
@@ -28,7 +37,16 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
     match special {
         Special::Namespace => hold_namespace(object),
         Special::Definition => note_stored_version(object),
-        Special::None => {}
+        Special::Job => workloads::select_own_pods(object),
+        Special::Pod => workloads::await_a_node(object),
+        Special::Event | Special::None => {}
+    }
+}
+
+/// Makes of an object in another version one of this version.
+pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
+    if special == Special::Event && object.get("apiVersion").is_some_and(|found| found != api_version) {
+        events::convert(object, api_version);
     }
 }
 
@@ -45,7 +63,7 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
-        Special::None => {}
+        Special::Event | Special::Job | Special::Pod | Special::None => {}
     }
 }
 
