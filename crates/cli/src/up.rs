@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 
 use crate::Verdict;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 use plane::Plane;
 
@@ -39,13 +39,15 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
         let began = std::time::Instant::now();
+        // Whoever sees that it is ready may end it, and expects a clean end.
+        let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let plane = Plane::start(configuration).await?;
         welcome(&plane, began.elapsed(), terminal);
-        let signal = interrupted().await.context("cannot wait for signals")?;
+        let signal = interrupts.next().await;
         terminal.note("stopping; press Ctrl-C again to stop at once");
         tokio::select! {
             () = plane.stop() => Ok(Verdict::Yes),
-            again = interrupted() => again.context("cannot wait for signals").map(|_| signal),
+            _ = interrupts.next() => Ok(signal),
         }
     })
 }

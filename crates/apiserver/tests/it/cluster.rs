@@ -31,6 +31,10 @@ impl Cluster {
         Self { server: Server::start(store, Settings::default()).await.unwrap(), user: None }
     }
 
+    pub(crate) fn server(&self) -> Server {
+        self.server.clone()
+    }
+
     /// The same cluster as someone else sees it.
     pub(crate) fn as_user(&self, name: &str) -> Self {
         Self { user: Some(Identity::authenticated(name, [])), ..self.clone() }

@@ -7,6 +7,7 @@ mod definitions;
 #[allow(dead_code, reason = "not everything that others need is needed here")]
 #[path = "../../../schema/tests/it/dice.rs"]
 mod dice;
+mod kube_rs;
 mod objects;
 #[path = "../../../schema/tests/it/oracle.rs"]
 mod oracle;

@@ -9,10 +9,15 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, composition, function, started};
 
-/// Where a peer is installed. Nothing if it is not, and nobody insists.
-fn peer(name: &str) -> Option<PathBuf> {
+/// Where peers are installed.
+pub(crate) fn directory() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/ferroplane/peers");
-    let path = std::env::var_os("FERROPLANE_PEERS").map_or_else(home, PathBuf::from).join(name);
+    std::env::var_os("FERROPLANE_PEERS").map_or_else(home, PathBuf::from)
+}
+
+/// Where a peer is installed. Nothing if it is not, and nobody insists.
+pub(crate) fn peer(name: &str) -> Option<PathBuf> {
+    let path = directory().join(name);
     if path.exists() {
         return Some(path);
     }

@@ -1,0 +1,151 @@
+//! A control plane that runs as a process of its own, and the commands that people type beside it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::sandbox::Ran;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control plane that runs, with a directory of files beside it. Ends when it is dropped.
+pub(crate) struct Plane {
+    child: Child,
+    lines: Receiver<String>,
+    directory: TempDir,
+}
+
+/// The binary with these arguments, in a directory.
+pub(crate) fn ferroplane(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferroplane"));
+    command.args(arguments).current_dir(directory).env("HOME", directory).stdin(Stdio::null());
+    command
+}
+
+impl Plane {
+    /// A control plane with nothing in it.
+    pub(crate) fn new() -> Self {
+        Self::start(TempDir::new().unwrap(), &["--data-dir", "data"])
+    }
+
+    /// Starts one in a directory, with these flags, and waits until it is ready.
+    pub(crate) fn start(directory: TempDir, flags: &[&str]) -> Self {
+        let mut command = ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0"]);
+        command.args(["--kubeconfig", "kubeconfig"]).args(flags);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let plane = Self { child, lines, directory };
+        plane.until("the API server is ready at https://127.0.0.1:");
+        plane
+    }
+
+    /// Waits until the control plane says something.
+    pub(crate) fn until(&self, words: &str) -> String {
+        let mut said = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => said.push(line),
+                Err(error) => panic!("{error} before {words:?}: {said:#?}"),
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.id(), signal).unwrap();
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Tells it to end, and returns its directory once it has.
+    pub(crate) fn stop(mut self) -> TempDir {
+        self.signal(Signal::TERM);
+        let status = self.end();
+        assert!(status.success(), "{status}");
+        std::mem::replace(&mut self.directory, TempDir::new().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Adds a file.
+    pub(crate) fn with(self, name: &str, content: &str) -> Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    /// What a shell beside it would run. Whatever is said goes to one place, as on a terminal.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let peers = crate::peers::directory();
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let paths = std::iter::once(peers).chain(std::env::split_paths(&paths));
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("exec 2>&1; {line}")).current_dir(self.directory.path());
+        command.env("PATH", std::env::join_paths(paths).unwrap()).env("KUBECONFIG", self.path("kubeconfig"));
+        command.env("HOME", self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str, input: &str) -> Ran {
+        let mut command = self.shell(line);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Who is not interested in it does not read it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// What a command says that succeeds.
+    pub(crate) fn says(&self, line: &str) -> String {
+        self.told(line, "")
+    }
+
+    /// What a command says that is given something to read, and succeeds.
+    pub(crate) fn told(&self, line: &str, input: &str) -> String {
+        let ran = self.run(line, input);
+        assert_eq!(ran.code, Some(0), "{line}\n{}", ran.stdout);
+        ran.stdout
+    }
+
+    /// What a command says that fails.
+    pub(crate) fn fails(&self, line: &str, input: &str) -> String {
+        let ran = self.run(line, input);
+        assert_ne!(ran.code, Some(0), "{line}\n{}", ran.stdout);
+        ran.stdout
+    }
+
+    /// The lines of a table, with single spaces and without times.
+    pub(crate) fn rows(&self, line: &str) -> Vec<String> {
+        let said = self.says(line);
+        let is_time = |word: &str| word.ends_with('s') && word.trim_end_matches('s').parse::<u32>().is_ok();
+        let word = |word: &str| if is_time(word) { "AGE".to_owned() } else { word.to_owned() };
+        let lines = said.lines().map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "));
+        lines.filter(|line| !line.is_empty()).collect()
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,133 @@
+//! `ferroplane up` as a process: how it starts, ends, starts again, and what it refuses.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::peers::peer;
+use crate::plane::{Plane, ferroplane};
+use crate::sandbox::Ran;
+
+const DATA: &[&str] = &["--data-dir", "data"];
+
+/// A start that does not succeed: what it says.
+fn refused(directory: &TempDir, flags: &[&str]) -> String {
+    let mut command = ferroplane(directory.path(), &["up"]);
+    let ran = Ran::from(command.args(flags).output().unwrap());
+    assert_ne!(ran.code, Some(0), "{ran:#?}");
+    ran.stderr
+}
+
+#[test]
+fn everything_is_there_after_a_restart_and_watches_go_on() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    plane.says("kubectl create cm kept --from-literal=a=b");
+    let version = plane.says("kubectl get cm kept -o jsonpath={.metadata.resourceVersion}");
+    plane.says("kubectl create cm later");
+    let plane = Plane::start(plane.stop(), DATA);
+    assert_eq!(plane.says("kubectl get cm kept -o jsonpath={.data.a}"), "b");
+    let since =
+        format!("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1&resourceVersion={version}");
+    let seen = plane.says(&format!("kubectl get --raw '{since}'"));
+    assert!(seen.starts_with("{\"type\":\"ADDED\"") && seen.contains("\"name\":\"later\""), "{seen}");
+    assert!(!seen.contains("\"name\":\"kept\""), "{seen}");
+}
+
+#[test]
+fn a_backup_of_a_running_plane_can_be_restored_elsewhere() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    plane.says("kubectl create cm saved --from-literal=a=b");
+    let directory = plane.path("");
+    assert!(ferroplane(&directory, &["backup", "copy", "--data-dir", "data"]).status().unwrap().success());
+    plane.says("kubectl create cm after");
+    assert!(ferroplane(&directory, &["restore", "copy", "--data-dir", "other"]).status().unwrap().success());
+    let running = Ran::from(
+        ferroplane(&directory, &["restore", "copy", "--data-dir", "data", "--force"]).output().unwrap(),
+    );
+    assert_ne!(running.code, Some(0), "{running:#?}");
+    let plane = Plane::start(plane.stop(), &["--data-dir", "other"]);
+    assert_eq!(plane.says("kubectl get cm saved -o jsonpath={.data.a}"), "b");
+    assert!(plane.fails("kubectl get cm after", "").contains("not found"));
+}
+
+#[test]
+fn a_second_process_and_a_busy_port_are_refused() {
+    let plane = Plane::new();
+    let directory = TempDir::new().unwrap();
+    let data = plane.path("data");
+    let said = refused(&directory, &["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
+    assert!(said.contains("cannot open the store"), "{said}");
+    assert!(said.contains("process"), "{said}");
+
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let said = refused(&directory, &["--listen", &address, "--data-dir", "data"]);
+    assert!(said.contains("another address can be named with --listen"), "{said}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_refused() {
+    let directory = TempDir::new().unwrap();
+    std::fs::write(directory.path().join("data"), "a file").unwrap();
+    let said = refused(&directory, &["--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    assert!(said.contains("cannot open the store"), "{said}");
+}
+
+#[test]
+fn the_kubeconfig_is_private() {
+    let plane = Plane::new();
+    let mode = std::fs::metadata(plane.path("kubeconfig")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(plane.path("data")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn what_is_in_memory_leaves_no_trace() {
+    let plane = Plane::start(TempDir::new().unwrap(), &["--in-memory"]);
+    if peer("kubectl").is_some() {
+        plane.says("kubectl create cm forgotten");
+    }
+    let directory = plane.stop();
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let ours: Vec<_> = left.iter().filter(|name| *name != ".kube" && *name != "kubeconfig").collect();
+    assert!(ours.is_empty(), "{ours:?}");
+}
+
+#[test]
+fn an_open_watch_does_not_hold_up_the_end() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    let watch = plane.shell("exec kubectl get ns -w -o name").stdout(Stdio::piped()).spawn();
+    let mut watch = watch.unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("namespace/"));
+    let began = Instant::now();
+    drop(plane.stop());
+    // The most that is given to requests that do not end by themselves is longer.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    watch.wait().unwrap();
+}
+
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    let mut plane = Plane::new();
+    plane.signal(Signal::INT);
+    plane.until("stopping; press Ctrl-C again to stop at once");
+    // It may have ended by itself already.
+    let _ = rustix::process::kill_process(plane.id(), Signal::INT);
+    plane.end();
+}
