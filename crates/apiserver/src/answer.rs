@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::Status;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
@@ -93,7 +93,6 @@ pub(crate) fn of_type(code: StatusCode, content_type: &'static str, body: impl I
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    headers.insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 

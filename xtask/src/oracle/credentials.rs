@@ -9,6 +9,8 @@ use serde_json::json;
 
 /// Who the token stands for: somebody who may do everything.
 const USER: &str = "oracle,oracle,system:masters";
+/// People without rights. The server lives for minutes, and their tokens are worth nothing.
+const OTHERS: &str = "alice,alice,alice-1,\"dev,ops\"\nbob,bob,bob-1\n";
 
 /// What a client needs.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Credentials {
         write("server.key", &key.serialize_pem())?;
         write("accounts.key", &accounts.serialize_pem())?;
         write("accounts.pub", &accounts.public_key_pem())?;
-        write("tokens.csv", &format!("{token},{USER}\n"))?;
+        write("tokens.csv", &format!("{token},{USER}\n{OTHERS}"))?;
         let kubeconfig = write("kubeconfig", &kubeconfig(url, &token, &authority))?;
         Ok(Self { token, authority, kubeconfig })
     }

@@ -13,6 +13,7 @@ mod objects;
 mod oracle;
 mod owners;
 mod rbac;
+mod real;
 mod rights;
 mod store;
 mod watches;

@@ -1,0 +1,38 @@
+//! Our server, as strangers see it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
+use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::{Server, Settings};
+use http::Request;
+use http_body_util::Full;
+
+use super::exchange::{self, Answer};
+
+const MASTER: &str = "master";
+const TOKENS: &str = "master,oracle,oracle,system:masters\nalice,alice,alice-1,\"dev,ops\"\nbob,bob,bob-1\n";
+
+pub(super) struct Ours(Server);
+
+impl Ours {
+    pub(super) async fn start() -> Self {
+        let store = Store::in_memory(Options::default()).unwrap();
+        let server = Server::start(store, Settings::default()).await.unwrap();
+        let lookup = server.account_lookup();
+        let accounts = ServiceAccountTokens::ephemeral("https://kubernetes.default.svc", lookup).unwrap();
+        server.admit(StaticTokens::from_csv(TOKENS).unwrap(), Arc::new(accounts));
+        Self(server)
+    }
+}
+
+impl exchange::Server for Ours {
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Answer {
+        Answer::read(self.0.answer_stranger(request).await).await
+    }
+
+    fn master(&self) -> String {
+        MASTER.to_owned()
+    }
+}
