@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::Status;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
@@ -121,14 +121,16 @@ pub(crate) fn text(code: StatusCode, text: impl Into<String>) -> Response<Body> 
 
 /// What an unknown path gets, as from a real server.
 pub(crate) fn page_not_found() -> Response<Body> {
-    text(StatusCode::NOT_FOUND, "404 page not found\n")
+    let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// How something ended.
-pub(crate) fn status(status: &Status) -> Response<Body> {
+pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     let fallback = if status.is_success { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     let code = StatusCode::from_u16(status.code).unwrap_or(fallback);
-    let mut response = document(code, Form::Json, &status.to_json());
+    let mut response = document(code, form, &status.to_json());
     let wait = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if wait > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));

@@ -3,5 +3,5 @@
 mod accept;
 mod content;
 
-pub(crate) use accept::{Discovery, Form, Presentation, discovery, presentation, wants_protobuf_of_openapi};
+pub(crate) use accept::{Amount, Discovery, Form, Presentation, discovery, error_form, presentation, wants_protobuf_of_openapi};
 pub(crate) use content::{BodyForm, PatchForm};

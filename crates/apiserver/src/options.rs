@@ -20,14 +20,11 @@ fn invalid(kind: &str, errors: &[Error]) -> Status {
 
 /// Whether nothing shall be stored. The only value is `All`.
 fn dry_run<'q>(values: impl Iterator<Item = &'q str>, errors: &mut Vec<Error>) -> bool {
-    let mut is_dry = false;
-    for value in values {
-        is_dry = true;
-        if value != "All" {
-            errors.push(Error::not_supported(&Path::new("dryRun"), value, ["All"]));
-        }
+    let values: Vec<_> = values.collect();
+    if values.iter().any(|value| *value != "All") {
+        errors.push(Error::not_supported(&Path::new("dryRun"), serde_json::json!(values), ["All"]));
     }
-    is_dry
+    !values.is_empty()
 }
 
 /// A parameter that must be a number, if it is there.

@@ -28,6 +28,7 @@ use crate::auth::rbac::Attributes;
 use crate::bootstrap;
 use crate::janitors::{self, Signals};
 use crate::limits::{self, Limits};
+use crate::negotiate;
 use crate::openapi::Documents;
 use crate::registry::{self, Catalogue, Registry};
 use crate::request::{Query, ResourcePath, Target, Verb};
@@ -135,7 +136,8 @@ impl Server {
     {
         let (mut parts, body) = request.into_parts();
         let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
-        self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status))
+        let form = negotiate::error_form(&parts.headers);
+        self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
     }
 
     async fn attempt<B>(&self, caller: &Identity, parts: &Parts, body: B) -> Result<Response<Body>, Status>
@@ -148,8 +150,9 @@ impl Server {
             None => None,
         };
         let identity = impersonated.as_ref().unwrap_or(caller);
+        let form = negotiate::error_form(&parts.headers);
         let mut answer =
-            self.answer_as(identity, parts, body).await.unwrap_or_else(|status| answer::status(&status));
+            self.answer_as(identity, parts, body).await.unwrap_or_else(|status| answer::status(&status, form));
         if let Some(impersonated) = impersonated {
             answer.extensions_mut().insert(Impersonated(impersonated));
         }
@@ -197,12 +200,15 @@ impl Server {
         }
         let resource = catalogue.find(&path.group, &path.resource);
         let view = resource.and_then(|resource| View::of(resource, &path.version));
-        let view = view.filter(|view| has_part(view, &path.subresource) && is_in_scope(view, path));
         let Some(view) = view else { return Err(no_such_resource(&parts.method)) };
-        let verb = verb.filter(|verb| is_possible(&view, path, *verb));
-        let Some(verb) = verb else {
-            return Err(Status::method_not_supported(&view.resource.identity, parts.method.as_str()));
-        };
+        if !is_in_scope(&view, path, verb) {
+            return if view.is_custom() {
+                Ok(answer::page_not_found())
+            } else {
+                Err(no_such_resource(&parts.method))
+            };
+        }
+        let verb = usable_verb(&view, path, verb, &parts.method)?;
         let request = objects::Objects { server: &self.inner, identity, view, path, parts, query };
         let mut response = request.answer(verb, body).await?;
         if let Some(deprecation) = &request.view.version().deprecation {
@@ -256,18 +262,41 @@ fn has_part(view: &View, subresource: &str) -> bool {
 }
 
 /// Whether a path has a namespace where there is one. A list may do without.
-fn is_in_scope(view: &View, path: &ResourcePath) -> bool {
-    if view.resource.is_namespaced {
-        !path.namespace.is_empty() || path.name.is_empty()
-    } else {
-        path.namespace.is_empty()
+fn is_in_scope(view: &View, path: &ResourcePath, verb: Option<Verb>) -> bool {
+    if !view.resource.is_namespaced {
+        return path.namespace.is_empty();
     }
+    let spans_all = !view.is_custom() || matches!(verb, Some(Verb::List | Verb::Watch));
+    !path.namespace.is_empty() || path.name.is_empty() && spans_all
+}
+
+/// What is to be done, if it can be. Custom resources and others are refused in different words.
+fn usable_verb(view: &View, path: &ResourcePath, verb: Option<Verb>, method: &Method) -> Result<Verb, Status> {
+    let identity = &view.resource.identity;
+    let is_named = !path.name.is_empty();
+    if !has_part(view, &path.subresource) {
+        return Err(if view.is_custom() {
+            Status::not_found(identity, &path.name)
+        } else {
+            no_such_resource(method)
+        });
+    }
+    if let Some(verb) = verb.filter(|verb| is_possible(view, path, *verb)) {
+        return Ok(verb);
+    }
+    Err(match *method {
+        _ if !view.is_custom() => Status::generic(405, method.as_str(), &Subject::default(), "", ""),
+        Method::PUT | Method::PATCH if !is_named => Status::bad_request("name must be provided"),
+        _ => Status::method_not_supported(identity, verb.map_or("", Verb::name)),
+    })
 }
 
 fn is_possible(view: &View, path: &ResourcePath, verb: Verb) -> bool {
     if path.subresource.is_empty() {
-        let needs_namespace = matches!(verb, Verb::Create) && view.resource.is_namespaced;
-        return view.version().verbs.contains(&verb) && !(needs_namespace && path.namespace.is_empty());
+        let needs_namespace = matches!(verb, Verb::Create | Verb::DeleteCollection) && view.resource.is_namespaced;
+        let is_misplaced = verb == Verb::Create && !path.name.is_empty() && !view.is_custom();
+        let lacks_namespace = needs_namespace && path.namespace.is_empty();
+        return view.version().verbs.contains(&verb) && !lacks_namespace && !is_misplaced;
     }
     let part = view.version().parts.iter().find(|part| part.name == path.subresource);
     part.map_or(matches!(verb, Verb::Get | Verb::Update | Verb::Patch), |part| part.verbs.contains(&verb))

@@ -25,9 +25,15 @@ impl Form {
 pub(crate) enum Presentation {
     Objects(Form),
     /// As rows, by a version of `meta.k8s.io`.
-    Table(&'static str),
-    /// Only metadata, by a version of `meta.k8s.io`.
-    Metadata(&'static str),
+    Table(Form, &'static str),
+    /// Only metadata, by a version of `meta.k8s.io`: of one object, or of a list.
+    Metadata(Form, &'static str, Amount),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amount {
+    One,
+    Many,
 }
 
 /// How a client wants to be told what there is.
@@ -74,6 +80,12 @@ pub(crate) fn wants_protobuf_of_openapi(headers: &HeaderMap) -> bool {
     };
     let clauses = clauses(headers).unwrap_or_default();
     clauses.iter().find(|clause| is_protobuf(clause) || clause.form().is_some()).is_some_and(is_protobuf)
+}
+
+/// How a client wants to be told that something went wrong, which it is even if its wishes cannot be met.
+pub(crate) fn error_form(headers: &HeaderMap) -> Form {
+    let clauses = clauses(headers).unwrap_or_default();
+    clauses.iter().find_map(Clause::form).unwrap_or(Form::Json)
 }
 
 fn not_acceptable() -> Status {
@@ -127,9 +139,10 @@ impl<'h> Clause<'h> {
             _ => return None,
         };
         match self.kind {
-            _ if form != Form::Json || self.group != "meta.k8s.io" => None,
-            "Table" => Some(Presentation::Table(version)),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Presentation::Metadata(version)),
+            _ if self.group != "meta.k8s.io" => None,
+            "Table" => Some(Presentation::Table(form, version)),
+            "PartialObjectMetadata" => Some(Presentation::Metadata(form, version, Amount::One)),
+            "PartialObjectMetadataList" => Some(Presentation::Metadata(form, version, Amount::Many)),
             _ => None,
         }
     }
@@ -159,7 +172,7 @@ mod tests {
     fn first_form_that_we_have_is_taken() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,\
                      application/json";
-        assert_eq!(presented(table), Some(Presentation::Table("v1")));
+        assert_eq!(presented(table), Some(Presentation::Table(Form::Json, "v1")));
         assert_eq!(
             presented("application/vnd.kubernetes.protobuf,application/json"),
             Some(Presentation::Objects(Form::Json))

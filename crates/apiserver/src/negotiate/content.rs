@@ -25,7 +25,8 @@ impl BodyForm {
     /// Nothing said means JSON. Protobuf is for kinds that have it.
     pub(crate) fn of(headers: &HeaderMap, has_protobuf: bool) -> Result<Self, Status> {
         match media_type(headers) {
-            "" | "application/json" => Ok(Self::Json),
+            "" if !headers.contains_key(CONTENT_TYPE) => Ok(Self::Json),
+            "application/json" => Ok(Self::Json),
             "application/yaml" => Ok(Self::Yaml),
             "application/vnd.kubernetes.protobuf" if has_protobuf => Ok(Self::Protobuf),
             _ => {

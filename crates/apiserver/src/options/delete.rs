@@ -83,7 +83,7 @@ impl Raw {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                let values = ["Background", "Foreground", "Orphan", "nil"];
+                let values = ["Foreground", "Background", "Orphan", "nil"];
                 errors.push(Error::not_supported(&path, other, values));
                 None
             }
@@ -116,7 +116,7 @@ mod tests {
         let refused = |body: Value| DeleteOptions::read(Some(&body), &Query::default()).unwrap_err().message;
         assert_eq!(
             refused(json!({"propagationPolicy": "Later"})),
-            r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Later": supported values: "Background", "Foreground", "Orphan", "nil""#
+            r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Later": supported values: "Foreground", "Background", "Orphan", "nil""#
         );
         assert!(
             refused(json!({"propagationPolicy": "Orphan", "orphanDependents": true}))

@@ -53,7 +53,7 @@ impl WriteOptions {
         check_manager(manager, &mut errors);
         let is_dry_run = dry_run(query.all("dryRun"), &mut errors);
         let field_validation = FieldValidation::named(query.get("fieldValidation")).unwrap_or_else(|| {
-            let values = ["Ignore", "Strict", "Warn"];
+            let values = ["", "Ignore", "Strict", "Warn"];
             let given = query.get("fieldValidation");
             errors.push(Error::not_supported(&Path::new("fieldValidation"), given, values));
             FieldValidation::Warn
@@ -119,7 +119,7 @@ mod tests {
     fn wrong_options_are_refused() {
         assert_eq!(
             read("dryRun=Some", WriteKind::Create).unwrap_err(),
-            r#"CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: "Some": supported values: "All""#
+            r#"CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All""#
         );
         assert!(read("fieldValidation=Lax", WriteKind::Update).is_err());
         assert!(read("force=true", WriteKind::Patch).is_err());

@@ -32,6 +32,7 @@ where
 pub(super) fn object<'b>(form: BodyForm, text: &'b Bytes, kind: &str) -> Result<Body<'b>, Status> {
     let refuse = |why: &str| {
         let shown = String::from_utf8_lossy(&text[..text.len().min(30)]);
+        let shown = if shown.is_empty() { "<empty>".into() } else { shown };
         Status::bad_request(&format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))

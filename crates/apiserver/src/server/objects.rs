@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::table::{Include, Options, Printer};
 use ferroplane_schema::writes::{Part, Write};
@@ -16,7 +17,7 @@ use crate::admission::Admission;
 use crate::answer::{self, Body};
 use crate::auth::identity::Identity;
 use crate::moment;
-use crate::negotiate::{BodyForm, Form, PatchForm, Presentation, presentation};
+use crate::negotiate::{Amount, BodyForm, Form, PatchForm, Presentation, presentation};
 use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, WriteOptions};
 use crate::registry::Origin;
 use crate::request::{Query, ResourcePath, Verb};
@@ -45,6 +46,7 @@ impl Objects<'_> {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let presentation = presentation(&self.parts.headers)?;
+        self.check_amount(verb, presentation)?;
         match verb {
             Verb::Get => self.get(presentation).await,
             Verb::List => self.list(presentation).await,
@@ -57,9 +59,32 @@ impl Objects<'_> {
         }
     }
 
+    /// Metadata are asked for of one object or of a list, and a watch is JSON.
+    fn check_amount(&self, verb: Verb, presentation: Presentation) -> Result<(), Status> {
+        if verb == Verb::Watch {
+            let words = "only the following media types are accepted: application/json;stream=watch";
+            let is_json = presentation.form() == Form::Json;
+            return if is_json { Ok(()) } else { Err(Status::not_acceptable(words)) };
+        }
+        let Presentation::Metadata(_, _, amount) = presentation else { return Ok(()) };
+        let real = if matches!(verb, Verb::List | Verb::DeleteCollection) { Amount::Many } else { Amount::One };
+        let (wanted, is) = match (amount, real) {
+            (Amount::One, Amount::Many) => ("PartialObjectMetadata", "a list"),
+            (Amount::Many, Amount::One) => ("PartialObjectMetadataList", "not a list"),
+            _ => return Ok(()),
+        };
+        let found = self.view.type_name(real);
+        Err(Status::not_acceptable(&format!("you requested {wanted}, but the requested object is {is} ({found})")))
+    }
+
     fn rows(&self) -> Result<Rows, Status> {
         let include = Include::parse(self.query.get("includeObject"))
-            .ok_or_else(|| Status::bad_request("includeObject must be one of None, Metadata and Object"))?;
+            .ok_or_else(|| {
+                let given = self.query.get("includeObject");
+                let words = "must be 'Metadata', 'Object', 'None', or empty";
+                let error = Error::invalid(&Path::new("includeObject"), given, words);
+                Status::bad_request(&format!("Unable to convert to Table as requested: {error}"))
+            })?;
         Ok(Rows { include, now: moment::now() })
     }
 
@@ -309,6 +334,10 @@ impl Objects<'_> {
         }
         let form = BodyForm::of(&self.parts.headers, true)?;
         let body = body::object(form, text, "DeleteOptions")?;
+        let kind = body.value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if !matches!(kind, "" | "DeleteOptions") {
+            return Err(Status::bad_request(&format!("{kind} cannot be handled as a DeleteOptions")));
+        }
         DeleteOptions::read(Some(&body.value), &self.query)
     }
 
@@ -317,7 +346,7 @@ impl Objects<'_> {
         let place = self.place();
         match verbs::delete(&self.server.store, &place, &options).await? {
             Deleted::Kept(bytes) => self.shown(StatusCode::OK, presentation, &bytes),
-            Deleted::Gone(bytes) => Ok(answer::status(&verbs::success(&place, &bytes))),
+            Deleted::Gone(bytes) => Ok(answer::status(&verbs::success(&place, &bytes), presentation.form())),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::auth::authenticate::Peer;
 use crate::auth::identity::Identity;
 use crate::doors::https::Connection;
 use crate::limits::Class;
+use crate::negotiate;
 use crate::request::{Query, ResourcePath, Target, Verb};
 
 impl Server {
@@ -26,7 +27,8 @@ impl Server {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.admitted(request).await.unwrap_or_else(|status| answer::status(&status))
+        let form = negotiate::error_form(request.headers());
+        self.admitted(request).await.unwrap_or_else(|status| answer::status(&status, form))
     }
 
     async fn admitted<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ferroplane_schema::status::{Details, Status};
+use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
 use super::write::{Place, unavailable};
@@ -85,7 +85,9 @@ fn check_preconditions(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let Some(Value::Object(metadata)) = object.get("metadata") else { return Ok(()) };
-    let identity = &place.view.resource.identity;
+    let resource = &place.view.resource;
+    let of_kind = Resource::new(&resource.group, &resource.names.kind);
+    let identity = if place.view.is_custom() { &of_kind } else { &resource.identity };
     let preconditions = [
         ("UID", &options.uid, "uid", "deleted and then recreated"),
         ("ResourceVersion", &options.resource_version, "resourceVersion", "modified"),

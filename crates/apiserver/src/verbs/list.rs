@@ -73,25 +73,30 @@ impl Page {
 
     /// The page as an answer.
     pub(crate) fn answer(self, view: &View, presentation: Presentation, rows: Rows) -> Response<Body> {
-        let metadata = Value::Object(self.metadata());
+        let mut metadata = self.metadata();
+        if view.is_custom() && matches!(presentation, Presentation::Objects(_)) {
+            // Lists of custom resources always say how they go on.
+            metadata.entry("continue").or_insert_with(|| "".into());
+        }
+        let metadata = Value::Object(metadata);
         match presentation {
             Presentation::Objects(Form::Json) => answer::json(StatusCode::OK, self.json(view, &metadata)),
             Presentation::Objects(form) => {
-                let items: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let items: Vec<_> = self.entries.iter().map(|entry| view.item(entry.bytes())).collect();
                 let mut list = view.list_head(&metadata);
                 list.insert("items".to_owned(), items.into());
                 answer::document(StatusCode::OK, form, &Value::Object(list))
             }
-            Presentation::Metadata(version) => {
+            Presentation::Metadata(form, version, _) => {
                 let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
                 let list = with_version(table::partial_list(&objects, &metadata), version);
-                answer::document(StatusCode::OK, Form::Json, &list)
+                answer::document(StatusCode::OK, form, &list)
             }
-            Presentation::Table(version) => {
+            Presentation::Table(form, version) => {
                 let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
                 let options = Options { include: rows.include, has_headers: true };
                 let table = view.version().printer.table(&objects, &metadata, options, rows.now);
-                answer::document(StatusCode::OK, Form::Json, &with_version(table, version))
+                answer::document(StatusCode::OK, form, &with_version(table, version))
             }
         }
     }

@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use ferroplane_schema::builtin::{self, Scope};
 use ferroplane_schema::managed;
-use ferroplane_schema::status::Status;
+use ferroplane_schema::field::{Error, Path};
+use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::structural::Scale as Paths;
 use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value, json};
@@ -96,15 +97,7 @@ fn with_scale(view: &View, mut object: Object, scale: &Object) -> Result<Object,
     };
     let wanted = scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64);
     if wanted.is_some_and(|wanted| wanted < 0) {
-        let path = ferroplane_schema::field::Path::new("spec");
-        let words = "must be greater than or equal to 0";
-        let error = ferroplane_schema::field::Error::invalid(
-            &path.child("replicas"),
-            wanted.unwrap_or_default(),
-            words,
-        );
-        let kind = ferroplane_schema::status::Resource::new("autoscaling", "Scale");
-        return Err(Status::invalid(&kind, super::metadata_text(&object, "name"), &[error]));
+        return Err(negative(view, super::metadata_text(&object, "name"), wanted.unwrap_or_default()));
     }
     put(&mut object, &paths.spec_replicas, wanted.unwrap_or_default().into());
     let owners =
@@ -116,6 +109,18 @@ fn with_scale(view: &View, mut object: Object, scale: &Object) -> Result<Object,
         metadata.insert("managedFields".to_owned(), merged);
     }
     Ok(object)
+}
+
+/// What says that there cannot be less than nothing.
+fn negative(view: &View, name: &str, wanted: i64) -> Status {
+    let (root, words, kind) = if view.is_custom() {
+        let kind = Resource::new(&view.resource.group, &view.resource.names.kind);
+        (".spec", "should be a non-negative integer", kind)
+    } else {
+        ("spec", "must be greater than or equal to 0", Resource::new("autoscaling", "Scale"))
+    };
+    let error = Error::invalid(&Path::new(root).child("replicas"), wanted, words);
+    Status::invalid(&kind, name, &[error])
 }
 
 fn translation(view: &View, paths: &Paths) -> managed::Scale {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use ferroplane_schema::table::{self, Include, Instant, Options, Printer};
 use serde_json::{Map, Value};
 
-use crate::negotiate::{Form, Presentation};
-use crate::registry::{Resource, Version};
+use crate::negotiate::{Amount, Form, Presentation};
+use crate::registry::{Origin, Resource, Version};
 
 /// A resource in a version.
 #[derive(Debug, Clone)]
@@ -61,6 +61,30 @@ impl View {
         Value::Object(self.object(stored))
     }
 
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.resource.origin, Origin::Custom { .. })
+    }
+
+    /// An object as an item of a list in YAML: those of Kubernetes' own kinds do not repeat what they are.
+    pub(crate) fn item(&self, stored: &Bytes) -> Value {
+        let mut object = self.object(stored);
+        if !self.is_custom() {
+            object.remove("apiVersion");
+            object.remove("kind");
+        }
+        Value::Object(object)
+    }
+
+    /// What Kubernetes calls the type of an object, or of a list of them.
+    pub(crate) fn type_name(&self, amount: Amount) -> String {
+        let list = if amount == Amount::Many { "List" } else { "" };
+        if self.is_custom() {
+            return format!("*unstructured.Unstructured{list}");
+        }
+        let group = self.resource.group.split('.').next().filter(|group| !group.is_empty());
+        format!("*{}.{}{list}", group.unwrap_or("core"), self.resource.names.kind)
+    }
+
     /// One object in the presentation that a client wants.
     pub(crate) fn present(
         &self,
@@ -83,8 +107,8 @@ pub(crate) fn present(
 ) -> Value {
     match presentation {
         Presentation::Objects(_) => object.clone(),
-        Presentation::Metadata(version) => with_version(table::partial(object), version),
-        Presentation::Table(version) => {
+        Presentation::Metadata(_, version, _) => with_version(table::partial(object), version),
+        Presentation::Table(_, version) => {
             let table = printer.table([object], &list_metadata_of(object), options, rows.now);
             with_version(table, version)
         }
@@ -94,16 +118,22 @@ pub(crate) fn present(
 impl Presentation {
     pub(crate) fn form(self) -> Form {
         match self {
-            Self::Objects(form) => form,
-            Self::Table(_) | Self::Metadata(_) => Form::Json,
+            Self::Objects(form) | Self::Table(form, _) | Self::Metadata(form, ..) => form,
         }
     }
 }
 
 pub(crate) fn with_version(mut value: Value, version: &str) -> Value {
-    if version != "v1" {
-        value["apiVersion"] = format!("meta.k8s.io/{version}").into();
+    if version == "v1" {
+        return value;
     }
+    let api_version = format!("meta.k8s.io/{version}");
+    for row in value.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+        if row["object"]["kind"] == "PartialObjectMetadata" {
+            row["object"]["apiVersion"] = api_version.as_str().into();
+        }
+    }
+    value["apiVersion"] = api_version.into();
     value
 }
 

@@ -254,8 +254,8 @@ impl Watch {
         let rows = Rows { now: moment::now(), ..self.subject.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
         let shown = match self.subject.presentation {
-            Presentation::Table(_) => view.present(self.subject.presentation, &object, options, rows),
-            Presentation::Objects(_) | Presentation::Metadata(_) => object,
+            Presentation::Table(..) => view.present(self.subject.presentation, &object, options, rows),
+            Presentation::Objects(_) | Presentation::Metadata(..) => object,
         };
         put_line(piece, "BOOKMARK", shown.to_string().as_bytes());
     }

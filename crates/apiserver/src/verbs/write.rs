@@ -106,9 +106,21 @@ impl Attempt<'_> {
         };
         self.admission.validate(place, &written, live.as_ref())?;
         if self.options.is_dry_run {
+            self.is_free(&written)?;
             return pretend(&written).map(Some);
         }
         self.store(written, entry.as_deref()).await
+    }
+
+    /// A name that is taken is taken in a dry run, too.
+    fn is_free(self, written: &Written) -> Result<(), Status> {
+        let name = metadata_text(&written.object, "name");
+        let is_taken =
+            || self.place.name.is_empty() && self.store.get(&self.place.key(self.store, name)).is_some();
+        if written.is_created && is_taken() {
+            return Err(Status::already_exists(&self.place.view.resource.identity, name));
+        }
+        Ok(())
     }
 
     fn stored(self) -> Option<Arc<Entry>> {
@@ -127,7 +139,9 @@ impl Attempt<'_> {
         let name = metadata_text(&written.object, "name").to_owned();
         let is_generated = !metadata_text(&written.object, "generateName").is_empty();
         let key = self.place.key(self.store, &name);
+        let mut last = None;
         let change = if live.is_some() && written.ends_deletion() {
+            last = Some(Bytes::from(Value::Object(written.object).to_string()));
             Change::Delete
         } else {
             Change::Put(self.draft(written.object)?)
@@ -137,8 +151,10 @@ impl Attempt<'_> {
         operations.extend(self.admission.conditions(self.place, is_created));
         match self.store.submit(operations).await {
             Ok(entries) => {
-                let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
-                Ok(Some(Outcome { bytes, is_presented: false, is_created, warnings: written.warnings }))
+                let is_presented = last.is_some();
+                let stored = || entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
+                let bytes = last.unwrap_or_else(stored);
+                Ok(Some(Outcome { bytes, is_presented, is_created, warnings: written.warnings }))
             }
             // A generated name that is taken is generated anew with the next attempt.
             Err(SubmitError::Refused(_)) if is_generated => Ok(None),

@@ -57,7 +57,11 @@ fn difference(step: &Step, ours: &Value, theirs: &Value) -> Option<String> {
         normal::remove(&mut ours, pointer);
         normal::remove(&mut theirs, pointer);
     }
-    let parts = normal::differences("", &ours, &theirs);
+    let parts = if ours["code"] == theirs["code"] {
+        normal::differences("", &ours, &theirs)
+    } else {
+        vec![format!("      ours:   {ours}\n      theirs: {theirs}")]
+    };
     (!parts.is_empty()).then(|| format!("{} ({} {})\n{}", step.title, step.method, step.path, parts.join("\n")))
 }
 

@@ -49,6 +49,18 @@ pub(super) struct Decoded {
     pub(super) warnings: Vec<String>,
 }
 
+/// An object of one of Kubernetes' own kinds need not say what it is: the path does.
+fn assume_kind(value: &mut Value, endpoint: &Endpoint<'_>) {
+    let Value::Object(object) = value else { return };
+    let assumed =
+        [("kind", endpoint.behaviour.kind().name.as_str()), ("apiVersion", endpoint.behaviour.api_version())];
+    for (name, text) in assumed {
+        if object.get(name).is_none_or(|value| value == "" || value.is_null()) {
+            object.insert(name.to_owned(), text.into());
+        }
+    }
+}
+
 /// Reads the object that a body has.
 pub(super) fn decode(
     endpoint: &Endpoint<'_>,
@@ -64,6 +76,11 @@ pub(super) fn decode(
         ))
     };
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let is_builtin = behaviour.strategy().is_some();
+    let mut body = body;
+    if is_builtin {
+        assume_kind(&mut body.value, endpoint);
+    }
     let kind = text(&body.value, "kind").filter(|kind| !kind.is_empty());
     let Some(kind) = kind else {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body.text));
@@ -86,7 +103,6 @@ pub(super) fn decode(
             "{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}"
         ))
     };
-    let is_builtin = behaviour.strategy().is_some();
     let is_this = api_version == behaviour.api_version() && kind == behaviour.kind().name;
     if is_builtin && !api_version.is_empty() && !is_this {
         return Err(wrong(format!(

@@ -106,7 +106,9 @@ fn is_version(object: &Object) -> Result<(), Status> {
 /// A new object has no version yet. Who says that it has one is wrong, which is noticed in some ways and not in others.
 fn stored(endpoint: &Endpoint<'_>, mut object: Object, is_applied: bool) -> Result<Object, Status> {
     let version = metadata_text(&object, "resourceVersion").parse::<u64>();
-    if !is_applied && version.is_ok_and(|version| version > 0) {
+    // An update that creates has a name to create, and is not asked.
+    let is_posted = !is_applied && endpoint.name.is_empty();
+    if is_posted && version.is_ok_and(|version| version > 0) {
         return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
     }
     let metadata = metadata_mut(&mut object);

@@ -78,6 +78,10 @@ fn strip(value: &mut Value, shows_managed: bool) {
             if !shows_managed && fields.contains_key("managedFields") {
                 fields.remove("managedFields");
             }
+            if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
+                // Entries of the same second stand in the order of their managers.
+                entries.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
+            }
             let is_list = fields.contains_key("items") || fields.contains_key("rows") && fields["kind"] == "Table";
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
                 // How far the whole server has come depends on what else it does.
