@@ -116,14 +116,14 @@ pub(crate) fn json(code: StatusCode, bytes: impl Into<Body>) -> Response<Body> {
 }
 
 pub(crate) fn text(code: StatusCode, text: impl Into<String>) -> Response<Body> {
-    of_type(code, "text/plain; charset=utf-8", Bytes::from(text.into()))
+    let mut response = of_type(code, "text/plain; charset=utf-8", Bytes::from(text.into()));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// What an unknown path gets, as from a real server.
 pub(crate) fn page_not_found() -> Response<Body> {
-    let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// How something ended.

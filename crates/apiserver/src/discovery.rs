@@ -1,8 +1,11 @@
 //! Tells clients what there is: every group, version and resource, in the old form and in the aggregated one.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::registry::{Catalogue, Resource, Version};
+use crate::registry::{Catalogue, Origin, Resource, Version};
 use crate::request::Verb;
 
 /// `/api`: the versions of the core group.
@@ -58,16 +61,16 @@ pub(crate) fn resources(catalogue: &Catalogue, group: &str, version: &str) -> Op
     for resource in catalogue.resources(group) {
         if let Some(served) = resource.served(version) {
             list.push(plain(resource, served));
-            list.extend(parts(served).into_iter().map(|part| plain_part(resource, &part)));
+            list.extend(parts(resource, served).into_iter().map(|part| plain_part(resource, &part)));
         }
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": group_version,
-        "resources": list,
-    }))
+    let mut document = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": list});
+    // The core is older than this field.
+    if !group.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Some(document)
 }
 
 fn plain(resource: &Resource, version: &Version) -> Value {
@@ -80,7 +83,16 @@ fn plain(resource: &Resource, version: &Version) -> Value {
     fields.insert("verbs".to_owned(), verbs(&version.verbs));
     put_list(&mut fields, "shortNames", &names.short);
     put_list(&mut fields, "categories", &names.categories);
+    if !matches!(resource.origin, Origin::Review) {
+        fields.insert("storageVersionHash".to_owned(), storage_version_hash(resource).into());
+    }
     Value::Object(fields)
+}
+
+/// Clients see from it whether objects are stored in another version than before.
+fn storage_version_hash(resource: &Resource) -> String {
+    let stored = format!("{}/{}/{}", resource.group, resource.stored().name, resource.names.kind);
+    BASE64.encode(&Sha256::digest(stored)[..8])
 }
 
 fn plain_part(resource: &Resource, part: &Part<'_>) -> Value {
@@ -107,7 +119,7 @@ struct Part<'v> {
     verbs: &'v [Verb],
 }
 
-fn parts(version: &Version) -> Vec<Part<'_>> {
+fn parts<'v>(resource: &Resource, version: &'v Version) -> Vec<Part<'v>> {
     const READ_AND_WRITE: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
     let mut parts = Vec::new();
     if version.has_status {
@@ -122,6 +134,9 @@ fn parts(version: &Version) -> Vec<Part<'_>> {
         kind: part.kind,
         verbs: part.verbs,
     }));
+    if !matches!(resource.origin, Origin::Custom { .. }) {
+        parts.sort_by_key(|part| part.name);
+    }
     parts
 }
 
@@ -180,7 +195,7 @@ fn aggregated_resource(resource: &Resource, version: &Version) -> Value {
     fields.insert("verbs".to_owned(), verbs(&version.verbs));
     put_list(&mut fields, "shortNames", &names.short);
     put_list(&mut fields, "categories", &names.categories);
-    let parts: Vec<_> = parts(version)
+    let parts: Vec<_> = parts(resource, version)
         .into_iter()
         .map(|part| {
             let (group, version, kind) = part.kind.unwrap_or((&resource.group, &version.name, &names.kind));

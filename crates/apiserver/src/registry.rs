@@ -86,6 +86,11 @@ impl Catalogue {
             .is_some_and(|resources| resources.values().any(|resource| resource.served(version).is_some()))
     }
 
+    /// Whether a group is one of Kubernetes' own.
+    pub(crate) fn is_builtin(&self, group: &str) -> bool {
+        self.resources(group).any(|resource| !matches!(resource.origin, Origin::Custom { .. }))
+    }
+
     pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
     }

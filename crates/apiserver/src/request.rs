@@ -28,9 +28,9 @@ impl Verb {
     pub(crate) fn of(method: &Method, path: &ResourcePath, query: &Query) -> Option<Self> {
         let is_named = !path.name.is_empty();
         Some(match *method {
-            Method::GET | Method::HEAD if query.flag("watch") => Self::Watch,
-            Method::GET | Method::HEAD if is_named => Self::Get,
-            Method::GET | Method::HEAD => Self::List,
+            Method::GET if is_named => Self::Get,
+            Method::GET if query.flag("watch") => Self::Watch,
+            Method::GET => Self::List,
             Method::POST => Self::Create,
             Method::PUT if is_named => Self::Update,
             Method::PATCH if is_named => Self::Patch,

@@ -196,6 +196,9 @@ impl Server {
         let verb = Verb::of(&parts.method, path, &query);
         self.may(identity, path, verb, &query, &parts.method)?;
         if !catalogue.has_version(&path.group, &path.version) {
+            if catalogue.is_builtin(&path.group) {
+                return Err(no_such_resource(&parts.method));
+            }
             return Ok(answer::page_not_found());
         }
         let resource = catalogue.find(&path.group, &path.resource);

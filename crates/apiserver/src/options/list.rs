@@ -56,9 +56,9 @@ impl ListOptions {
             return Err(invalid("ListOptions", &errors));
         }
         let labels = LabelSelector::parse(query.get("labelSelector"))
-            .map_err(|why| unreadable_selector("labelSelector", "v1.LabelSelector", &why))?;
+            .map_err(|why| Status::bad_request(&why))?;
         let fields = FieldSelector::parse(query.get("fieldSelector"))
-            .map_err(|why| unreadable_selector("fieldSelector", "fields.Selector", &why))?;
+            .map_err(|why| Status::bad_request(&why))?;
         let continues = match query.get("continue") {
             "" => None,
             _ if !matches!(query.get("resourceVersion"), "" | "0") => {
@@ -82,20 +82,6 @@ impl ListOptions {
     }
 }
 
-impl ListOptions {
-    /// Selects the one object of a name.
-    pub(crate) fn select_name(&mut self, name: &str) -> Result<(), Status> {
-        let selector = format!("metadata.name={name}");
-        self.fields = FieldSelector::parse(&selector)
-            .map_err(|why| unreadable_selector("fieldSelector", "fields.Selector", &why))?;
-        Ok(())
-    }
-}
-
-fn unreadable_selector(name: &str, wanted: &str, why: &str) -> Status {
-    Status::bad_request(&format!("unable to parse requirement in {name} ({wanted}): {why}"))
-}
-
 impl ResourceVersion {
     fn read(query: &Query) -> Result<Self, Status> {
         let text = query.get("resourceVersion");
@@ -105,17 +91,13 @@ impl ResourceVersion {
             _ => {}
         }
         let revision = text.parse().map_err(|_| {
-            let problem = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-            invalid_version(text, &problem)
+            let problem = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let error = Error::invalid(&Path::new("resourceVersion"), text, problem);
+            Status::bad_request(&format!("invalid resource version: {error}"))
         })?;
         let is_exact = query.get("resourceVersionMatch") == "Exact";
         Ok(if is_exact { Self::Exactly(revision) } else { Self::NotOlderThan(revision) })
     }
-}
-
-fn invalid_version(text: &str, problem: &str) -> Status {
-    let error = Error::invalid(&Path::new("resourceVersion"), text, problem);
-    Status::invalid(&ferroplane_schema::status::Resource::default(), "", &[error])
 }
 
 fn check_list(query: &Query) -> Vec<Error> {

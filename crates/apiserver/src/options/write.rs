@@ -71,10 +71,8 @@ fn check_manager(manager: &str, errors: &mut Vec<Error>) {
     if manager.len() > MAX_MANAGER {
         errors.push(Error::too_long(&path, 128));
     }
-    if let Some((index, character)) =
-        manager.chars().enumerate().find(|(_, character)| character.is_control())
-    {
-        let words = format!("should not contain unprintable characters: {character:?} at {index}");
+    if let Some((index, character)) = manager.char_indices().find(|(_, character)| character.is_control()) {
+        let words = format!("invalid character U+{:04X} (at position {index})", u32::from(character));
         errors.push(Error::invalid(&path, manager, words));
     }
 }

@@ -38,12 +38,13 @@ impl Target {
     /// Reads the path of a request.
     pub(crate) fn parse(path: &str) -> Self {
         let other = || Self::Other(path.to_owned());
-        let decode =
-            |part: &str| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned);
-        let parts: Option<Vec<String>> =
-            path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-        let Some(parts) = parts else { return other() };
-        let mut parts = parts.into_iter();
+        let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return other() };
+        let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
+        let inner = inner.strip_suffix('/').unwrap_or(inner);
+        if inner.split('/').any(str::is_empty) {
+            return other();
+        }
+        let mut parts = inner.split('/').map(str::to_owned);
         let (is_core, group) = match parts.next().as_deref() {
             Some("api") => (true, Some(String::new())),
             Some("apis") => (false, parts.next()),

@@ -6,8 +6,10 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: Option<&str>) -> Self {
-        let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
-        Self(pairs.into_owned().filter(|(name, _)| !name.is_empty()).collect())
+        // What is not encoded properly is passed over, as Go does.
+        let pairs = text.unwrap_or_default().split('&').filter(|pair| is_encoded(pair));
+        let pairs = pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()));
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).filter(|(name, _)| !name.is_empty()).collect())
     }
 
     /// The first value of a parameter, or nothing.
@@ -28,6 +30,11 @@ impl Query {
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.has(name) && !matches!(self.get(name).to_lowercase().as_str(), "false" | "0")
     }
+}
+
+fn is_encoded(pair: &str) -> bool {
+    let is_escape = |rest: &str| rest.as_bytes().get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit));
+    !pair.contains(';') && pair.split('%').skip(1).all(is_escape)
 }
 
 #[cfg(test)]

@@ -135,7 +135,10 @@ impl Objects<'_> {
         presentation: Presentation,
         object: &Map<String, Value>,
     ) -> Result<Response<Body>, Status> {
-        let scale = verbs::scale_of(&self.view, object)?;
+        let mut scale = verbs::scale_of(&self.view, object)?;
+        if let Some(metadata) = scale["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
         let rows = self.rows()?;
         let options = Options { include: rows.include, has_headers: true };
         let printer = Printer::of_builtin("autoscaling", "scales");
@@ -204,10 +207,7 @@ impl Objects<'_> {
     }
 
     async fn watch(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
-        let mut options = ListOptions::read(&self.query, true)?;
-        if !self.path.name.is_empty() {
-            options.select_name(&self.path.name)?;
-        }
+        let options = ListOptions::read(&self.query, true)?;
         let selection = Selection::new(self.view.clone(), &self.path.namespace, &options)?;
         let store = &self.server.store;
         let collection = store.collection(&self.view.resource.collection);

@@ -1,15 +1,16 @@
 //! Requests that are not about objects: what there is, what it is like, and whether all is well.
 
 use bytes::Bytes;
-use ferroplane_schema::status::Status;
-use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use ferroplane_schema::status::{Resource, Status};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, LOCATION, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Server;
 use crate::answer::{self, Body};
+use crate::auth::authenticate::ServiceAccountTokens;
 use crate::discovery;
 use crate::negotiate::{self, Discovery, Form};
 use crate::openapi::{self, Documents, Found};
@@ -28,16 +29,22 @@ impl Server {
         target: &Target,
         parts: &Parts,
     ) -> Result<Response<Body>, Status> {
+        let is_read = parts.method == Method::GET;
         let found = match target {
             Target::Groups { is_core } => return groups(catalogue, *is_core, parts),
             Target::Group(group) => discovery::group(catalogue, group),
-            Target::GroupVersion { group, version } => discovery::resources(catalogue, group, version),
+            Target::GroupVersion { group, version } => match discovery::resources(catalogue, group, version) {
+                Some(_) if !is_read => return Err(not_allowed(parts)),
+                None if catalogue.is_builtin(group) => return Err(not_found(parts)),
+                found => found,
+            },
             Target::Resource(_) => None,
+            Target::Other(path) if is_below_builtin(catalogue, path) => return Err(not_found(parts)),
+            Target::Other(path) if path == "/version" && !is_read => return Err(not_allowed(parts)),
             Target::Other(path) => return Ok(self.page(catalogue, path, parts)),
         };
-        Ok(found.map_or_else(answer::page_not_found, |document| {
-            answer::document(StatusCode::OK, Form::Json, &document)
-        }))
+        let form = negotiate::error_form(&parts.headers);
+        Ok(found.map_or_else(answer::page_not_found, |document| answer::document(StatusCode::OK, form, &document)))
     }
 
     fn page(&self, catalogue: &Catalogue, path: &str, parts: &Parts) -> Response<Body> {
@@ -50,6 +57,13 @@ impl Server {
                 openapi::PROTOBUF,
                 Bytes::from_static(openapi::EMPTY_PROTOBUF),
             ),
+            "/openid/v1/jwks" => self.about_tokens("application/jwk-set+json", ServiceAccountTokens::key_set),
+            "/.well-known/openid-configuration" => {
+                let host = parts.uri.authority().map(ToString::to_string);
+                let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
+                let server = format!("https://{}", host.or(header).unwrap_or_default());
+                self.about_tokens("application/json", |accounts| accounts.discovery(&server))
+            }
             "/openapi/v2" => answer::document(StatusCode::OK, Form::Json, &openapi::version_2(catalogue)),
             "/openapi/v3" => answer::document(StatusCode::OK, Form::Json, &Documents::index(catalogue)),
             path => {
@@ -59,6 +73,20 @@ impl Server {
                 self.health(path, query.has("verbose")).unwrap_or_else(answer::page_not_found)
             }
         }
+    }
+
+    /// What others need to verify tokens of service accounts.
+    fn about_tokens(
+        &self,
+        content_type: &'static str,
+        tell: impl Fn(&ServiceAccountTokens) -> Value,
+    ) -> Response<Body> {
+        let Some(accounts) = self.inner.issuer.get() else { return answer::page_not_found() };
+        let mut response = answer::json(StatusCode::OK, Bytes::from(tell(accounts).to_string()));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+        response
     }
 
     fn openapi(&self, catalogue: &Catalogue, path: &str, hash: &str) -> Response<Body> {
@@ -128,7 +156,25 @@ fn groups(catalogue: &Catalogue, is_core: bool, parts: &Parts) -> Result<Respons
     } else {
         discovery::groups(catalogue)
     };
-    Ok(answer::document(StatusCode::OK, Form::Json, &document))
+    Ok(answer::document(StatusCode::OK, negotiate::error_form(&parts.headers), &document))
+}
+
+/// Whether a path that leads nowhere begins with a group of Kubernetes' own.
+fn is_below_builtin(catalogue: &Catalogue, path: &str) -> bool {
+    let mut parts = path.split('/').skip(1);
+    match parts.next() {
+        Some("api") => true,
+        Some("apis") => parts.next().is_some_and(|group| catalogue.is_builtin(group)),
+        _ => false,
+    }
+}
+
+fn not_found(parts: &Parts) -> Status {
+    Status::generic(404, parts.method.as_str(), &Resource::default(), "", "")
+}
+
+fn not_allowed(parts: &Parts) -> Status {
+    Status::generic(405, parts.method.as_str(), &Resource::default(), "", "")
 }
 
 /// Clients keep the document and ask only whether it is still the same.
@@ -146,8 +192,11 @@ fn aggregated(document: &Value, parts: &Parts) -> Response<Body> {
     } else {
         answer::of_type(StatusCode::OK, AGGREGATED, Bytes::from(text))
     };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(ETAG, tag);
+        headers.insert(ETAG, tag);
     }
     response
 }

@@ -86,8 +86,7 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     let Some(Value::Object(metadata)) = object.get("metadata") else { return Ok(()) };
     let resource = &place.view.resource;
-    let of_kind = Resource::new(&resource.group, &resource.names.kind);
-    let identity = if place.view.is_custom() { &of_kind } else { &resource.identity };
+    let identity = &Resource::new(&resource.group, &resource.names.kind);
     let preconditions = [
         ("UID", &options.uid, "uid", "deleted and then recreated"),
         ("ResourceVersion", &options.resource_version, "resourceVersion", "modified"),

@@ -82,7 +82,7 @@ impl Page {
         match presentation {
             Presentation::Objects(Form::Json) => answer::json(StatusCode::OK, self.json(view, &metadata)),
             Presentation::Objects(form) => {
-                let items: Vec<_> = self.entries.iter().map(|entry| view.item(entry.bytes())).collect();
+                let items: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
                 let mut list = view.list_head(&metadata);
                 list.insert("items".to_owned(), items.into());
                 answer::document(StatusCode::OK, form, &Value::Object(list))

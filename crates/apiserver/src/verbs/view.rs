@@ -65,16 +65,6 @@ impl View {
         matches!(self.resource.origin, Origin::Custom { .. })
     }
 
-    /// An object as an item of a list in YAML: those of Kubernetes' own kinds do not repeat what they are.
-    pub(crate) fn item(&self, stored: &Bytes) -> Value {
-        let mut object = self.object(stored);
-        if !self.is_custom() {
-            object.remove("apiVersion");
-            object.remove("kind");
-        }
-        Value::Object(object)
-    }
-
     /// What Kubernetes calls the type of an object, or of a list of them.
     pub(crate) fn type_name(&self, amount: Amount) -> String {
         let list = if amount == Amount::Many { "List" } else { "" };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_schema::status::Status;
+use ferroplane_schema::status::{Cause, Status};
 use ferroplane_schema::table::Options;
 use futures_util::stream;
 use http::{Response, StatusCode};
@@ -102,7 +102,13 @@ pub(crate) fn too_old(error: &WatchError) -> Status {
             Status::expired(&format!("too old resource version: {revision} ({floor})"))
         }
         WatchError::TooNew { revision, current } => {
-            Status::timeout(&format!("Too large resource version: {revision}, current: {current}"), 1)
+            let words = format!("Too large resource version: {revision}, current: {current}");
+            let mut status = Status::timeout(&words, 1);
+            if let Some(details) = &mut status.details {
+                let (reason, message) = ("ResourceVersionTooLarge".into(), "Too large resource version".into());
+                details.causes.push(Cause { reason, message, ..Cause::default() });
+            }
+            status
         }
     }
 }
@@ -254,8 +260,8 @@ impl Watch {
         let rows = Rows { now: moment::now(), ..self.subject.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
         let shown = match self.subject.presentation {
-            Presentation::Table(..) => view.present(self.subject.presentation, &object, options, rows),
-            Presentation::Objects(_) | Presentation::Metadata(..) => object,
+            Presentation::Objects(_) => object,
+            presentation => view.present(presentation, &object, options, rows),
         };
         put_line(piece, "BOOKMARK", shown.to_string().as_bytes());
     }

@@ -90,4 +90,4 @@ macro_rules! chapters {
     };
 }
 
-chapters!(negotiation, verbs);
+chapters!(definitions, kinds, lists, metadata, negotiation, paths, rights, verbs, watches);

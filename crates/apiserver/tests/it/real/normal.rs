@@ -31,13 +31,24 @@ pub(super) fn body(answer: &Answer) -> Value {
     }
     if let Ok(value) = serde_json::from_str::<Value>(&text) {
         let is_event = value.get("type").is_some() && value.get("object").is_some();
-        return if is_event { Value::Array(vec![value]) } else { value };
+        return match is_event {
+            true if is_progress(&value) => Value::Array(Vec::new()),
+            true => Value::Array(vec![value]),
+            false => value,
+        };
     }
     let events: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     match events {
-        Ok(events) if !events.is_empty() => Value::Array(events),
+        Ok(events) if !events.is_empty() => {
+            Value::Array(events.into_iter().filter(|event| !is_progress(event)).collect())
+        }
         _ => Value::String(text),
     }
+}
+
+/// When to tell how far a watch has come is up to the server.
+fn is_progress(event: &Value) -> bool {
+    event["type"] == "BOOKMARK" && !event.to_string().contains("k8s.io/initial-events-end")
 }
 
 /// What of an answer is compared.
@@ -83,6 +94,13 @@ fn strip(value: &mut Value, shows_managed: bool) {
                 entries.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
             }
             let is_list = fields.contains_key("items") || fields.contains_key("rows") && fields["kind"] == "Table";
+            for item in fields.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+                // Ours say in lists, too, what they are.
+                if let Some(item) = item.as_object_mut() {
+                    item.remove("kind");
+                    item.remove("apiVersion");
+                }
+            }
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
                 // How far the whole server has come depends on what else it does.
                 if is_list && metadata.get("resourceVersion").is_some_and(|version| version != "") {
