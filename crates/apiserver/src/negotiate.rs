@@ -3,5 +3,7 @@
 mod accept;
 mod content;
 
-pub(crate) use accept::{Amount, Discovery, Form, Presentation, discovery, error_form, presentation, wants_protobuf_of_openapi};
+pub(crate) use accept::{
+    Amount, Discovery, Form, Presentation, discovery, error_form, presentation, wants_protobuf_of_openapi,
+};
 pub(crate) use content::{BodyForm, PatchForm};

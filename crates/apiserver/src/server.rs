@@ -151,8 +151,10 @@ impl Server {
         };
         let identity = impersonated.as_ref().unwrap_or(caller);
         let form = negotiate::error_form(&parts.headers);
-        let mut answer =
-            self.answer_as(identity, parts, body).await.unwrap_or_else(|status| answer::status(&status, form));
+        let mut answer = self
+            .answer_as(identity, parts, body)
+            .await
+            .unwrap_or_else(|status| answer::status(&status, form));
         if let Some(impersonated) = impersonated {
             answer.extensions_mut().insert(Impersonated(impersonated));
         }
@@ -231,13 +233,15 @@ impl Server {
         query: &Query,
         method: &Method,
     ) -> Result<(), Status> {
-        let method = method.as_str().to_lowercase();
+        // Who may read may also ask whether there is anything to read.
+        let head = if path.name.is_empty() { "list" } else { "get" };
+        let unknown = if *method == Method::HEAD { head } else { "" };
         // Who asks for one object by its name may do so with the right to see just that one.
         let fields = FieldSelector::parse(query.get("fieldSelector")).ok();
         let selected = fields.as_ref().and_then(|fields| fields.required_value("metadata.name"));
         let name = if path.name.is_empty() { selected.unwrap_or_default() } else { &path.name };
         let attributes = Attributes {
-            verb: verb.map_or(&method, |verb| verb.name()),
+            verb: verb.map_or(unknown, Verb::name),
             group: &path.group,
             resource: &path.resource,
             subresource: &path.subresource,
@@ -274,7 +278,12 @@ fn is_in_scope(view: &View, path: &ResourcePath, verb: Option<Verb>) -> bool {
 }
 
 /// What is to be done, if it can be. Custom resources and others are refused in different words.
-fn usable_verb(view: &View, path: &ResourcePath, verb: Option<Verb>, method: &Method) -> Result<Verb, Status> {
+fn usable_verb(
+    view: &View,
+    path: &ResourcePath,
+    verb: Option<Verb>,
+    method: &Method,
+) -> Result<Verb, Status> {
     let identity = &view.resource.identity;
     let is_named = !path.name.is_empty();
     if !has_part(view, &path.subresource) {
@@ -296,7 +305,8 @@ fn usable_verb(view: &View, path: &ResourcePath, verb: Option<Verb>, method: &Me
 
 fn is_possible(view: &View, path: &ResourcePath, verb: Verb) -> bool {
     if path.subresource.is_empty() {
-        let needs_namespace = matches!(verb, Verb::Create | Verb::DeleteCollection) && view.resource.is_namespaced;
+        let needs_namespace =
+            matches!(verb, Verb::Create | Verb::DeleteCollection) && view.resource.is_namespaced;
         let is_misplaced = verb == Verb::Create && !path.name.is_empty() && !view.is_custom();
         let lacks_namespace = needs_namespace && path.namespace.is_empty();
         return view.version().verbs.contains(&verb) && !lacks_namespace && !is_misplaced;

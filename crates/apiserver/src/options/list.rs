@@ -55,10 +55,10 @@ impl ListOptions {
         if !errors.is_empty() {
             return Err(invalid("ListOptions", &errors));
         }
-        let labels = LabelSelector::parse(query.get("labelSelector"))
-            .map_err(|why| Status::bad_request(&why))?;
-        let fields = FieldSelector::parse(query.get("fieldSelector"))
-            .map_err(|why| Status::bad_request(&why))?;
+        let labels =
+            LabelSelector::parse(query.get("labelSelector")).map_err(|why| Status::bad_request(&why))?;
+        let fields =
+            FieldSelector::parse(query.get("fieldSelector")).map_err(|why| Status::bad_request(&why))?;
         let continues = match query.get("continue") {
             "" => None,
             _ if !matches!(query.get("resourceVersion"), "" | "0") => {

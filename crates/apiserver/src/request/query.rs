@@ -9,7 +9,12 @@ impl Query {
         // What is not encoded properly is passed over, as Go does.
         let pairs = text.unwrap_or_default().split('&').filter(|pair| is_encoded(pair));
         let pairs = pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()));
-        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).filter(|(name, _)| !name.is_empty()).collect())
+        Self(
+            pairs
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .filter(|(name, _)| !name.is_empty())
+                .collect(),
+        )
     }
 
     /// The first value of a parameter, or nothing.
@@ -33,7 +38,8 @@ impl Query {
 }
 
 fn is_encoded(pair: &str) -> bool {
-    let is_escape = |rest: &str| rest.as_bytes().get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit));
+    let is_escape =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit));
     !pair.contains(';') && pair.split('%').skip(1).all(is_escape)
 }
 

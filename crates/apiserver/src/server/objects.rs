@@ -67,24 +67,26 @@ impl Objects<'_> {
             return if is_json { Ok(()) } else { Err(Status::not_acceptable(words)) };
         }
         let Presentation::Metadata(_, _, amount) = presentation else { return Ok(()) };
-        let real = if matches!(verb, Verb::List | Verb::DeleteCollection) { Amount::Many } else { Amount::One };
+        let real =
+            if matches!(verb, Verb::List | Verb::DeleteCollection) { Amount::Many } else { Amount::One };
         let (wanted, is) = match (amount, real) {
             (Amount::One, Amount::Many) => ("PartialObjectMetadata", "a list"),
             (Amount::Many, Amount::One) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
         let found = self.view.type_name(real);
-        Err(Status::not_acceptable(&format!("you requested {wanted}, but the requested object is {is} ({found})")))
+        Err(Status::not_acceptable(&format!(
+            "you requested {wanted}, but the requested object is {is} ({found})"
+        )))
     }
 
     fn rows(&self) -> Result<Rows, Status> {
-        let include = Include::parse(self.query.get("includeObject"))
-            .ok_or_else(|| {
-                let given = self.query.get("includeObject");
-                let words = "must be 'Metadata', 'Object', 'None', or empty";
-                let error = Error::invalid(&Path::new("includeObject"), given, words);
-                Status::bad_request(&format!("Unable to convert to Table as requested: {error}"))
-            })?;
+        let include = Include::parse(self.query.get("includeObject")).ok_or_else(|| {
+            let given = self.query.get("includeObject");
+            let words = "must be 'Metadata', 'Object', 'None', or empty";
+            let error = Error::invalid(&Path::new("includeObject"), given, words);
+            Status::bad_request(&format!("Unable to convert to Table as requested: {error}"))
+        })?;
         Ok(Rows { include, now: moment::now() })
     }
 
@@ -232,7 +234,7 @@ impl Objects<'_> {
             presentation,
             rows: self.rows()?,
             has_bookmarks: options.allows_bookmarks,
-            marks_initial: options.sends_initial_events && options.allows_bookmarks,
+            marks_initial: begins_anew && options.allows_bookmarks,
             timeout: options.timeout.unwrap_or_else(some_time),
         };
         Ok(verbs::watch(subject, initial, watcher, self.server.stop.subscribe()))

@@ -33,18 +33,22 @@ impl Server {
         let found = match target {
             Target::Groups { is_core } => return groups(catalogue, *is_core, parts),
             Target::Group(group) => discovery::group(catalogue, group),
-            Target::GroupVersion { group, version } => match discovery::resources(catalogue, group, version) {
-                Some(_) if !is_read => return Err(not_allowed(parts)),
-                None if catalogue.is_builtin(group) => return Err(not_found(parts)),
-                found => found,
-            },
+            Target::GroupVersion { group, version } => {
+                match discovery::resources(catalogue, group, version) {
+                    Some(_) if !is_read => return Err(not_allowed(parts)),
+                    None if catalogue.is_builtin(group) => return Err(not_found(parts)),
+                    found => found,
+                }
+            }
             Target::Resource(_) => None,
             Target::Other(path) if is_below_builtin(catalogue, path) => return Err(not_found(parts)),
             Target::Other(path) if path == "/version" && !is_read => return Err(not_allowed(parts)),
             Target::Other(path) => return Ok(self.page(catalogue, path, parts)),
         };
         let form = negotiate::error_form(&parts.headers);
-        Ok(found.map_or_else(answer::page_not_found, |document| answer::document(StatusCode::OK, form, &document)))
+        Ok(found.map_or_else(answer::page_not_found, |document| {
+            answer::document(StatusCode::OK, form, &document)
+        }))
     }
 
     fn page(&self, catalogue: &Catalogue, path: &str, parts: &Parts) -> Response<Body> {
@@ -101,6 +105,7 @@ impl Server {
             }
             Some(Found::Document { bytes, is_immutable }) => {
                 let mut response = answer::json(StatusCode::OK, bytes);
+                response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
                 if is_immutable {
                     let immutable = HeaderValue::from_static("public, immutable");
                     response.headers_mut().insert(CACHE_CONTROL, immutable);

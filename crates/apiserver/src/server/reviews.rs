@@ -1,6 +1,7 @@
 //! Questions that are asked by sending an object and answered by its status: who am I, may I, may they.
 
-use ferroplane_schema::status::Status;
+use ferroplane_schema::field::{Error, Path};
+use ferroplane_schema::status::{Resource, Status};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -25,13 +26,17 @@ impl Inner {
         let spec = review.get("spec").cloned().unwrap_or_default();
         let status = match kind {
             "SelfSubjectReview" => json!({"userInfo": identity.to_json()}),
-            "SelfSubjectAccessReview" => self.access(identity, &spec),
-            "SubjectAccessReview" => self.access(&subject(&spec)?, &spec),
+            "SelfSubjectAccessReview" => {
+                is_one_question(&spec)?;
+                self.access(identity, &spec)
+            }
+            "SubjectAccessReview" => {
+                is_one_question(&spec)?;
+                self.access(&subject(&spec)?, &spec)
+            }
             "LocalSubjectAccessReview" => {
-                if spec["resourceAttributes"]["namespace"] != namespace {
-                    let words = "spec.resourceAttributes.namespace must match metadata.namespace";
-                    return Err(Status::bad_request(words));
-                }
+                is_one_question(&spec)?;
+                is_about(&spec, namespace)?;
                 self.access(&subject(&spec)?, &spec)
             }
             "SelfSubjectRulesReview" => {
@@ -90,6 +95,45 @@ impl Inner {
     }
 }
 
+/// A review asks about an object or about a path.
+fn is_one_question(spec: &Value) -> Result<(), Status> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    match (resource.is_null(), path.is_null()) {
+        (false, false) => {
+            let shown = json!({"Path": path["path"], "Verb": path["verb"]});
+            Err(refuse(
+                &["nonResourceAttributes"],
+                shown,
+                "cannot be specified in combination with resourceAttributes",
+            ))
+        }
+        (true, true) => {
+            let words = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            Err(refuse(&["resourceAttributes"], Value::Null, words))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a review that is asked in a namespace is about it.
+fn is_about(spec: &Value, namespace: &str) -> Result<(), Status> {
+    let asked = &spec["resourceAttributes"]["namespace"];
+    if asked == namespace {
+        return Ok(());
+    }
+    Err(refuse(&["resourceAttributes", "namespace"], asked.clone(), "must match metadata.namespace"))
+}
+
+fn refuse(path: &[&str], value: Value, words: &str) -> Status {
+    let spec = Path::new("spec");
+    let first = spec.child(path.first().copied().unwrap_or_default());
+    let error = match path.get(1) {
+        Some(second) => Error::invalid(&first.child(second), value, words),
+        None => Error::invalid(&first, value, words),
+    };
+    Status::invalid(&Resource::new("authorization.k8s.io", ""), "", &[error])
+}
+
 fn now() -> Timestamp {
     Timestamp::from_second(moment::now().seconds).unwrap_or_default()
 }
@@ -102,7 +146,7 @@ fn subject(spec: &Value) -> Result<Identity, Status> {
     };
     let groups = texts(&spec["groups"]);
     if name.is_empty() && groups.is_empty() {
-        return Err(Status::bad_request("spec: at least one of user or group must be specified"));
+        return Err(refuse(&["user"], Value::from(""), "at least one of user or group must be specified"));
     }
     let extra = spec["extra"].as_object().into_iter().flatten();
     Ok(Identity {

@@ -132,7 +132,9 @@ fn begin(
     }
     if !is_begun {
         metadata.insert("deletionTimestamp".to_owned(), moment::timestamp().into());
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        if deletion != Deletion::OfNamespace {
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        }
         if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
             metadata.insert("generation".to_owned(), (generation + 1).into());
         }

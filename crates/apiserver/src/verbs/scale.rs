@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use ferroplane_schema::builtin::{self, Scope};
-use ferroplane_schema::managed;
 use ferroplane_schema::field::{Error, Path};
+use ferroplane_schema::managed;
 use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::structural::Scale as Paths;
 use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Proposal, Write, Written};

@@ -105,7 +105,8 @@ pub(crate) fn too_old(error: &WatchError) -> Status {
             let words = format!("Too large resource version: {revision}, current: {current}");
             let mut status = Status::timeout(&words, 1);
             if let Some(details) = &mut status.details {
-                let (reason, message) = ("ResourceVersionTooLarge".into(), "Too large resource version".into());
+                let (reason, message) =
+                    ("ResourceVersionTooLarge".into(), "Too large resource version".into());
                 details.causes.push(Cause { reason, message, ..Cause::default() });
             }
             status

@@ -62,7 +62,8 @@ fn difference(step: &Step, ours: &Value, theirs: &Value) -> Option<String> {
     } else {
         vec![format!("      ours:   {ours}\n      theirs: {theirs}")]
     };
-    (!parts.is_empty()).then(|| format!("{} ({} {})\n{}", step.title, step.method, step.path, parts.join("\n")))
+    (!parts.is_empty())
+        .then(|| format!("{} ({} {})\n{}", step.title, step.method, step.path, parts.join("\n")))
 }
 
 fn recorded(chapter: &str) -> Vec<Value> {

@@ -50,6 +50,7 @@ pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> V
         }
         _ => {
             errors.extend(changed);
+            errors.extend(finalizers(of, metadata_of(object)));
             errors.extend(contents(of, object));
             errors.extend(workload::update(of, object, old));
         }
@@ -61,7 +62,24 @@ fn metadata(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
     let Some(metadata) = read::object(object, "metadata") else { return Vec::new() };
     let resource = resources().iter().find(|resource| resource.kind == of.name && resource.group == group);
     let is_namespaced = resource.is_some_and(|resource: &Resource| resource.scope == Scope::Namespaced);
-    meta::validate(metadata, is_namespaced, name_rule(of.name), &Path::new("metadata"))
+    let mut errors = meta::validate(metadata, is_namespaced, name_rule(of.name), &Path::new("metadata"));
+    errors.extend(finalizers(of, metadata));
+    errors
+}
+
+/// A finalizer without a domain is one that Kubernetes has.
+fn finalizers(of: &Type, metadata: &Fields) -> Vec<Error> {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    if of.name == "CustomResourceDefinition" {
+        return Vec::new();
+    }
+    let (root, words) =
+        (Path::new("metadata"), "name is neither a standard finalizer name nor is it fully qualified");
+    let path = root.child("finalizers");
+    let names = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let names = names.filter_map(|(index, name)| Some((index, name.as_str()?)));
+    let unknown = names.filter(|(_, name)| !name.contains('/') && !STANDARD.contains(name));
+    unknown.map(|(index, name)| Error::invalid(&path.index(index), name, words)).collect()
 }
 
 fn name_rule(kind: &str) -> NameRule {
@@ -79,12 +97,27 @@ fn contents(of: &Type, object: &Fields) -> Vec<Error> {
         "Role" | "ClusterRole" => roles::role(of, object),
         "RoleBinding" | "ClusterRoleBinding" => roles::binding(of, object),
         "Lease" => lease(object),
+        "Event" => event(object),
         "Service" => service::check(object),
         "Pod" => {
             read::object(object, "spec").map(|spec| pod::spec(spec, &Path::new("spec"))).unwrap_or_default()
         }
         _ => workload::check(of, object),
     }
+}
+
+/// An event is where the object is that it is about. About what is in no namespace, it may also be in `default`.
+fn event(object: &Fields) -> Vec<Error> {
+    let text = |part: &str| {
+        let part = read::object(object, part);
+        part.and_then(|part| part.get("namespace")).and_then(Value::as_str).unwrap_or_default()
+    };
+    let (own, involved) = (text("metadata"), text("involvedObject"));
+    if own == involved || involved.is_empty() && own == "default" {
+        return Vec::new();
+    }
+    let path = Path::new("involvedObject");
+    vec![Error::invalid(&path.child("namespace"), involved, "does not match event.namespace")]
 }
 
 fn lease(object: &Fields) -> Vec<Error> {

@@ -10,7 +10,7 @@ use super::exchange::Answer;
 use super::script::Step;
 
 /// Headers that clients look at.
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 8] = [
     "content-type",
     "warning",
     "retry-after",
@@ -19,13 +19,13 @@ const HEADERS: [&str; 9] = [
     "vary",
     "allow",
     "www-authenticate",
-    "x-content-type-options",
 ];
 
 /// What an answer says: JSON, YAML, the events of a watch, or text.
 pub(super) fn body(answer: &Answer) -> Value {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
-    let content_type = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type =
+        answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.starts_with("application/yaml") {
         return json!({"yaml": serde_saphyr::from_str::<Value>(&text).unwrap_or(json!(text))});
     }
@@ -55,7 +55,11 @@ fn is_progress(event: &Value) -> bool {
 pub(super) fn answer(step: &Step, answer: &Answer, mut body: Value) -> Value {
     let mut headers = Map::new();
     for name in HEADERS {
-        let values = answer.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let values = answer
+            .headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         let values: Vec<_> = values.collect();
         if !values.is_empty() {
             headers.insert(name.to_owned(), values.join(" | ").into());
@@ -91,9 +95,12 @@ fn strip(value: &mut Value, shows_managed: bool) {
             }
             if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
                 // Entries of the same second stand in the order of their managers.
-                entries.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
+                entries.sort_by_key(|entry| {
+                    format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"])
+                });
             }
-            let is_list = fields.contains_key("items") || fields.contains_key("rows") && fields["kind"] == "Table";
+            let is_list =
+                fields.contains_key("items") || fields.contains_key("rows") && fields["kind"] == "Table";
             for item in fields.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
                 // Ours say in lists, too, what they are.
                 if let Some(item) = item.as_object_mut() {
@@ -131,7 +138,8 @@ fn hide_generated(metadata: &mut Map<String, Value>) {
     let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
     let ending = name.len().checked_sub(5).and_then(|at| name.get(at..)).unwrap_or_default();
-    let is_made = ending.len() == 5 && ending.chars().all(|letter| "bcdfghjklmnpqrstvwxz2456789".contains(letter));
+    let is_made =
+        ending.len() == 5 && ending.chars().all(|letter| "bcdfghjklmnpqrstvwxz2456789".contains(letter));
     if !base.is_empty() && is_made {
         metadata.insert("name".to_owned(), format!("{}<5>", &name[..name.len() - 5]).into());
     }
@@ -156,7 +164,11 @@ fn claims(token: &str) -> Option<Value> {
 /// Times of the script itself are older.
 fn is_recent(text: &str) -> bool {
     let bytes = text.as_bytes();
-    matches!(bytes.len(), 20..=30) && &text[4..5] == "-" && bytes[10] == b'T' && text.ends_with('Z') && text > "2025"
+    matches!(bytes.len(), 20..=30)
+        && &text[4..5] == "-"
+        && bytes[10] == b'T'
+        && text.ends_with('Z')
+        && text > "2025"
 }
 
 fn is_age(text: &str) -> bool {
@@ -178,7 +190,9 @@ impl Names {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     match (name.as_str(), value.as_str()) {
-                        ("uid", Some(uid)) if uid.len() == 36 && !self.uids.iter().any(|known| known == uid) => {
+                        ("uid", Some(uid))
+                            if uid.len() == 36 && !self.uids.iter().any(|known| known == uid) =>
+                        {
                             self.uids.push(uid.to_owned());
                         }
                         ("resourceVersion", Some(version)) => self.versions.extend(version.parse::<u64>()),
@@ -218,10 +232,13 @@ impl Names {
                 *text = text.replace(uid.as_str(), &format!("uid{index}"));
             }
         }
+        if !text.contains("ResourceVersion") {
+            return;
+        }
         let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
         for word in &mut words {
             let digits = word.trim_matches(|letter: char| !letter.is_ascii_digit()).to_owned();
-            if let Some(version) = digits.parse().ok().filter(|version| *version > 20 && self.versions.contains(version)) {
+            if let Some(version) = digits.parse().ok().filter(|version| self.versions.contains(version)) {
                 *word = word.replace(&digits, &format!("v{}", self.versions.range(..version).count()));
             }
         }
@@ -258,7 +275,9 @@ pub(super) fn differences(path: &str, ours: &Value, theirs: &Value) -> Vec<Strin
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
             let pairs = one.iter().zip(other).enumerate();
-            pairs.flat_map(|(index, (one, other))| differences(&format!("{path}/{index}"), one, other)).collect()
+            pairs
+                .flat_map(|(index, (one, other))| differences(&format!("{path}/{index}"), one, other))
+                .collect()
         }
         _ => vec![format!("    {path}\n      ours:   {ours}\n      theirs: {theirs}")],
     }

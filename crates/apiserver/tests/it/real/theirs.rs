@@ -25,13 +25,15 @@ pub(super) struct Theirs {
 impl Theirs {
     /// The server that the environment names, if it does.
     pub(super) fn find() -> Option<Self> {
-        let url: http::Uri = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?.parse().unwrap();
+        let url: http::Uri =
+            env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?.parse().unwrap();
         let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
         let certificate = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let config = config.with_root_certificates(roots).with_no_client_auth();
         let authority = url.authority().expect("the server has an address").clone();
         Some(Self { authority, token, connector: TlsConnector::from(Arc::new(config)) })
@@ -43,7 +45,8 @@ impl Server for Theirs {
         let stream = TcpStream::connect(self.authority.as_str()).await.unwrap();
         let name = ServerName::try_from(self.authority.host().to_owned()).unwrap();
         let stream = self.connector.connect(name, stream).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         let connection = tokio::spawn(connection);
         request.headers_mut().insert(http::header::HOST, self.authority.as_str().parse().unwrap());
         let answer = match sender.send_request(request).await {
