@@ -8,12 +8,15 @@ use serde_json::Value;
 use crate::access::Access;
 use crate::auth::identity::Identity;
 use crate::auth::rbac;
-use crate::registry::Origin;
+use crate::registry::Resource;
 use crate::store::{Change, Entry, Expect, Operation, Store};
 use crate::verbs::Place;
 
 /// Where namespaces are in the store.
 pub(crate) const NAMESPACES: &str = "/namespaces";
+
+/// Where definitions are in the store.
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Looks at a write with the rest of the world in view.
 #[derive(Debug)]
@@ -72,9 +75,10 @@ impl Admission<'_> {
 
     fn may_create(&self, place: &Place, proposal: &Proposal) -> Result<(), Status> {
         let resource = &place.view.resource;
-        if matches!(resource.origin, Origin::Custom { is_terminating: true, .. }) {
+        let name = crate::verbs::metadata_text(&proposal.object, "name");
+        if place.view.is_custom() && self.definition_goes(resource) {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(Status::method_not_supported(&resource.identity, why));
+            return Err(Status::forbidden(&resource.identity, name, why));
         }
         if place.namespace.is_empty() {
             return Ok(());
@@ -86,8 +90,14 @@ impl Admission<'_> {
         if !namespace.facts().is_terminating {
             return Ok(());
         }
-        let name = crate::verbs::metadata_text(&proposal.object, "name");
         Err(terminating(place, name))
+    }
+
+    /// Whether what defines a resource is being deleted, or is gone.
+    fn definition_goes(&self, resource: &Resource) -> bool {
+        let name = format!("{}.{}", resource.names.plural, resource.group);
+        let definition = self.store.get(&self.store.collection(DEFINITIONS).key("", &name));
+        definition.is_none_or(|definition| definition.facts().is_terminating)
     }
 }
 

@@ -205,7 +205,16 @@ impl Server {
         }
         let resource = catalogue.find(&path.group, &path.resource);
         let view = resource.and_then(|resource| View::of(resource, &path.version));
-        let Some(view) = view else { return Err(no_such_resource(&parts.method)) };
+        let Some(view) = view else {
+            return if catalogue.is_builtin(&path.group) {
+                Err(no_such_resource(&parts.method))
+            } else {
+                Ok(answer::page_not_found())
+            };
+        };
+        // Custom resources can be asked for without being sent.
+        let is_head = parts.method == Method::HEAD && view.is_custom();
+        let verb = if is_head { Verb::of(&Method::GET, path, &query) } else { verb };
         if !is_in_scope(&view, path, verb) {
             return if view.is_custom() {
                 Ok(answer::page_not_found())
@@ -215,7 +224,9 @@ impl Server {
         }
         let verb = usable_verb(&view, path, verb, &parts.method)?;
         let request = objects::Objects { server: &self.inner, identity, view, path, parts, query };
-        let mut response = request.answer(verb, body).await?;
+        let answered = request.answer(verb, body).await;
+        let form = negotiate::error_form(&parts.headers);
+        let mut response = answered.unwrap_or_else(|status| answer::status(&status, form));
         if let Some(deprecation) = &request.view.version().deprecation {
             answer::warn(&mut response, std::slice::from_ref(deprecation));
         }

@@ -13,7 +13,7 @@ use ferroplane_schema::writes::Custom;
 use serde_json::Value;
 
 use super::resource::collection;
-use super::{Deletion, Names, Origin, Resource, Version};
+use super::{Deletion, Names, Origin, Resource, Version, by_preference};
 use crate::request::Verb;
 
 const VERBS: [Verb; 8] = [
@@ -54,10 +54,7 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
         storage,
         collection: collection(&defined.group, &names.plural),
         identity: status::Resource::new(defined.group.clone(), names.plural.clone()),
-        origin: Origin::Custom {
-            is_terminating: !metadata["deletionTimestamp"].is_null(),
-            definition: Arc::clone(&defined),
-        },
+        origin: Origin::Custom { definition: Arc::clone(&defined) },
     })
 }
 
@@ -124,10 +121,23 @@ impl Maker<'_> {
     }
 
     fn deprecation(&self, version: &DefinedVersion) -> Option<String> {
-        let kind = &self.defined.names.kind;
-        version.is_deprecated.then(|| {
-            let words = || format!("{}/{} {kind} is deprecated", self.defined.group, version.name);
-            version.deprecation_warning.clone().unwrap_or_else(words)
-        })
+        if !version.is_deprecated {
+            return None;
+        }
+        let (group, kind) = (&self.defined.group, &self.defined.names.kind);
+        let words = || {
+            let instead = self.better_version(version).map(|better| format!("; use {group}/{better} {kind}"));
+            format!("{group}/{} {kind} is deprecated{}", version.name, instead.unwrap_or_default())
+        };
+        Some(version.deprecation_warning.clone().unwrap_or_else(words))
+    }
+
+    /// The version to use instead of one that is deprecated, if there is a better one.
+    fn better_version(&self, version: &DefinedVersion) -> Option<&str> {
+        let served = self.defined.versions.iter().filter(|other| other.is_served && !other.is_deprecated);
+        let mut better: Vec<_> = served.map(|other| other.name.as_str()).collect();
+        better.retain(|other| by_preference(other, &version.name).is_lt());
+        better.sort_unstable_by(|one, other| by_preference(one, other));
+        better.first().copied()
     }
 }

@@ -47,10 +47,9 @@ pub(crate) enum Origin {
     Builtin,
     /// Nothing is kept: it is a question.
     Review,
-    /// From a definition; no more objects may be made if that is being deleted.
+    /// From a definition.
     Custom {
         definition: Arc<Definition>,
-        is_terminating: bool,
     },
 }
 

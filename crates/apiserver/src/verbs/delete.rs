@@ -132,11 +132,12 @@ fn begin(
     }
     if !is_begun {
         metadata.insert("deletionTimestamp".to_owned(), moment::timestamp().into());
-        if deletion != Deletion::OfNamespace {
+        // What has to be emptied first goes its own way.
+        if deletion == Deletion::Plain {
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-        }
-        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
-            metadata.insert("generation".to_owned(), (generation + 1).into());
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+                metadata.insert("generation".to_owned(), (generation + 1).into());
+            }
         }
         mark(&mut object, deletion);
     }

@@ -113,7 +113,7 @@ async fn definition_takes_its_objects_with_it() {
     let path = format!("{DEFINITIONS}/widgets.example.org");
     cluster.delete(&path).await.is(200);
     cluster.until(&format!("{WIDGETS}/w"), |it| !it.body["metadata"]["deletionTimestamp"].is_null()).await;
-    assert_eq!(cluster.post(WIDGETS, &widget("v", &json!({}))).await.code, 405);
+    assert_eq!(cluster.post(WIDGETS, &widget("v", &json!({}))).await.code, 403);
     cluster.merge(&format!("{WIDGETS}/w"), &json!({"metadata": {"finalizers": null}})).await.is(200);
     cluster.until(&path, |it| it.code == 404).await;
     cluster.until("/apis/example.org/v1", |it| it.code == 404).await;

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const TEAM: &str = "/api/v1/namespaces/team";
+const TEAM_MAPS: &str = "/api/v1/namespaces/team/configmaps";
 
 fn map(name: &str, owners: &[&Value], blocks: bool) -> Value {
     let references: Vec<_> = owners
@@ -97,23 +99,39 @@ async fn orphans_forget_their_owner() {
     assert!(left.is(200)["metadata"].get("ownerReferences").is_none());
 }
 
+/// A namespace of its own, which may be deleted.
+async fn team() -> Cluster {
+    let cluster = Cluster::new().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    cluster.post("/api/v1/namespaces", &namespace).await.is(201);
+    cluster
+}
+
 #[tokio::test]
 async fn namespace_takes_everything_with_it() {
-    let cluster = Cluster::new().await;
-    make(&cluster, "a", &[], false).await;
-    let deleted = cluster.delete("/api/v1/namespaces/default").await;
+    let cluster = team().await;
+    cluster.post(TEAM_MAPS, &map("a", &[], false)).await.is(201);
+    let deleted = cluster.delete(TEAM).await;
     assert_eq!(deleted.is(200)["status"]["phase"], "Terminating");
-    cluster.until("/api/v1/namespaces/default", |it| it.code == 404).await;
-    cluster.get(&format!("{MAPS}/a")).await.is(404);
+    cluster.until(TEAM, |it| it.code == 404).await;
+    cluster.get(&format!("{TEAM_MAPS}/a")).await.is(404);
 }
 
 #[tokio::test]
 async fn nothing_is_made_in_a_namespace_that_goes() {
-    let cluster = Cluster::new().await;
+    let cluster = team().await;
     let mut kept = map("a", &[], false);
     kept["metadata"]["finalizers"] = json!(["example.org/keep"]);
-    cluster.post(MAPS, &kept).await.is(201);
-    cluster.delete("/api/v1/namespaces/default").await.is(200);
-    let answer = cluster.post(MAPS, &map("b", &[], false)).await;
+    cluster.post(TEAM_MAPS, &kept).await.is(201);
+    cluster.delete(TEAM).await.is(200);
+    let answer = cluster.post(TEAM_MAPS, &map("b", &[], false)).await;
     assert_eq!(answer.is(403)["details"]["causes"][0]["reason"], "NamespaceTerminating");
+}
+
+#[tokio::test]
+async fn the_namespaces_of_every_cluster_stay() {
+    let cluster = Cluster::new().await;
+    for name in ["default", "kube-system", "kube-public"] {
+        cluster.delete(&format!("/api/v1/namespaces/{name}")).await.is(403);
+    }
 }

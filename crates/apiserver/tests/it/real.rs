@@ -72,8 +72,9 @@ fn recorded(chapter: &str) -> Vec<Value> {
 }
 
 fn record(chapter: &str, answers: &[Value]) {
-    let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
-    fs::write(path(&format!("answers/{chapter}.jsonl")), lines).expect("the answers can be written");
+    let lines: Vec<_> = answers.iter().map(Value::to_string).collect();
+    fs::write(path(&format!("answers/{chapter}.jsonl")), lines.join("\n") + "\n")
+        .expect("the answers can be written");
 }
 
 fn path(name: &str) -> PathBuf {

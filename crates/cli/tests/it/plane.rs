@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::sandbox::Ran;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane that runs, with a directory of files beside it. Ends when it is dropped.
 pub(crate) struct Plane {

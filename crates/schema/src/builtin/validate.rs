@@ -113,11 +113,22 @@ fn event(object: &Fields) -> Vec<Error> {
         part.and_then(|part| part.get("namespace")).and_then(Value::as_str).unwrap_or_default()
     };
     let (own, involved) = (text("metadata"), text("involvedObject"));
-    if own == involved || involved.is_empty() && own == "default" {
-        return Vec::new();
+    // Events of the newer kind say when they happened, who reports them and what was done.
+    let is_new = object.get("eventTime").is_some_and(Value::is_string);
+    let is_at_home = own == "default" || is_new && own == "kube-system";
+    let agrees = own == involved || is_new && !involved.is_empty();
+    let mut errors = Vec::new();
+    let is_anywhere = involved.is_empty() && is_at_home;
+    if !agrees && !is_anywhere {
+        let path = Path::new("involvedObject");
+        errors.push(Error::invalid(&path.child("namespace"), involved, "does not match event.namespace"));
     }
-    let path = Path::new("involvedObject");
-    vec![Error::invalid(&path.child("namespace"), involved, "does not match event.namespace")]
+    if is_new {
+        let is_missing = |name: &&str| object.get(*name).and_then(Value::as_str).is_none_or(str::is_empty);
+        let required = ["reportingComponent", "reportingInstance", "action", "reason"].into_iter();
+        errors.extend(required.filter(is_missing).map(|name| Error::required(&Path::new(name), "")));
+    }
+    errors
 }
 
 fn lease(object: &Fields) -> Vec<Error> {

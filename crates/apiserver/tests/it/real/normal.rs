@@ -126,7 +126,8 @@ fn strip(value: &mut Value, shows_managed: bool) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| strip(item, shows_managed)),
         Value::String(text) if is_recent(text) => {
-            *text = if text.contains('.') { "<moment>" } else { "<time>" }.to_owned();
+            let shown = if text.contains('.') { "<moment>" } else { "<time>" };
+            shown.clone_into(text);
         }
         Value::String(text) if is_age(text) => "<age>".clone_into(text),
         _ => {}
@@ -249,9 +250,10 @@ impl Names {
 /// Removes what is at a pointer.
 pub(super) fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    let name = name.replace("~1", "/");
     match value.pointer_mut(parent) {
         Some(Value::Object(fields)) => {
-            fields.remove(name);
+            fields.remove(&name);
         }
         Some(Value::Array(items)) => {
             if let Some(item) = name.parse().ok().and_then(|index: usize| items.get_mut(index)) {

@@ -87,7 +87,7 @@ fn fill(text: &str, saved: &BTreeMap<String, String>) -> String {
         match inside.rsplit_once('*').and_then(|(text, count)| Some((text, count.parse().ok()?))) {
             Some((text, count)) => filled.push_str(&text.repeat(count)),
             None => {
-                filled.push_str(saved.get(inside).unwrap_or_else(|| panic!("nothing is saved as {inside}")))
+                filled.push_str(saved.get(inside).unwrap_or_else(|| panic!("nothing is saved as {inside}")));
             }
         }
         rest = behind;

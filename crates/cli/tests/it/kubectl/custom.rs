@@ -46,12 +46,12 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 "#;
 
-const GADGET: &str = r#"
+const GADGET: &str = "
 apiVersion: example.org/v1
 kind: Gadget
 metadata: {name: one}
 spec: {size: small, ratio: 1.5, running: true, tags: [x, z]}
-"#;
+";
 
 #[test]
 fn custom_resources_are_defined_used_and_gone() {

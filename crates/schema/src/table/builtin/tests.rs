@@ -1,3 +1,5 @@
+//! What the cells of Kubernetes' own kinds show.
+
 use serde_json::{Value, json};
 
 use crate::table::{Include, Instant, Printer};

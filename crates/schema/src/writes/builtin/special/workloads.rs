@@ -19,7 +19,7 @@ pub(super) fn await_a_node(pod: &mut Object) {
 /// How well a pod is served: guaranteed if every container has limits and asks for no less, at best effort if none asks
 /// for anything.
 fn service_class(spec: &Value) -> &'static str {
-    let all = ["containers", "initContainers"].into_iter().flat_map(|name| spec[name].as_array()).flatten();
+    let all = ["containers", "initContainers"].into_iter().filter_map(|name| spec[name].as_array()).flatten();
     let mut is_guaranteed = true;
     let mut asks = false;
     for container in all {
