@@ -82,6 +82,9 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "oracles/kubernetes-rbac", package: ".", version: None },
     )
     .slow(),
+    Peer::new("clients-go", Recipe::Go { source: "clients/go", package: ".", version: None }).slow(),
+    Peer::new("clients-python", Recipe::Python { source: "clients/python" }),
+    Peer::new("clients-typescript", Recipe::Node { source: "clients/typescript" }),
 ];
 
 /// Kubernetes' own packages, asked about its kinds.
@@ -94,6 +97,11 @@ const KINDS: Peer = Peer::new(
 /// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line, and Kubernetes.
 const HEAVY: &[Peer] = &[
     KINDS,
+    Peer::new(
+        "helm",
+        Recipe::Go { source: "oracles/helm", package: "helm.sh/helm/v4/cmd/helm", version: None },
+    )
+    .slow(),
     Peer::new(
         "crossplane",
         Recipe::Go {

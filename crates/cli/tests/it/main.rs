@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should not")]
 
 mod bad_input;
+mod clients;
 mod commands;
 mod examples;
 mod functions;

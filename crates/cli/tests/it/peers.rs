@@ -17,12 +17,21 @@ pub(crate) fn directory() -> PathBuf {
 
 /// Where a peer is installed. Nothing if it is not, and nobody insists.
 pub(crate) fn peer(name: &str) -> Option<PathBuf> {
+    installed(name, "FERROPLANE_REQUIRE_PEERS", "cargo xtask test")
+}
+
+/// Where a peer is installed that takes minutes to build. Nothing if it is not, and nobody insists.
+pub(crate) fn heavy_peer(name: &str) -> Option<PathBuf> {
+    installed(name, "FERROPLANE_REQUIRE_HEAVY_PEERS", "cargo xtask test --heavy")
+}
+
+fn installed(name: &str, insists: &str, installer: &str) -> Option<PathBuf> {
     let path = directory().join(name);
     if path.exists() {
         return Some(path);
     }
-    assert!(std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_none(), "{} is not there", path.display());
-    eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
+    assert!(std::env::var_os(insists).is_none(), "{} is not there", path.display());
+    eprintln!("skipped: {name} is not installed; `{installer}` installs it");
     None
 }
 

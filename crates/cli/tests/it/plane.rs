@@ -94,6 +94,14 @@ impl Plane {
         self
     }
 
+    /// A program that is to use this plane, and nothing of the person who runs the tests.
+    pub(crate) fn client(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("KUBECONFIG", self.path("kubeconfig")).env("HOME", self.directory.path());
+        command.current_dir(self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
     /// What a shell beside it would run. Whatever is said goes to one place, as on a terminal.
     pub(crate) fn shell(&self, line: &str) -> Command {
         let peers = crate::peers::directory();
