@@ -23,6 +23,7 @@ mod request;
 mod server;
 pub mod store;
 mod verbs;
+mod webhooks;
 
 pub use answer::Body;
 pub use server::{Server, Settings};

@@ -34,6 +34,7 @@ use crate::registry::{self, Catalogue, Registry};
 use crate::request::{Query, ResourcePath, Target, Verb};
 use crate::store::Store;
 use crate::verbs::View;
+use crate::webhooks::Webhooks;
 
 /// A server. Clones are the same server.
 #[derive(Clone)]
@@ -49,6 +50,7 @@ pub(crate) struct Inner {
     documents: Documents,
     pub(crate) signals: Arc<Signals>,
     pub(crate) access: Arc<Access>,
+    pub(crate) webhooks: Arc<Webhooks>,
     /// Those who can tell who asks, if anybody from outside can.
     authenticator: OnceLock<Authenticator>,
     issuer: OnceLock<Arc<ServiceAccountTokens>>,
@@ -67,6 +69,10 @@ pub struct Settings {
     pub authority: Option<String>,
 }
 
+/// What webhooks want to have written down, noted in the answer.
+#[derive(Debug, Clone)]
+struct Annotations(Vec<(String, String)>);
+
 /// Whom someone acted as, noted in the answer.
 #[derive(Debug, Clone)]
 struct Impersonated(Identity);
@@ -82,10 +88,14 @@ impl Server {
     pub async fn start(store: Store, settings: Settings) -> Result<Self, Status> {
         let (stop, _) = watch::channel(false);
         let (signals, access) = (Arc::new(Signals::default()), Arc::new(Access::default()));
+        let webhooks = Arc::new(Webhooks::default());
         let (observing, following) = (Arc::clone(&signals), Arc::clone(&access));
+        let configured = Arc::clone(&webhooks);
         access.load(&store);
+        webhooks.load(&store);
         store.observe(move |event| {
             following.notice(event);
+            configured.notice(event);
             observing.notice(event);
         });
         let registry = Registry::new(registry::builtin());
@@ -96,6 +106,7 @@ impl Server {
             documents: Documents::default(),
             signals,
             access,
+            webhooks,
             authenticator: OnceLock::new(),
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),

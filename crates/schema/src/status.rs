@@ -1,5 +1,7 @@
 //! The `Status` object: how a Kubernetes API server says that something went wrong, or that there is nothing to say.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::field::{self, Error as FieldError};
@@ -34,7 +36,7 @@ pub struct Status {
     /// The code of HTTP.
     pub code: u16,
     /// For programs, empty if there is none.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// For people.
     pub message: String,
     pub details: Option<Box<Details>>,
@@ -74,7 +76,8 @@ impl From<&FieldError> for Cause {
 
 impl Status {
     fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_success: false, code, reason, message: message.into(), details: None, warnings: Vec::new() }
+        let (reason, message) = (Cow::Borrowed(reason), message.into());
+        Self { is_success: false, code, reason, message, details: None, warnings: Vec::new() }
     }
 
     fn about(self, details: Details) -> Self {
@@ -90,7 +93,8 @@ impl Status {
     /// It went well, and there is nothing else to show.
     pub fn success(details: Option<Details>) -> Self {
         let details = details.map(Box::new);
-        Self { is_success: true, code: 0, reason: "", message: String::new(), details, warnings: Vec::new() }
+        let (reason, message) = (Cow::Borrowed(""), String::new());
+        Self { is_success: true, code: 0, reason, message, details, warnings: Vec::new() }
     }
 
     pub fn not_found(resource: &Resource, name: &str) -> Self {
@@ -232,6 +236,21 @@ impl Status {
         Self::failure(code, reason, message).about(Details::of(resource, name))
     }
 
+    /// What somebody else says in a `Status` object. What is not said is empty.
+    pub fn from_json(object: &Value) -> Self {
+        Self {
+            is_success: object["status"] == "Success",
+            code: object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default(),
+            reason: Cow::Owned(text_of(object, "reason")),
+            message: text_of(object, "message"),
+            details: object
+                .get("details")
+                .filter(|details| details.is_object())
+                .map(|details| Box::new(Details::from_json(details))),
+            warnings: Vec::new(),
+        }
+    }
+
     /// The object that is sent.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -240,7 +259,7 @@ impl Status {
         object.insert("metadata".to_owned(), json!({}));
         object.insert("status".to_owned(), json!(if self.is_success { "Success" } else { "Failure" }));
         put_text(&mut object, "message", &self.message);
-        put_text(&mut object, "reason", self.reason);
+        put_text(&mut object, "reason", &self.reason);
         if let Some(details) = &self.details {
             object.insert("details".to_owned(), details.to_json());
         }
@@ -252,6 +271,18 @@ impl Status {
 }
 
 impl Details {
+    fn from_json(details: &Value) -> Self {
+        let causes = details["causes"].as_array().into_iter().flatten();
+        let wait = details["retryAfterSeconds"].as_u64().and_then(|wait| u32::try_from(wait).ok());
+        Self {
+            name: text_of(details, "name"),
+            resource: Resource::new(text_of(details, "group"), text_of(details, "kind")),
+            uid: text_of(details, "uid"),
+            causes: causes.map(Cause::from_json).collect(),
+            retry_after_seconds: wait.unwrap_or_default(),
+        }
+    }
+
     fn to_json(&self) -> Value {
         let mut object = Map::new();
         put_text(&mut object, "name", &self.name);
@@ -269,6 +300,14 @@ impl Details {
 }
 
 impl Cause {
+    fn from_json(cause: &Value) -> Self {
+        Self {
+            reason: text_of(cause, "reason"),
+            message: text_of(cause, "message"),
+            field: text_of(cause, "field"),
+        }
+    }
+
     fn to_json(&self) -> Value {
         let mut object = Map::new();
         put_text(&mut object, "reason", &self.reason);
@@ -276,6 +315,10 @@ impl Cause {
         put_text(&mut object, "field", &self.field);
         Value::Object(object)
     }
+}
+
+fn text_of(object: &Value, name: &str) -> String {
+    object[name].as_str().unwrap_or_default().to_owned()
 }
 
 fn put_text(object: &mut Map<String, Value>, name: &str, text: &str) {

@@ -15,6 +15,9 @@ const LONGEST: usize = 256 << 10;
 /// The longest text that a client may put into a line.
 const LONGEST_TEXT: usize = 2 << 10;
 
+/// How much others may add to a line.
+const MOST_ANNOTATIONS: usize = 64;
+
 /// How much of a request to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
@@ -64,6 +67,8 @@ pub struct Event<'e> {
     /// What allowed it, if it was allowed.
     pub reason: Option<&'e str>,
     pub request: Option<&'e Value>,
+    /// What others want to have written down.
+    pub annotations: &'e [(String, String)],
 }
 
 impl Event<'_> {
@@ -119,10 +124,14 @@ impl Event<'_> {
 
     fn annotations(&self) -> Value {
         let decision = if self.reason.is_some() { "allow" } else { "forbid" };
-        json!({
+        let mut annotations = json!({
             "authorization.k8s.io/decision": decision,
             "authorization.k8s.io/reason": self.reason.unwrap_or_default(),
-        })
+        });
+        for (key, text) in self.annotations.iter().take(MOST_ANNOTATIONS) {
+            annotations[clip(key)] = clip(text).into();
+        }
+        annotations
     }
 
     /// Whatever is not known to be harmless is not shown.

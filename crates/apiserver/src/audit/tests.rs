@@ -34,6 +34,7 @@ fn line(change: impl FnOnce(&mut Event<'_>)) -> Value {
         outcome: Outcome::Success(201),
         reason: Some("RBAC: allowed"),
         request: Some(&body),
+        annotations: &[],
     };
     change(&mut event);
     serde_json::from_slice(&event.to_line()).unwrap()
@@ -140,6 +141,7 @@ fn log_is_complete_when_it_is_closed() {
         outcome: Outcome::Success(200),
         reason: None,
         request: None,
+        annotations: &[],
     };
     for _ in 0..100 {
         log.record(&event);

@@ -281,7 +281,7 @@ async fn clean_up(server: &Inner, entry: &Entry, definition: &Value) -> Result<(
     for object in server.store.snapshot(&collection).iter().filter(|object| !object.facts().is_terminating) {
         let options =
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        match server.delete(object, options).await {
+        match server.delete(object, options, None).await {
             Err(status) if status.code != 404 => return Err(status),
             _ => {}
         }

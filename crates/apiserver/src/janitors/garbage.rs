@@ -164,7 +164,7 @@ async fn remove(server: &Inner, entry: &Entry, propagation: Propagation) -> Resu
         resource_version: Some(entry.revision().to_string()),
         ..DeleteOptions::default()
     };
-    server.delete(entry, options).await.map(drop).or_else(is_gone)
+    server.delete(entry, options, Some("generic-garbage-collector")).await.map(drop).or_else(is_gone)
 }
 
 /// What is gone needs no more care.

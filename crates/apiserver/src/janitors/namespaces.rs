@@ -65,7 +65,7 @@ async fn empty(server: &Inner, namespace: &str) -> Result<(), Status> {
         for entry in snapshot.range(Some(namespace), None).filter(|entry| !entry.facts().is_terminating) {
             let options =
                 DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-            match server.delete(entry, options).await {
+            match server.delete(entry, options, Some("namespace-controller")).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }

@@ -29,7 +29,7 @@ async fn enter(limits: &Arc<Limits>, user: &str) -> Entered {
 fn refusal(result: Result<Permit, Status>) -> (u16, u32) {
     let status = result.unwrap_err();
     assert_eq!(
-        (status.reason, status.message.as_str()),
+        (&*status.reason, status.message.as_str()),
         ("TooManyRequests", "Too many requests, please try again later.")
     );
     (status.code, status.details.unwrap().retry_after_seconds)

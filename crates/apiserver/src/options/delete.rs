@@ -2,7 +2,7 @@
 
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::status::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{dry_run, invalid, number};
 use crate::request::Query;
@@ -34,6 +34,39 @@ impl DeleteOptions {
         };
         let options = raw.check(&mut errors);
         if errors.is_empty() { Ok(options) } else { Err(invalid("DeleteOptions", &errors)) }
+    }
+}
+
+impl DeleteOptions {
+    /// The options as webhooks see them.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if let Some(uid) = &self.uid {
+            options["preconditions"]["uid"] = uid.as_str().into();
+        }
+        if let Some(version) = &self.resource_version {
+            options["preconditions"]["resourceVersion"] = version.as_str().into();
+        }
+        if let Some(propagation) = self.propagation {
+            options["propagationPolicy"] = propagation.name().into();
+        }
+        if self.is_dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
+    }
+}
+
+impl Propagation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::structural::strict_json::FieldValidation;
+use serde_json::{Map, Value, json};
 
 use super::{dry_run, invalid};
 use crate::request::Query;
@@ -35,6 +36,8 @@ pub(crate) struct WriteOptions {
     pub(crate) is_dry_run: bool,
     pub(crate) is_forced: bool,
     pub(crate) field_validation: FieldValidation,
+    /// What of this the client has said, as webhooks see it.
+    pub(crate) said: Map<String, Value>,
 }
 
 impl WriteOptions {
@@ -61,8 +64,24 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(invalid(kind.name(), &errors));
         }
+        let said = ["fieldManager", "fieldValidation"].into_iter().filter(|name| !query.get(name).is_empty());
+        let said = said.map(|name| (name.to_owned(), query.get(name).into())).collect();
         let manager = if manager.is_empty() { from_user_agent(user_agent) } else { manager.to_owned() };
-        Ok(Self { manager, is_dry_run, is_forced, field_validation })
+        Ok(Self { manager, is_dry_run, is_forced, field_validation, said })
+    }
+}
+
+impl WriteOptions {
+    /// The options as webhooks see them: whatever was asked for, in the end something is created or updated.
+    pub(crate) fn to_json(&self, creates: bool) -> Value {
+        let kind = if creates { WriteKind::Create } else { WriteKind::Update };
+        let mut options = self.said.clone();
+        options.insert("kind".to_owned(), kind.name().into());
+        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+        if self.is_dry_run {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+        }
+        Value::Object(options)
     }
 }
 

@@ -1,18 +1,20 @@
 //! What the server does on its own account, by the same way as everybody else.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ferroplane_schema::status::Status;
 use ferroplane_schema::structural::strict_json::FieldValidation;
 use ferroplane_schema::writes::{Body, Part, Write};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Inner;
 use crate::admission::Admission;
+use crate::auth::identity::Identity;
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::registry::Resource;
 use crate::store::Entry;
 use crate::verbs::{self, Deleted, Outcome, Place, View};
+use crate::webhooks::Webhooks;
 
 /// Who the server is to itself.
 const MANAGER: &str = "ferroplane-apiserver";
@@ -67,6 +69,7 @@ impl Inner {
             is_dry_run: false,
             is_forced: false,
             field_validation: FieldValidation::Ignore,
+            said: Map::new(),
         };
         let place = Place {
             view: View::stored(resource),
@@ -74,12 +77,34 @@ impl Inner {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        let admission = Admission { store: &self.store, access: &self.access, identity: None };
+        let admission = self.admission(None, None);
         verbs::write(&self.store, &admission, &place, request, &options).await
     }
 
-    /// Deletes an object, if it is still the one that is meant.
-    pub(crate) async fn delete(&self, entry: &Entry, options: DeleteOptions) -> Result<Deleted, Status> {
+    /// What the server itself writes is no business of webhooks, unless it does so for somebody.
+    fn admission<'a>(
+        &'a self,
+        identity: Option<&'a Identity>,
+        webhooks: Option<&'a Webhooks>,
+    ) -> Admission<'a> {
+        Admission {
+            store: &self.store,
+            access: &self.access,
+            identity,
+            webhooks,
+            options: Value::Null,
+            is_dry_run: false,
+            annotations: Mutex::default(),
+        }
+    }
+
+    /// Deletes an object, if it is still the one that is meant. Webhooks may object to what a controller does.
+    pub(crate) async fn delete(
+        &self,
+        entry: &Entry,
+        options: DeleteOptions,
+        controller: Option<&str>,
+    ) -> Result<Deleted, Status> {
         let Some(resource) = self.resource_of(entry) else {
             return Err(Status::internal("the resource of the object is not known"));
         };
@@ -90,6 +115,10 @@ impl Inner {
             name: entry.key().name().to_owned(),
         };
         let options = DeleteOptions { uid: Some(entry.facts().uid.to_string()), ..options };
-        verbs::delete(&self.store, &place, &options).await
+        let identity = controller.map(|name| Identity::service_account("kube-system", name, ""));
+        let webhooks = controller.map(|_| &*self.webhooks);
+        let admission =
+            Admission { options: options.to_json(), ..self.admission(identity.as_ref(), webhooks) };
+        verbs::delete(&admission, &place, &options).await
     }
 }

@@ -1,5 +1,6 @@
 //! Requests about the objects of a resource.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 
-use super::{Inner, body};
+use super::{Annotations, Inner, body};
 use crate::admission::Admission;
 use crate::answer::{self, Body};
 use crate::auth::identity::Identity;
@@ -313,8 +314,36 @@ impl Objects<'_> {
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let store = &self.server.store;
-        let admission = Admission { store, access: &self.server.access, identity: Some(self.identity) };
-        let outcome = verbs::write(store, &admission, &self.place(), request, options).await?;
+        let admission = self.admission(options.to_json(self.server_would_create()), options.is_dry_run);
+        let outcome = verbs::write(store, &admission, &self.place(), request, options).await;
+        let mut response = match outcome {
+            Ok(outcome) => self.written(presentation, outcome)?,
+            Err(status) => answer::status(&status, error_form(&self.parts.headers)),
+        };
+        annotate(&mut response, admission);
+        Ok(response)
+    }
+
+    /// Whether there is nothing yet at the place that is written to.
+    fn server_would_create(&self) -> bool {
+        let place = self.place();
+        place.name.is_empty() || self.server.store.get(&place.key(&self.server.store, &place.name)).is_none()
+    }
+
+    fn admission(&self, options: Value, is_dry_run: bool) -> Admission<'_> {
+        Admission {
+            store: &self.server.store,
+            access: &self.server.access,
+            identity: Some(self.identity),
+            webhooks: Some(&self.server.webhooks),
+            options,
+            is_dry_run,
+            annotations: Mutex::default(),
+        }
+    }
+
+    /// What a client is told of a write.
+    fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
         let Outcome { bytes, is_presented, is_created, warnings } = outcome;
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = if self.place().part == Part::Scale {
@@ -346,10 +375,21 @@ impl Objects<'_> {
     async fn delete(&self, presentation: Presentation, text: Bytes) -> Result<Response<Body>, Status> {
         let options = self.delete_options(&text)?;
         let place = self.place();
-        match verbs::delete(&self.server.store, &place, &options).await? {
-            Deleted::Kept(bytes) => self.shown(StatusCode::OK, presentation, &bytes),
-            Deleted::Gone(bytes) => Ok(answer::status(&verbs::success(&place, &bytes), presentation.form())),
-        }
+        let admission = self.admission(options.to_json(), options.is_dry_run);
+        let mut response = match verbs::delete(&admission, &place, &options).await {
+            Ok(Deleted { is_gone, bytes, warnings }) => {
+                let mut response = if is_gone {
+                    answer::status(&verbs::success(&place, &bytes), presentation.form())
+                } else {
+                    self.shown(StatusCode::OK, presentation, &bytes)?
+                };
+                answer::warn(&mut response, &warnings);
+                response
+            }
+            Err(status) => answer::status(&status, error_form(&self.parts.headers)),
+        };
+        annotate(&mut response, admission);
+        Ok(response)
     }
 
     /// Deletes what is selected, and answers with what was.
@@ -365,18 +405,27 @@ impl Objects<'_> {
         let store = &self.server.store;
         let snapshot = store.snapshot(&store.collection(&self.view.resource.collection));
         let page = Page::read(&snapshot, &selection, &list_options);
+        let admission = self.admission(options.to_json(), options.is_dry_run);
         for entry in &page.entries {
             let place = Place {
                 namespace: entry.key().namespace().to_owned(),
                 name: entry.key().name().to_owned(),
                 ..self.place()
             };
-            match verbs::delete(store, &place, &options).await {
+            match verbs::delete(&admission, &place, &options).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }
         }
         Ok(page.answer(&self.view, presentation, rows))
+    }
+}
+
+/// Notes in the answer what is to be written down.
+fn annotate(response: &mut Response<Body>, admission: Admission<'_>) {
+    let annotations = admission.annotations.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !annotations.is_empty() {
+        response.extensions_mut().insert(Annotations(annotations));
     }
 }
 

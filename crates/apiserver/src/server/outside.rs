@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use jiff::Timestamp;
 
-use super::{Impersonated, Server};
+use super::{Annotations, Impersonated, Server};
 use crate::answer::{self, Body};
 use crate::audit::{Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
@@ -71,6 +71,7 @@ impl Server {
         let Some(log) = self.inner.audit.get() else { return };
         let code = response.status().as_u16();
         let failure = Status::generic(code, "", &ferroplane_schema::status::Resource::default(), "", "");
+        let annotations = response.extensions().get::<Annotations>();
         let sources: Vec<_> = source.into_iter().collect();
         log.record(&Event {
             level: Level::Metadata,
@@ -87,6 +88,7 @@ impl Server {
             outcome: if code < 400 { Outcome::Success(code) } else { Outcome::Failure(&failure) },
             reason: None,
             request: None,
+            annotations: annotations.map_or(&[], |annotations| &annotations.0),
         });
     }
 }

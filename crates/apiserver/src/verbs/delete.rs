@@ -7,39 +7,40 @@ use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
 use super::write::{Place, unavailable};
+use crate::admission::Admission;
 use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::Deletion;
-use crate::store::{Change, Draft, Entry, Expect, Operation, Store, SubmitError};
+use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
 
 /// How often a deletion that others keep overtaking is tried.
 const ATTEMPTS: usize = 100;
-/// Namespaces that every cluster has.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// How a deletion ended.
 #[derive(Debug)]
-pub(crate) enum Deleted {
-    /// It is gone: its last state.
-    Gone(Bytes),
-    /// Something keeps it: as it is now.
-    Kept(Bytes),
+pub(crate) struct Deleted {
+    /// Whether nothing keeps it.
+    pub(crate) is_gone: bool,
+    /// Its last state, or how it is now.
+    pub(crate) bytes: Bytes,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Deletes the object at a place.
-pub(crate) async fn delete(store: &Store, place: &Place, options: &DeleteOptions) -> Result<Deleted, Status> {
-    if place.view.resource.deletion == Deletion::OfNamespace && IMMORTAL.contains(&place.name.as_str()) {
-        let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(&place.view.resource.identity, &place.name, why));
-    }
+pub(crate) async fn delete(
+    admission: &Admission<'_>,
+    place: &Place,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    let store = admission.store;
     let key = place.key(store, &place.name);
     for _ in 0..ATTEMPTS {
         let Some(entry) = store.get(&key) else {
             return Err(Status::not_found(&place.view.resource.identity, &place.name));
         };
-        if let Some(deleted) = attempt(store, place, &entry, options).await? {
+        if let Some(deleted) = attempt(admission, place, &entry, options).await? {
             return Ok(deleted);
         }
     }
@@ -47,7 +48,7 @@ pub(crate) async fn delete(store: &Store, place: &Place, options: &DeleteOptions
 }
 
 async fn attempt(
-    store: &Store,
+    admission: &Admission<'_>,
     place: &Place,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
@@ -55,24 +56,26 @@ async fn attempt(
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
     check_preconditions(place, &object, options)?;
+    let warnings = admission.delete(place, &place.view.value(entry.bytes())).await?;
     let begun = begin(object.clone(), place.view.resource.deletion, options)?;
+    let is_gone = begun.is_none();
     if options.is_dry_run {
-        return Ok(Some(match begun {
-            Some(object) => Deleted::Kept(Bytes::from(Value::Object(object).to_string())),
-            None => Deleted::Gone(entry.bytes().clone()),
-        }));
+        let pretended = begun.map(|object| Bytes::from(Value::Object(object).to_string()));
+        let bytes = pretended.unwrap_or_else(|| entry.bytes().clone());
+        return Ok(Some(Deleted { is_gone, bytes, warnings }));
     }
-    let is_kept = begun.is_some();
     let change = match begun {
-        Some(begun) if begun == object => return Ok(Some(Deleted::Kept(entry.bytes().clone()))),
+        Some(begun) if begun == object => {
+            return Ok(Some(Deleted { is_gone, bytes: entry.bytes().clone(), warnings }));
+        }
         Some(begun) => Change::Put(Draft::new(&begun).map_err(|error| Status::internal(&error.to_string()))?),
         None => Change::Delete,
     };
     let expect = Expect::Revision(entry.revision());
-    match store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
+    match admission.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(entries) => {
             let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
-            Ok(Some(if is_kept { Deleted::Kept(bytes) } else { Deleted::Gone(bytes) }))
+            Ok(Some(Deleted { is_gone, bytes, warnings }))
         }
         Err(SubmitError::Refused(_)) => Ok(None),
         Err(error) => Err(unavailable(&error)),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::view::View;
 use super::write::Place;
+use crate::admission::Admission;
 
 static BEHAVIOUR: LazyLock<Builtin> = LazyLock::new(|| {
     let row = builtin::Resource {
@@ -66,8 +67,9 @@ pub(crate) fn scale_of(view: &View, object: &Object) -> Result<Value, Status> {
 }
 
 /// What a write to the scale makes of the object.
-pub(super) fn write(
+pub(super) async fn write(
     place: &Place,
+    admission: &Admission<'_>,
     write: Write<'_>,
     live: Option<&Value>,
     circumstances: &Circumstances<'_>,
@@ -84,7 +86,9 @@ pub(super) fn write(
         name: &place.name,
     };
     let proposal = writes::propose(&endpoint, write, Some(&scale), circumstances)?;
-    let scaled = writes::settle(&endpoint, proposal, Some(&scale), circumstances)?;
+    let proposal = admission.mutate(place, proposal, Some(&scale)).await?;
+    let mut scaled = writes::settle(&endpoint, proposal, Some(&scale), circumstances)?;
+    admission.validate(place, &mut scaled, Some(&scale)).await?;
     let object = with_scale(&place.view, object.clone(), &scaled.object)?;
     let proposal = Proposal::of(object, scaled.warnings);
     let endpoint = Endpoint { part: Part::Whole, ..place.endpoint() };

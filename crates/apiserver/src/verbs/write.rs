@@ -98,13 +98,14 @@ impl Attempt<'_> {
             field_validation: self.options.field_validation,
         };
         let written = if place.part == Part::Scale {
-            scale::write(place, write, live.as_ref(), &circumstances)?
+            scale::write(place, self.admission, write, live.as_ref(), &circumstances).await?
         } else {
             let proposal = writes::propose(&place.endpoint(), write, live.as_ref(), &circumstances)?;
-            let proposal = self.admission.mutate(place, proposal, live.as_ref())?;
-            writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?
+            let proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
+            let mut written = writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?;
+            self.admission.validate(place, &mut written, live.as_ref()).await?;
+            written
         };
-        self.admission.validate(place, &written, live.as_ref())?;
         if self.options.is_dry_run {
             self.is_free(&written)?;
             return pretend(&written).map(Some);

@@ -7,7 +7,9 @@ mod definitions;
 #[allow(dead_code, reason = "not everything that others need is needed here")]
 #[path = "../../../schema/tests/it/dice.rs"]
 mod dice;
+mod hook;
 mod kube_rs;
+mod namespaces;
 mod objects;
 #[path = "../../../schema/tests/it/oracle.rs"]
 mod oracle;
@@ -17,3 +19,4 @@ mod real;
 mod rights;
 mod store;
 mod watches;
+mod webhooks;

@@ -135,7 +135,7 @@ fn unknown_field_is_refused_if_validation_is_strict() {
 #[test]
 fn invalid_object_is_refused_with_causes() {
     let status = Server::new().create(&widget(&json!({"size": 0}))).unwrap_err();
-    assert_eq!((status.code, status.reason), (422, "Invalid"));
+    assert_eq!((status.code, &*status.reason), (422, "Invalid"));
     assert_eq!(status.details.unwrap().causes[0].field, "spec.size");
 }
 

@@ -99,7 +99,7 @@ fn bad_token_is_refused_not_anonymous() {
     for token in ["sesam", "a.b.c", "eyJhbGciOiJub25lIn0.e30.", "\u{e9}"] {
         let refusal = world.show(token, now()).unwrap_err();
         assert_eq!(
-            (refusal.code, refusal.reason, refusal.message.as_str()),
+            (refusal.code, &*refusal.reason, refusal.message.as_str()),
             (401, "Unauthorized", "Unauthorized")
         );
     }

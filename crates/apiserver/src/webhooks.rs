@@ -1,0 +1,102 @@
+//! Admission webhooks: programs elsewhere that may change or refuse what is about to be written.
+//!
+//! Which there are is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
+//! store, and follows them. Knows nothing of how objects are stored or written.
+//!
+//! # Guarantees
+//! * A webhook that hangs, or says more than fits, costs its time limit and a bounded amount of memory, no more.
+//! * Redirections are not followed: a webhook cannot make the server talk to somebody else.
+//! * The objects that configure webhooks are shown to no webhook, so that a broken one can be taken away.
+
+mod call;
+mod conditions;
+mod connections;
+mod destination;
+mod dispatch;
+mod hook;
+mod question;
+mod review;
+mod rules;
+mod trust;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tracing::warn;
+
+use crate::store::{Entry, Event, EventKind, Store};
+pub(crate) use dispatch::Remarks;
+use hook::Hook;
+pub(crate) use question::{Kind, Operation, Question};
+
+const MUTATING: &str = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
+const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigurations";
+
+/// The webhooks that are configured now.
+#[derive(Debug, Default)]
+pub(crate) struct Webhooks {
+    mutating: ArcSwap<Configurations>,
+    validating: ArcSwap<Configurations>,
+}
+
+/// Webhooks by the names of their configurations, which is the order in which they are asked.
+type Configurations = BTreeMap<Box<str>, Vec<Arc<Hook>>>;
+
+impl Webhooks {
+    /// Learns what is stored.
+    pub(crate) fn load(&self, store: &Store) {
+        for collection in [MUTATING, VALIDATING] {
+            for entry in &store.snapshot(&store.collection(collection)) {
+                self.put(entry);
+            }
+        }
+    }
+
+    /// Follows what happens. A webhook counts from the moment at which its configuration is stored.
+    pub(crate) fn notice(&self, event: &Event) {
+        let entry = event.entry();
+        let Some(configurations) = self.configurations(entry) else { return };
+        if event.kind() == EventKind::Deleted {
+            change(configurations, |all| drop(all.remove(entry.key().name())));
+        } else {
+            self.put(entry);
+        }
+    }
+
+    /// Whether anybody wants to be asked about anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mutating.load().is_empty() && self.validating.load().is_empty()
+    }
+
+    fn put(&self, entry: &Entry) {
+        let Some(configurations) = self.configurations(entry) else { return };
+        let name = entry.key().name();
+        match serde_json::from_slice::<Value>(entry.bytes()) {
+            Ok(configuration) => {
+                let hooks: Vec<_> = Hook::all(&configuration).map(Arc::new).collect();
+                change(configurations, |all| drop(all.insert(name.into(), hooks.clone())));
+            }
+            Err(error) => {
+                warn!(object = %entry.key(), %error, "cannot read the webhooks; they are not called");
+            }
+        }
+    }
+
+    fn configurations(&self, entry: &Entry) -> Option<&ArcSwap<Configurations>> {
+        match entry.key().collection().name() {
+            MUTATING => Some(&self.mutating),
+            VALIDATING => Some(&self.validating),
+            _ => None,
+        }
+    }
+}
+
+fn change(configurations: &ArcSwap<Configurations>, change: impl Fn(&mut Configurations)) {
+    configurations.rcu(|current| {
+        let mut next = Configurations::clone(current);
+        change(&mut next);
+        next
+    });
+}

@@ -1,0 +1,182 @@
+//! Connections to one webhook: HTTP/1.1 over TLS, used again and again.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::destination::Route;
+
+/// How many connections are kept that nobody uses at the moment.
+const IDLE: usize = 8;
+/// The most that a webhook may say. A patch may be about as large as an object, and is encoded twice.
+const LONGEST_ANSWER: usize = 8 << 20;
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// Connections that wait to be used again.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    idle: Mutex<Vec<Sender>>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) code: u16,
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+impl Connections {
+    /// Sends a document and waits for the answer, for as long as the caller does.
+    pub(super) async fn post(
+        &self,
+        route: &Route,
+        tls: Arc<ClientConfig>,
+        query: &str,
+        body: Bytes,
+    ) -> Result<Reply, String> {
+        let mut request = request(route, query, body)?;
+        // A connection may be closed at the other end at any time. What was not sent on it is sent on another.
+        while let Some(mut sender) = self.take() {
+            match sender.try_send_request(request).await {
+                Ok(response) => return self.read(sender, response).await,
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(describe(&error.into_error())),
+                },
+            }
+        }
+        let mut sender = connect(route, tls).await?;
+        let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
+        self.read(sender, response).await
+    }
+
+    async fn read(&self, sender: Sender, response: Response<Incoming>) -> Result<Reply, String> {
+        let code = response.status().as_u16();
+        let header = response.headers().get(CONTENT_TYPE);
+        let content_type = header.and_then(|header| header.to_str().ok()).unwrap_or_default().to_owned();
+        let collected = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
+        let body = collected.map_err(|error| error.to_string())?.to_bytes();
+        self.keep(sender);
+        Ok(Reply { code, content_type, body })
+    }
+
+    fn take(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|sender| !sender.is_closed());
+        // One that is not ready has not read the end of the last answer yet; there is little to win by waiting.
+        let ready = idle.iter().rposition(SendRequest::is_ready)?;
+        Some(idle.swap_remove(ready))
+    }
+
+    fn keep(&self, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE && !sender.is_closed() {
+            idle.push(sender);
+        }
+    }
+}
+
+fn request(route: &Route, query: &str, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(format!("{}?{query}", route.path))
+        .header(HOST, &route.authority)
+        .header(USER_AGENT, "kube-apiserver-admission")
+        .header(ACCEPT, "application/json, */*")
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_LENGTH, body.len())
+        .body(Full::new(body))
+        .map_err(|error| error.to_string())
+}
+
+async fn connect(route: &Route, tls: Arc<ClientConfig>) -> Result<Sender, String> {
+    let (host, port) = route.address.clone()?.unwrap_or_else(|| (route.host.clone(), route.port));
+    let name = ServerName::try_from(route.host.clone()).map_err(|error| error.to_string())?;
+    let stream =
+        TcpStream::connect((host.as_str(), port)).await.map_err(|error| unreachable(&host, port, &error))?;
+    let _ = stream.set_nodelay(true);
+    let stream = TlsConnector::from(tls)
+        .connect(name, stream)
+        .await
+        .map_err(|error| untrusted(&route.host, &error))?;
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| describe(&error))?;
+    // It ends when there is nobody left to send anything on it.
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn unreachable(host: &str, port: u16, error: &io::Error) -> String {
+    let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!("dial tcp {address}: connect: connection refused"),
+        // Names that nobody knows have no kind of their own.
+        _ if error.raw_os_error().is_none() => format!("dial tcp: lookup {host}: no such host"),
+        _ => format!("dial tcp {address}: {error}"),
+    }
+}
+
+/// Kubernetes' words for certificates that are not good enough.
+fn untrusted(host: &str, error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(reason)) = cause else { return error.to_string() };
+    let why = match reason {
+        rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        rustls::CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            format!("certificate is not valid for any names, but wanted to match {host}")
+        }
+        rustls::CertificateError::NotValidForNameContext { presented, .. } => {
+            let names = presented.iter().map(|name| plain(name)).collect::<Vec<_>>();
+            format!("certificate is valid for {}, not {host}", names.join(", "))
+        }
+        rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
+        other => other.to_string(),
+    };
+    format!("tls: failed to verify certificate: x509: {why}")
+}
+
+/// A name without its type: `DnsName("a")` is `a`.
+fn plain(name: &str) -> &str {
+    name.split_once('(').map_or(name, |(_, name)| name.trim_end_matches(')').trim_matches('"'))
+}
+
+/// What went wrong, with all causes. A connection that ends without an answer is what Go calls the end of a file.
+fn describe(error: &hyper::Error) -> String {
+    let is_end = |source: &(dyn std::error::Error + 'static)| {
+        let source = source.downcast_ref::<io::Error>();
+        source.is_some_and(|source| source.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    if error.is_incomplete_message() || error.is_closed() {
+        return "EOF".to_owned();
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        if is_end(source) {
+            return "EOF".to_owned();
+        }
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}

@@ -1,0 +1,133 @@
+//! Where a webhook is, and whom to trust when talking to it.
+
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::Value;
+
+use super::trust::Trust;
+use crate::store::Store;
+
+/// Where a webhook is.
+#[derive(Debug)]
+pub(super) struct Destination {
+    place: Place,
+    /// Certificates in PEM; nothing for those that the machine trusts.
+    authority: Option<String>,
+    /// Made when it is first needed.
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Url(String),
+    Service { namespace: String, name: String, port: u16, path: String },
+    Nowhere,
+}
+
+/// How to get there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    /// What the certificate must be for.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As it stands in the request: with the port if it is not the usual one.
+    pub(super) authority: String,
+    pub(super) path: String,
+    /// Whom to connect to, if that is not the host.
+    pub(super) address: Result<Option<(String, u16)>, String>,
+}
+
+impl Destination {
+    pub(super) fn read(configuration: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let service = &configuration["service"];
+        let place = if service.is_object() {
+            let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
+            let (namespace, name) = (text(&service["namespace"]), text(&service["name"]));
+            Place::Service { namespace, name, port, path: text(&service["path"]) }
+        } else {
+            configuration["url"].as_str().map_or(Place::Nowhere, |url| Place::Url(url.to_owned()))
+        };
+        let bundle = configuration["caBundle"].as_str().filter(|bundle| !bundle.is_empty());
+        let authority = bundle.map(|bundle| {
+            let pem = STANDARD.decode(bundle).unwrap_or_default();
+            String::from_utf8_lossy(&pem).into_owned()
+        });
+        Self { place, authority, tls: OnceLock::new() }
+    }
+
+    /// How to get there, as things are now.
+    pub(super) fn route(&self, store: &Store) -> Result<Route, String> {
+        match &self.place {
+            Place::Nowhere => Err("webhook configuration must have either service or URL".to_owned()),
+            Place::Url(url) => route_of_url(url),
+            Place::Service { namespace, name, port, path } => {
+                let host = format!("{name}.{namespace}.svc");
+                let path = if path.starts_with('/') { path.clone() } else { format!("/{path}") };
+                let address = address_of_service(store, namespace, name, *port);
+                Ok(Route { authority: format!("{host}:{port}"), host, port: *port, path, address })
+            }
+        }
+    }
+
+    /// How to speak TLS there.
+    pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+        self.tls.get_or_init(|| configure(self.authority.as_deref()).map(Arc::new)).clone()
+    }
+}
+
+fn route_of_url(url: &str) -> Result<Route, String> {
+    let uri: http::Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
+    if uri.scheme_str() != Some("https") {
+        return Err("the URL of a webhook must begin with https".to_owned());
+    }
+    let authority = uri.authority().ok_or("the URL of a webhook must have a host")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let path = uri.path().to_owned();
+    let port = authority.port_u16().unwrap_or(443);
+    Ok(Route { host, port, authority: authority.as_str().to_owned(), path, address: Ok(None) })
+}
+
+/// Where a service really is. Nothing here gives services addresses, but they may have one, or name somebody outside.
+fn address_of_service(
+    store: &Store,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<Option<(String, u16)>, String> {
+    let entry = store.get(&store.collection("/services").key(namespace, name));
+    let entry = entry.ok_or_else(|| format!("service \"{name}\" not found"))?;
+    let service: Value = serde_json::from_slice(entry.bytes()).map_err(|error| error.to_string())?;
+    let spec = &service["spec"];
+    if spec["type"] == "ExternalName" {
+        return Ok(Some((spec["externalName"].as_str().unwrap_or_default().to_owned(), port)));
+    }
+    let has_port = spec["ports"].as_array().into_iter().flatten().any(|known| known["port"] == port);
+    match spec["clusterIP"].as_str().unwrap_or_default() {
+        "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
+        "" => Err(format!("service \"{name}\" has no address")),
+        _ if !has_port => Err(format!("no service port {port} found for service \"{name}\"")),
+        address => Ok(Some((address.to_owned(), port))),
+    }
+}
+
+fn configure(authority: Option<&str>) -> Result<ClientConfig, String> {
+    let trusted = match authority {
+        Some(pem) => CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok).collect(),
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let trust = Trust::new(trusted, Arc::clone(&provider))?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(|error| error.to_string())?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trust));
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,197 @@
+//! Asks all webhooks that want to be asked: those that change things one after the other, the rest at once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ferroplane_schema::patch::json::Patch;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::writes::Body;
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::Webhooks;
+use super::call::Failure;
+use super::hook::Hook;
+use super::question::{Operation, Question};
+use super::review::{self, Verdict};
+use crate::store::Store;
+
+/// What webhooks said besides yes or no.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    pub(crate) warnings: Vec<String>,
+    /// For the log of what was changed.
+    pub(crate) annotations: Vec<(String, String)>,
+}
+
+impl Remarks {
+    fn note(&mut self, hook: &Hook, verdict: &mut Verdict) {
+        self.warnings.append(&mut verdict.warnings);
+        let annotations = verdict.annotations.drain(..);
+        self.annotations.extend(annotations.map(|(key, value)| (format!("{}/{key}", hook.name), value)));
+    }
+}
+
+impl Webhooks {
+    /// Lets webhooks change the object of a question.
+    pub(crate) async fn mutate(
+        &self,
+        question: &mut Question<'_>,
+        store: &Store,
+        remarks: &mut Remarks,
+    ) -> Result<(), Status> {
+        let configurations = self.mutating.load_full();
+        if is_exempt(question) || configurations.is_empty() {
+            return Ok(());
+        }
+        let hooks: Vec<&Arc<Hook>> = configurations.values().flatten().collect();
+        let mut rounds = Rounds::default();
+        for round in 0..2 {
+            for (index, hook) in hooks.iter().enumerate() {
+                if round == 1 && !rounds.again.contains(&index) {
+                    continue;
+                }
+                let has_changed = match change(hook, question, store, remarks).await? {
+                    Asked::Not => continue,
+                    Asked::Unchanged => false,
+                    Asked::Changed => true,
+                };
+                rounds.note(index, hook.is_asked_again, has_changed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets webhooks refuse a request.
+    pub(crate) async fn validate(
+        &self,
+        question: &Question<'_>,
+        store: &Store,
+        remarks: &mut Remarks,
+    ) -> Result<(), Status> {
+        let configurations = self.validating.load_full();
+        if is_exempt(question) || configurations.is_empty() {
+            return Ok(());
+        }
+        let mut wanted = Vec::new();
+        for hook in configurations.values().flatten() {
+            if let Some(version) = hook.wants(question, store)? {
+                wanted.push((hook, version));
+            }
+        }
+        let asked = wanted.iter().map(|(hook, version)| hook.ask(question, version, false, store));
+        let mut outcome = Ok(());
+        for ((hook, _), answer) in wanted.iter().zip(join_all(asked).await) {
+            let judged = match answer {
+                Ok(mut verdict) => {
+                    remarks.note(hook, &mut verdict);
+                    if verdict.is_allowed {
+                        Ok(())
+                    } else {
+                        Err(review::denied(&hook.name, verdict.status.as_ref()))
+                    }
+                }
+                Err(failure) => hook.forgive(failure),
+            };
+            outcome = outcome.and(judged);
+        }
+        outcome
+    }
+}
+
+/// Webhooks that are asked a second time, because others changed something after they were asked.
+#[derive(Debug, Default)]
+struct Rounds {
+    asked: Vec<usize>,
+    again: HashSet<usize>,
+}
+
+impl Rounds {
+    fn note(&mut self, index: usize, is_asked_again: bool, has_changed: bool) {
+        if has_changed {
+            self.again.extend(self.asked.drain(..));
+        }
+        if is_asked_again {
+            self.asked.push(index);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Not,
+    Unchanged,
+    Changed,
+}
+
+/// Asks a webhook and does what it says.
+async fn change(
+    hook: &Hook,
+    question: &mut Question<'_>,
+    store: &Store,
+    remarks: &mut Remarks,
+) -> Result<Asked, Status> {
+    let Some(version) = hook.wants(question, store)?.map(str::to_owned) else { return Ok(Asked::Not) };
+    let mut verdict = match hook.ask(question, &version, true, store).await {
+        Ok(verdict) => verdict,
+        Err(failure) => return hook.forgive(failure).map(|()| Asked::Unchanged),
+    };
+    remarks.note(hook, &mut verdict);
+    if !verdict.is_allowed {
+        return Err(review::denied(&hook.name, verdict.status.as_ref()));
+    }
+    match patched(hook, question, &version, &verdict) {
+        Ok(Some(object)) if object != question.object => {
+            question.object = object;
+            Ok(Asked::Changed)
+        }
+        Ok(_) => Ok(Asked::Unchanged),
+        Err(failure) => hook.forgive(failure).map(|()| Asked::Unchanged),
+    }
+}
+
+/// The object as a webhook wants it, in the version of the request.
+fn patched(
+    hook: &Hook,
+    question: &Question<'_>,
+    version: &str,
+    verdict: &Verdict,
+) -> Result<Option<Value>, Failure> {
+    if verdict.patch.is_empty() {
+        return Ok(None);
+    }
+    let undecodable =
+        |error: String| Failure::Call(format!("received undecodable patch in webhook response: {error}"));
+    let patch = Body::json(&verdict.patch).map_err(undecodable)?.value;
+    if patch.is_null() || patch.as_array().is_some_and(Vec::is_empty) {
+        return Ok(None);
+    }
+    let patch = Patch::decode(patch).map_err(|error| undecodable(error.to_string()))?;
+    let broken = |why: &str| Failure::Refused(Status::internal(why));
+    if question.operation == Operation::Delete {
+        let words = "attempted to modify the object, which is not supported for this operation";
+        return Err(broken(&format!("admission webhook {:?} {words}", hook.name)));
+    }
+    if verdict.patch_type != "JSONPatch" {
+        return Err(Failure::Call(format!("unsupported patch type {:?}", verdict.patch_type)));
+    }
+    let before = question.shown(&question.object, version);
+    let (api_version, kind) = (before["apiVersion"].clone(), before["kind"].clone());
+    let Value::Object(mut object) = patch.apply(before).map_err(|error| broken(&error.to_string()))? else {
+        return Err(broken("the patch of a webhook made something of the object that is none"));
+    };
+    if object.get("apiVersion") != Some(&api_version) || object.get("kind") != Some(&kind) {
+        return Err(broken("the patch of a webhook changed the kind of the object"));
+    }
+    if question.part.is_none()
+        && let Some(shown) = question.resource.served(version)
+    {
+        shown.behaviour.normalise(&mut object).map_err(|error| broken(&error))?;
+    }
+    Ok(Some(question.converted(Value::Object(object), question.version)))
+}
+
+/// What configures admission is not subject to it.
+fn is_exempt(question: &Question<'_>) -> bool {
+    question.resource.group == "admissionregistration.k8s.io"
+}

@@ -1,0 +1,111 @@
+//! What webhooks are asked: may this be done, and shall it be done otherwise?
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::auth::identity::Identity;
+use crate::registry::Resource;
+
+/// What is about to happen to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Group, version and kind of what is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind<'k> {
+    pub(crate) group: &'k str,
+    pub(crate) version: &'k str,
+    pub(crate) name: &'k str,
+}
+
+/// A request as webhooks see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Question<'q> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'q Arc<Resource>,
+    /// The version of the request.
+    pub(crate) version: &'q str,
+    pub(crate) subresource: &'q str,
+    /// What is written, if that is not the object itself.
+    pub(crate) part: Option<Kind<'q>>,
+    /// That of a namespace is its name.
+    pub(crate) namespace: &'q str,
+    pub(crate) name: &'q str,
+    /// As it is to be, in the version of the request; nothing if it is deleted.
+    pub(crate) object: Value,
+    /// As it is, in the version of the request; nothing if it is created.
+    pub(crate) old: Value,
+    pub(crate) identity: &'q Identity,
+    pub(crate) is_dry_run: bool,
+    pub(crate) options: &'q Value,
+}
+
+impl Question<'_> {
+    /// The kind of what is shown to those who want to see a version.
+    pub(super) fn kind<'k>(&'k self, version: &'k str) -> Kind<'k> {
+        let whole = Kind { group: &self.resource.group, version, name: &self.resource.names.kind };
+        self.part.unwrap_or(whole)
+    }
+
+    /// The object, or the old one, in a version.
+    pub(super) fn shown(&self, value: &Value, version: &str) -> Value {
+        self.converted(value.clone(), version)
+    }
+
+    /// Makes an object one of another version.
+    pub(super) fn converted(&self, mut value: Value, version: &str) -> Value {
+        let is_as_wanted = |api_version: &str| value["apiVersion"] == api_version;
+        let Some(wanted) = self.resource.served(version) else { return value };
+        if self.part.is_some() || is_as_wanted(wanted.behaviour.api_version()) {
+            return value;
+        }
+        if let Value::Object(object) = &mut value {
+            wanted.behaviour.revive(object);
+        }
+        value
+    }
+
+    /// The `AdmissionRequest`, for those who want to see a version of the resource.
+    pub(super) fn to_request(&self, uid: &str, version: &str) -> Value {
+        let kind = |kind: Kind<'_>| json!({"group": kind.group, "version": kind.version, "kind": kind.name});
+        let resource = |version: &str| json!({"group": self.resource.group, "version": version, "resource": self.resource.names.plural});
+        let mut request = json!({
+            "uid": uid,
+            "kind": kind(self.kind(version)),
+            "resource": resource(version),
+            "requestKind": kind(self.kind(self.version)),
+            "requestResource": resource(self.version),
+            "operation": self.operation.name(),
+            "userInfo": self.identity.to_json(),
+            "object": self.shown(&self.object, version),
+            "oldObject": self.shown(&self.old, version),
+            "dryRun": self.is_dry_run,
+            "options": self.options,
+        });
+        let texts = [
+            ("subResource", self.subresource),
+            ("requestSubResource", self.subresource),
+            ("name", self.name),
+            ("namespace", self.namespace),
+        ];
+        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            request[name] = text.into();
+        }
+        request
+    }
+}
