@@ -99,6 +99,9 @@ impl Written {
     /// Whether the last thing that kept the object from being deleted is gone.
     pub fn ends_deletion(&self) -> bool {
         let metadata = self.object.get("metadata").and_then(Value::as_object);
+        if holds_content(&self.object) {
+            return false;
+        }
         // Somebody may apply an object that says of itself that it is being deleted.
         !self.is_created
             && metadata.is_some_and(|metadata| {
@@ -145,6 +148,13 @@ pub fn settle(
         None => create::settle(endpoint, proposal, circumstances),
         Some(live) => update::settle(endpoint, proposal, live),
     }
+}
+
+/// Whether the object is a namespace with something in it.
+fn holds_content(object: &Object) -> bool {
+    let is = |name: &str, text: &str| object.get(name).is_some_and(|value| value == text);
+    let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+    is("apiVersion", "v1") && is("kind", "Namespace") && finalizers.is_some_and(|held| !held.is_empty())
 }
 
 /// The metadata, which is made if there is none.

@@ -1,16 +1,26 @@
 //! Empties namespaces that are being deleted, and lets them go when nothing is left in them.
 
+mod conditions;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_schema::status::Status;
-use serde_json::{Map, Value};
+use ferroplane_schema::writes::Part;
+use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use super::queue::PAUSE;
 use crate::admission::NAMESPACES;
+use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
 use crate::server::Inner;
 use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
+
+/// How many objects take their time to count, and how long to wait then.
+const MANY: usize = 1_000;
+const BREATH: Duration = Duration::from_millis(100);
 
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<Inner>) {
@@ -55,23 +65,90 @@ async fn look_at(server: &Inner, name: &str) -> Result<(), Status> {
     let Some(namespace) = namespace.filter(|namespace| namespace.facts().is_terminating) else {
         return Ok(());
     };
-    empty(server, name).await?;
-    if is_empty(server, name) { release(server, &namespace).await } else { Ok(()) }
+    let failures = empty(server, name).await;
+    if is_empty(server, name) {
+        return release(server, &namespace).await;
+    }
+    report(server, name, &failures).await?;
+    failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-async fn empty(server: &Inner, namespace: &str) -> Result<(), Status> {
+/// Deletes what can be deleted. Says what could not.
+async fn empty(server: &Inner, namespace: &str) -> Vec<Status> {
+    let mut failures = Vec::new();
     for resource in server.registry.catalogue().all().filter(|resource| resource.is_namespaced) {
         let snapshot = server.store.snapshot(&server.store.collection(&resource.collection));
         for entry in snapshot.range(Some(namespace), None).filter(|entry| !entry.facts().is_terminating) {
             let options =
                 DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
             match server.delete(entry, options, Some("namespace-controller")).await {
-                Err(status) if status.code != 404 => return Err(status),
+                Err(status) if status.code != 404 => {
+                    // What is wrong with one is most likely wrong with all of its kind.
+                    failures.push(status);
+                    break;
+                }
                 _ => {}
             }
         }
     }
-    Ok(())
+    failures
+}
+
+/// Says in the namespace's conditions what keeps it.
+async fn report(server: &Inner, name: &str, failures: &[Status]) -> Result<(), Status> {
+    let left = Left::count(server, name);
+    if left.objects > MANY {
+        // Every object that goes wakes us, and counting takes time.
+        tokio::time::sleep(BREATH).await;
+    }
+    let Some(resource) = server.find("", "namespaces") else { return Ok(()) };
+    let Some(entry) = server.store.get(&server.store.collection(NAMESPACES).key("", name)) else {
+        return Ok(());
+    };
+    let namespace: Value =
+        serde_json::from_slice(entry.bytes()).map_err(|error| Status::internal(&error.to_string()))?;
+    let old = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let new = conditions::updated(&old, &conditions::of(&left, failures), &moment::timestamp());
+    if new == old {
+        return Ok(());
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": entry.revision().to_string()},
+        "status": {"conditions": new},
+    });
+    match server.patch(&resource, Part::Status, "", name, &patch).await {
+        // Somebody else changes it; that wakes us again.
+        Err(status) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// What is left in a namespace.
+#[derive(Debug, Default)]
+struct Left {
+    objects: usize,
+    /// How many objects of each resource, such as `configmaps.`.
+    resources: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl Left {
+    fn count(server: &Inner, namespace: &str) -> Self {
+        let mut left = Self::default();
+        for collection in server.store.collections() {
+            let (group, plural) = collection.name().split_once('/').unwrap_or_default();
+            for entry in server.store.snapshot(&collection).range(Some(namespace), None) {
+                left.objects += 1;
+                *left.resources.entry(format!("{plural}.{group}")).or_default() += 1;
+                let object: Value = serde_json::from_slice(entry.bytes()).unwrap_or_default();
+                let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+                for finalizer in finalizers.filter_map(Value::as_str) {
+                    *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+                }
+            }
+        }
+        left
+    }
 }
 
 /// Whether nothing is left, not even of kinds that are no longer known.

@@ -106,7 +106,7 @@ fn version(row: &builtin::Resource) -> Option<Version> {
             label_selector: Some(".status.selector".to_owned()),
         }),
         printer: Printer::of_builtin(row.group, row.plural),
-        selectable: SelectableFields::of_builtin(selectable(row.group, row.plural).iter().copied()).ok()?,
+        selectable: selectable_fields(row)?,
         deprecation: None,
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
         parts: parts(row.group, row.plural),
@@ -126,6 +126,15 @@ fn parts(group: &str, plural: &str) -> &'static [Part] {
     }
 }
 
+fn selectable_fields(row: &builtin::Resource) -> Option<SelectableFields> {
+    let fields = SelectableFields::of_builtin(selectable(row.group, row.plural).iter().copied()).ok()?;
+    if (row.group, row.plural) != ("", "events") {
+        return Some(fields);
+    }
+    // Newer events name their source elsewhere.
+    fields.with("source", &[".source.component", ".reportingComponent"]).ok()
+}
+
 /// Fields besides name and namespace that objects can be selected by.
 fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
     match (group, plural) {
@@ -139,11 +148,8 @@ fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
             ".involvedObject.fieldPath",
             ".reason",
             ".reportingComponent",
-            ".source",
             ".type",
         ],
-        ("", "namespaces") => &[".status.phase"],
-        ("", "secrets") => &[".type"],
         ("events.k8s.io", "events") => &[
             ".regarding.kind",
             ".regarding.namespace",
@@ -156,6 +162,8 @@ fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
             ".reportingController",
             ".type",
         ],
+        ("", "namespaces") => &[".status.phase"],
+        ("", "secrets") => &[".type"],
         ("", "pods") => &[
             ".spec.nodeName",
             ".spec.restartPolicy",

@@ -18,7 +18,7 @@ use crate::admission::Admission;
 use crate::answer::{self, Body};
 use crate::auth::identity::Identity;
 use crate::moment;
-use crate::negotiate::{Amount, BodyForm, Form, PatchForm, Presentation, presentation};
+use crate::negotiate::{Amount, BodyForm, Form, PatchForm, Presentation, error_form, presentation};
 use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, WriteOptions};
 use crate::registry::Origin;
 use crate::request::{Query, ResourcePath, Verb};
@@ -97,6 +97,7 @@ impl Objects<'_> {
             part: match self.path.subresource.as_str() {
                 "status" => Part::Status,
                 "scale" => Part::Scale,
+                "finalize" => Part::Finalize,
                 _ => Part::Whole,
             },
             namespace: self.path.namespace.clone(),

@@ -7,6 +7,7 @@ mod definitions;
 #[allow(dead_code, reason = "not everything that others need is needed here")]
 #[path = "../../../schema/tests/it/dice.rs"]
 mod dice;
+mod events;
 mod hook;
 mod kube_rs;
 mod namespaces;

@@ -91,3 +91,24 @@ async fn masters_may_be_someone_else() {
     let response = cluster.as_user("bob").raw("GET", MAPS, &[("impersonate-user", "admin")], "").await;
     assert_eq!(response.status(), 403);
 }
+
+#[tokio::test]
+async fn role_shows_the_rules_that_it_gathers() {
+    let cluster = Cluster::new().await;
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let gathering = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "all"},
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]},
+    });
+    cluster.post(path, &gathering).await.is(201);
+    let rules = json!([{"apiGroups": ["example.org"], "resources": ["things"], "verbs": ["get"]}]);
+    let gathered = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "one", "labels": {"to": "all"}}, "rules": rules,
+    });
+    cluster.post(path, &gathered).await.is(201);
+    cluster.until(&format!("{path}/all"), |answer| answer.body["rules"] == rules).await;
+    cluster.delete(&format!("{path}/one")).await.is(200);
+    let is_empty = |rules: &Value| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty);
+    cluster.until(&format!("{path}/all"), |answer| is_empty(&answer.body["rules"])).await;
+}

@@ -356,11 +356,11 @@ async fn webhook_that_refuses_everything_can_be_taken_away() {
 async fn webhook_keeps_the_garbage_collector_from_deleting() {
     let cluster = Cluster::new().await;
     let owner = cluster.post(MAPS, &map("owner")).await;
-    let mut owned = map("owned");
-    owned["metadata"]["ownerReferences"] = json!([{
+    let mut dependent = map("owned");
+    dependent["metadata"]["ownerReferences"] = json!([{
         "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.is(201)["metadata"]["uid"],
     }]);
-    cluster.post(MAPS, &owned).await.is(201);
+    cluster.post(MAPS, &dependent).await.is(201);
     let hook = Hook::saying(
         |request| json!({"allowed": request["name"] != "owned" || request["operation"] != "DELETE"}),
     )

@@ -2,10 +2,11 @@
 //!
 //! # Limits
 //! Metadata is checked for all kinds. More is checked for config maps, secrets, service accounts, namespaces, services,
-//! pods and everything that has a template of pods, roles and bindings, and leases; of pods, the parts that people write
+//! pods and everything that has a template of pods, roles and bindings, events and leases; of pods, the parts that people write
 //! most: see [`pod`]. Whatever is not checked is taken as it is.
 
 mod data;
+mod events;
 mod pod;
 mod read;
 mod roles;
@@ -24,7 +25,7 @@ type Fields = Map<String, Value>;
 /// What is wrong with a new object.
 pub(super) fn create(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
     let mut errors = metadata(of, group, object);
-    errors.extend(contents(of, object));
+    errors.extend(if of.name == "Event" { events::create(group, object) } else { contents(of, object) });
     errors
 }
 
@@ -47,6 +48,10 @@ pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> V
             errors.extend(contents(of, object));
             errors.extend(changed);
             errors.extend(roles::update(object, old));
+        }
+        "Event" => {
+            errors.extend(changed);
+            errors.extend(events::update(group, object, old));
         }
         _ => {
             errors.extend(changed);
@@ -97,38 +102,12 @@ fn contents(of: &Type, object: &Fields) -> Vec<Error> {
         "Role" | "ClusterRole" => roles::role(of, object),
         "RoleBinding" | "ClusterRoleBinding" => roles::binding(of, object),
         "Lease" => lease(object),
-        "Event" => event(object),
         "Service" => service::check(object),
         "Pod" => {
             read::object(object, "spec").map(|spec| pod::spec(spec, &Path::new("spec"))).unwrap_or_default()
         }
         _ => workload::check(of, object),
     }
-}
-
-/// An event is where the object is that it is about. About what is in no namespace, it may also be in `default`.
-fn event(object: &Fields) -> Vec<Error> {
-    let text = |part: &str| {
-        let part = read::object(object, part);
-        part.and_then(|part| part.get("namespace")).and_then(Value::as_str).unwrap_or_default()
-    };
-    let (own, involved) = (text("metadata"), text("involvedObject"));
-    // Events of the newer kind say when they happened, who reports them and what was done.
-    let is_new = object.get("eventTime").is_some_and(Value::is_string);
-    let is_at_home = own == "default" || is_new && own == "kube-system";
-    let agrees = own == involved || is_new && !involved.is_empty();
-    let mut errors = Vec::new();
-    let is_anywhere = involved.is_empty() && is_at_home;
-    if !agrees && !is_anywhere {
-        let path = Path::new("involvedObject");
-        errors.push(Error::invalid(&path.child("namespace"), involved, "does not match event.namespace"));
-    }
-    if is_new {
-        let is_missing = |name: &&str| object.get(*name).and_then(Value::as_str).is_none_or(str::is_empty);
-        let required = ["reportingComponent", "reportingInstance", "action", "reason"].into_iter();
-        errors.extend(required.filter(is_missing).map(|name| Error::required(&Path::new(name), "")));
-    }
-    errors
 }
 
 fn lease(object: &Fields) -> Vec<Error> {

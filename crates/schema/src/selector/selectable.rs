@@ -11,7 +11,8 @@ use crate::jsonpath::JsonPath;
 /// The fields of a kind that a field selector may name: its name, its namespace, and those that its definition lists.
 #[derive(Debug, Clone, Default)]
 pub struct SelectableFields {
-    paths: Vec<(String, JsonPath)>,
+    /// Where the values are. The first place that has one counts.
+    paths: Vec<(String, Vec<JsonPath>)>,
     /// Kinds of Kubernetes that have nothing but name and namespace to select by refuse the rest in words of their own.
     is_plain: bool,
 }
@@ -19,11 +20,8 @@ pub struct SelectableFields {
 impl SelectableFields {
     /// Reads the paths of a definition's `selectableFields`.
     pub fn new<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
-        let read = |path: &'p str| {
-            let parsed = JsonPath::parse(path)
-                .map_err(|error| format!("unexpected error parsing jsonPath: {error}"))?;
-            Ok((path.strip_prefix('.').unwrap_or(path).to_owned(), parsed))
-        };
+        let read =
+            |path: &'p str| Ok((path.strip_prefix('.').unwrap_or(path).to_owned(), vec![parse(path)?]));
         Ok(Self { paths: paths.into_iter().map(read).collect::<Result<_, String>>()?, is_plain: false })
     }
 
@@ -31,6 +29,13 @@ impl SelectableFields {
     pub fn of_builtin<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let fields = Self::new(paths)?;
         Ok(Self { is_plain: fields.paths.is_empty(), ..fields })
+    }
+
+    /// The same, and a field whose value is at the first of some places that has one.
+    pub fn with(mut self, name: &str, places: &[&str]) -> Result<Self, String> {
+        let places = places.iter().map(|place| parse(place)).collect::<Result<_, String>>()?;
+        self.paths.push((name.to_owned(), places));
+        Ok(self)
     }
 
     /// Refuses a selector that names other fields.
@@ -63,12 +68,21 @@ impl SelectableFields {
             "metadata.namespace" => return metadata("namespace").unwrap_or_default().into(),
             _ => {}
         }
-        let path = self.paths.iter().find(|(name, _)| name == field).map(|(_, path)| path);
-        let found = path.and_then(|path| path.find(object).ok()).unwrap_or_default();
-        match found.first().and_then(|found| found.first()?.as_json()) {
-            None | Some(Value::Null) => "".into(),
-            Some(value) => go_text::plain(value).into(),
-        }
+        let places = self.paths.iter().find(|(name, _)| name == field).map(|(_, places)| places);
+        let values = places.into_iter().flatten().map(|place| text_at(place, object));
+        values.into_iter().find(|text| !text.is_empty()).unwrap_or_default().into()
+    }
+}
+
+fn parse(path: &str) -> Result<JsonPath, String> {
+    JsonPath::parse(path).map_err(|error| format!("unexpected error parsing jsonPath: {error}"))
+}
+
+fn text_at(place: &JsonPath, object: &Value) -> String {
+    let found = place.find(object).unwrap_or_default();
+    match found.first().and_then(|found| found.first()?.as_json()) {
+        None | Some(Value::Null) => String::new(),
+        Some(value) => go_text::plain(value),
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Part {
     Status,
     /// How many replicas there shall be.
     Scale,
+    /// What keeps a namespace from going.
+    Finalize,
 }
 
 impl Part {
@@ -25,6 +27,7 @@ impl Part {
             Self::Whole => "",
             Self::Status => "status",
             Self::Scale => "scale",
+            Self::Finalize => "finalize",
         }
     }
 }

@@ -115,7 +115,7 @@ impl Behaviour for Builtin {
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
         match part {
-            Part::Whole | Part::Scale => Some(&self.reset),
+            Part::Whole | Part::Scale | Part::Finalize => Some(&self.reset),
             Part::Status => Some(&self.reset_by_status),
         }
     }
@@ -178,12 +178,10 @@ impl Behaviour for Builtin {
                     keep_labels(object, old);
                 }
             }
+            Part::Finalize => keep_status(object, old),
             Part::Whole | Part::Scale => {
                 if self.has_status {
-                    match old.get("status") {
-                        Some(status) => drop(object.insert("status".to_owned(), status.clone())),
-                        None => drop(object.remove("status")),
-                    }
+                    keep_status(object, old);
                 }
                 special::prepare_update(self.rules.special, object, old);
                 let generation = meta::generation_after(object, old, self.has_status);
@@ -216,6 +214,13 @@ impl Behaviour for Builtin {
 
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
+    }
+}
+
+fn keep_status(object: &mut Object, old: &Object) {
+    match old.get("status") {
+        Some(status) => drop(object.insert("status".to_owned(), status.clone())),
+        None => drop(object.remove("status")),
     }
 }
 

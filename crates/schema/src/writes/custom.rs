@@ -70,7 +70,7 @@ impl Behaviour for Custom {
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
         match part {
-            Part::Whole | Part::Scale => Some(&self.reset),
+            Part::Whole | Part::Scale | Part::Finalize => Some(&self.reset),
             Part::Status => Some(&self.reset_by_status),
         }
     }
@@ -115,7 +115,7 @@ impl Behaviour for Custom {
     fn prepare_update(&self, part: Part, object: &mut Object, old: &Object) {
         match part {
             Part::Status => keep_all_but_status(object, old),
-            Part::Whole | Part::Scale => {
+            Part::Whole | Part::Scale | Part::Finalize => {
                 if self.has_status {
                     keep(object, old, "status");
                 }
@@ -133,7 +133,7 @@ impl Behaviour for Custom {
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
         match part {
-            Part::Whole | Part::Scale => self.resource.validate_update(object, old),
+            Part::Whole | Part::Scale | Part::Finalize => self.resource.validate_update(object, old),
             Part::Status => self.resource.validate_status_update(object, old),
         }
     }

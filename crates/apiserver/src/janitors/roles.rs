@@ -1,0 +1,43 @@
+//! Writes down the rules of roles that gather those of others. They count already; this is so that everyone sees them.
+
+use std::sync::Arc;
+
+use ferroplane_schema::writes::Part;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::queue::PAUSE;
+use crate::auth::rbac::{GROUP, Kind};
+use crate::server::Inner;
+
+/// Works until it is stopped.
+pub(super) async fn run(server: Arc<Inner>) {
+    let plural = Kind::ClusterRole.resource();
+    let collection = server.store.collection(&format!("{GROUP}/{plural}"));
+    loop {
+        let revision = server.store.revision();
+        let Ok(mut watcher) = server.store.watch(&collection, revision) else { continue };
+        write_all(&server).await;
+        while watcher.next().await.is_ok() {
+            write_all(&server).await;
+        }
+    }
+}
+
+async fn write_all(server: &Inner) {
+    let stale: Vec<(String, Value)> = {
+        let policy = server.access.policy();
+        let stale = policy.stale_aggregations().into_iter();
+        stale.map(|(name, rules)| (name.to_owned(), json!({ "rules": &*rules }))).collect()
+    };
+    let Some(resource) = server.find(GROUP, Kind::ClusterRole.resource()) else { return };
+    for (name, patch) in stale {
+        match server.patch(&resource, Part::Whole, "", &name, &patch).await {
+            Err(status) if !matches!(status.code, 404 | 409) => {
+                warn!(role = name, problem = status.message, "cannot write the rules that a role gathers");
+                tokio::time::sleep(PAUSE).await;
+            }
+            _ => {}
+        }
+    }
+}
