@@ -3,4 +3,4 @@
 pub mod https;
 mod service;
 
-pub use service::{Inside, Outside};
+pub use service::Door;

@@ -14,9 +14,12 @@ mod roles;
 
 use std::sync::Arc;
 
+use ferroplane_schema::status::Status;
+use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
 use crate::server::Inner;
+use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
 pub(crate) use definitions::recall;
 pub(crate) use queue::Signals;
 
@@ -30,4 +33,24 @@ pub(crate) fn start(server: &Arc<Inner>) -> JoinSet<()> {
     janitors.spawn(namespaces::run(Arc::clone(server)));
     janitors.spawn(roles::run(Arc::clone(server)));
     janitors
+}
+
+/// Stores an object without what kept it, or deletes it if nothing else does. Says whether nobody was faster.
+async fn let_go(
+    server: &Inner,
+    entry: &Entry,
+    object: &Map<String, Value>,
+    is_kept: bool,
+) -> Result<bool, Status> {
+    let change = if is_kept {
+        Change::Put(Draft::new(object).map_err(|error| Status::internal(&error.to_string()))?)
+    } else {
+        Change::Delete
+    };
+    let expect = Expect::Revision(entry.revision());
+    match server.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
+        Ok(_) => Ok(true),
+        Err(SubmitError::Refused(_)) => Ok(false),
+        Err(error) => Err(crate::verbs::unavailable(&error)),
+    }
 }

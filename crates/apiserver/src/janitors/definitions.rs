@@ -12,7 +12,7 @@ use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{self, Catalogue, Origin, Resource};
 use crate::server::Inner;
-use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
+use crate::store::Entry;
 
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -314,18 +314,8 @@ async fn release(server: &Inner, entry: &Entry) -> Result<(), Status> {
         finalizers.retain(|finalizer| finalizer != CLEANUP);
         !finalizers.is_empty()
     });
-    let change = if is_kept {
-        Change::Put(Draft::new(&object).map_err(|error| Status::internal(&error.to_string()))?)
-    } else {
-        Change::Delete
-    };
-    let expect = Expect::Revision(entry.revision());
-    match server.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
-        Ok(_) => Ok(()),
-        Err(SubmitError::Refused(_)) => {
-            server.signals.definitions.push(entry.key().name().into());
-            Ok(())
-        }
-        Err(error) => Err(crate::verbs::unavailable(&error)),
+    if !super::let_go(server, entry, &object, is_kept).await? {
+        server.signals.definitions.push(entry.key().name().into());
     }
+    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::admission::NAMESPACES;
 use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
 use crate::server::Inner;
-use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
+use crate::store::Entry;
 
 /// How many objects take their time to count, and how long to wait then.
 const MANY: usize = 1_000;
@@ -173,18 +173,9 @@ async fn release(server: &Inner, namespace: &Entry) -> Result<(), Status> {
     };
     let metadata = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     let spec = object.get("spec").and_then(|spec| spec.get("finalizers"));
-    let change = if is_kept(metadata) || is_kept(spec) {
-        Change::Put(Draft::new(&object).map_err(|error| Status::internal(&error.to_string()))?)
-    } else {
-        Change::Delete
-    };
-    let expect = Expect::Revision(namespace.revision());
-    match server.store.submit(vec![Operation { key: namespace.key().clone(), expect, change }]).await {
-        Ok(_) => Ok(()),
-        Err(SubmitError::Refused(_)) => {
-            server.signals.namespaces.push(namespace.key().name().into());
-            Ok(())
-        }
-        Err(error) => Err(crate::verbs::unavailable(&error)),
+    let is_kept = is_kept(metadata) || is_kept(spec);
+    if !super::let_go(server, namespace, &object, is_kept).await? {
+        server.signals.namespaces.push(namespace.key().name().into());
     }
+    Ok(())
 }

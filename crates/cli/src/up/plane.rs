@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use ferroplane_apiserver::audit::{self, AuditLog};
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
 use ferroplane_apiserver::certificates::{Certificates, server_names};
-use ferroplane_apiserver::doors::Outside;
+use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::doors::https::{self, Https};
 use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
 use ferroplane_apiserver::store::{Options, Store};
@@ -55,7 +55,7 @@ impl Plane {
         }
         let (kubeconfig, temporary) = write_kubeconfig(configuration, &certificates, address)?;
         let (end, ended) = oneshot::channel();
-        let service = Outside::new(server.clone());
+        let service = Door::outside(server.clone());
         let door = tokio::spawn(door.serve(service, async move {
             let _ = ended.await;
         }));
