@@ -20,10 +20,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-functions", &["ferroplane-wire", "ferroplane-engine", "ferroplane-schema"]),
     ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
     (
+        "ferroplane-controllers",
+        &[
+            "ferroplane-api",
+            "ferroplane-engine",
+            "ferroplane-runner",
+            "ferroplane-schema",
+            "ferroplane-wire",
+        ],
+    ),
+    (
         "ferroplane",
         &[
             "ferroplane-api",
             "ferroplane-apiserver",
+            "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-runner",
@@ -37,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-apiserver",
+            "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-runner",

@@ -44,6 +44,16 @@ pub fn uid(object: &Object) -> &str {
     field(object, "uid")
 }
 
+/// `metadata.resourceVersion`, or nothing.
+pub fn resource_version(object: &Object) -> &str {
+    field(object, "resourceVersion")
+}
+
+/// Whether somebody wants it gone.
+pub fn is_being_deleted(object: &Object) -> bool {
+    !field(object, "deletionTimestamp").is_empty()
+}
+
 /// `metadata.generation`, or zero.
 pub fn generation(object: &Object) -> i64 {
     metadata(object).and_then(|metadata| metadata.get("generation")?.as_i64()).unwrap_or_default()

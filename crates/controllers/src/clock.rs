@@ -1,0 +1,33 @@
+//! What time it is, for what is written down.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Tells the time. Tests have clocks of their own.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// The clock of the machine.
+    pub fn system() -> Self {
+        Self::new(Timestamp::now)
+    }
+
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// The time in RFC 3339, to the second, as the API has it.
+    pub(crate) fn now(&self) -> String {
+        let now = (self.0)();
+        Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}

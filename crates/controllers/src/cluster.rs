@@ -1,0 +1,293 @@
+//! The API server, as controllers see it: objects of any kind, as bytes, through a `kube::Client`.
+//!
+//! There is one door, and it is the same whether the server is in this process or across a network.
+//!
+//! # Invariants
+//! * Every request ends: with an answer, or at its deadline.
+//! * What the server refuses is an [`Error::Refused`] that carries its word; everything else is [`Error::Unreachable`].
+
+mod discovery;
+mod path;
+mod refusal;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_api::Object;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+pub(crate) use discovery::Discovery;
+pub use path::Resource;
+pub(crate) use path::{Query, Selector};
+pub use refusal::{Error, Refusal};
+pub(crate) use watch::{Watch, WatchEvent};
+
+/// How long a request may take that is not a watch.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// No answer to a single request is larger than this.
+const LARGEST_ANSWER: usize = 256 << 20;
+const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+/// Who owns the fields that controllers write without applying them.
+pub(crate) const MANAGER: &str = "ferroplane";
+
+/// An API server.
+#[derive(Clone)]
+pub struct Cluster {
+    client: kube::Client,
+    discovery: Arc<Discovery>,
+    written: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+/// Which part of an object a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    Status,
+}
+
+/// How what depends on an object is treated when it is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Foreground,
+    Background,
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Cluster {
+    pub fn new(client: kube::Client) -> Self {
+        Self { client, discovery: Arc::default(), written: Arc::default() }
+    }
+
+    /// How many requests to change something were sent.
+    pub fn writes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// What objects of this kind are called in paths. None if there is no such kind.
+    pub(crate) async fn resource(
+        &self,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Arc<Resource>>, Error> {
+        self.discovery.resource(self, api_version, kind).await
+    }
+
+    /// Kinds have come or gone: what was learned about them may be wrong.
+    pub(crate) fn forget_kinds(&self) {
+        self.discovery.forget();
+    }
+
+    /// One object, as the server has it. None if there is none.
+    pub(crate) async fn get(&self, place: Place<'_>) -> Result<Option<Bytes>, Error> {
+        let uri = place.uri(Part::Whole, &Query::default());
+        match self.send(Method::GET, &uri, None).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// One object, read as JSON.
+    pub(crate) async fn get_object(&self, place: Place<'_>) -> Result<Option<Object>, Error> {
+        let Some(bytes) = self.get(place).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(Error::garbled)
+    }
+
+    /// A page of a list, as the server sent it.
+    pub(crate) async fn list(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        query: &Query<'_>,
+    ) -> Result<Bytes, Error> {
+        self.send(Method::GET, &resource.uri(namespace, query), None).await
+    }
+
+    /// Every object of a kind that is selected.
+    pub(crate) async fn list_objects(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        labels: &Selector,
+    ) -> Result<Vec<Object>, Error> {
+        let query = Query { labels: Some(labels), ..Query::default() };
+        let bytes = self.list(resource, namespace, &query).await?;
+        let mut list: Value = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+        let Value::Array(items) = list["items"].take() else { return Ok(Vec::new()) };
+        let objects = items.into_iter().filter_map(|item| match item {
+            Value::Object(mut object) => {
+                resource.name_kind(&mut object);
+                Some(object)
+            }
+            _ => None,
+        });
+        Ok(objects.collect())
+    }
+
+    pub(crate) async fn create(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &Object,
+    ) -> Result<Bytes, Error> {
+        let query = Query { manager: Some(MANAGER), ..Query::default() };
+        self.send(Method::POST, &resource.uri(namespace, &query), Some((JSON, to_bytes(object)))).await
+    }
+
+    /// Put an object in the place of the one that is there. What it says its version is has to be that of the other.
+    pub(crate) async fn replace(
+        &self,
+        place: Place<'_>,
+        part: Part,
+        object: &Object,
+    ) -> Result<Bytes, Error> {
+        let query = Query { manager: Some(MANAGER), ..Query::default() };
+        self.send(Method::PUT, &place.uri(part, &query), Some((JSON, to_bytes(object)))).await
+    }
+
+    /// Change some fields of an object.
+    pub(crate) async fn merge(&self, place: Place<'_>, part: Part, patch: &Value) -> Result<Bytes, Error> {
+        let query = Query { manager: Some(MANAGER), ..Query::default() };
+        let body = serde_json::to_vec(patch).unwrap_or_default().into();
+        self.send(Method::PATCH, &place.uri(part, &query), Some((MERGE, body))).await
+    }
+
+    /// Say what fields of an object should be, as their owner: server-side apply, whoever else wants otherwise.
+    pub(crate) async fn apply(
+        &self,
+        place: Place<'_>,
+        part: Part,
+        manager: &str,
+        object: &Object,
+    ) -> Result<Bytes, Error> {
+        let query = Query { manager: Some(manager), force: true, ..Query::default() };
+        self.send(Method::PATCH, &place.uri(part, &query), Some((APPLY, to_bytes(object)))).await
+    }
+
+    /// Delete an object, if it still is this one. One that is gone already is as good.
+    pub(crate) async fn delete(
+        &self,
+        place: Place<'_>,
+        uid: Option<&str>,
+        propagation: Propagation,
+    ) -> Result<(), Error> {
+        let policy = match propagation {
+            Propagation::Foreground => "Foreground",
+            Propagation::Background => "Background",
+        };
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
+        if let Some(uid) = uid {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        let body = serde_json::to_vec(&options).unwrap_or_default().into();
+        let uri = place.uri(Part::Whole, &Query::default());
+        match self.send(Method::DELETE, &uri, Some((JSON, body))).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Delete every object of a kind, in one namespace or, for kinds that have none, at all.
+    pub(crate) async fn delete_all(&self, resource: &Resource, namespace: &str) -> Result<(), Error> {
+        let uri = resource.uri(namespace, &Query::default());
+        match self.send(Method::DELETE, &uri, None).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Read something that is no object, such as the schemas of an API group.
+    pub(crate) async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
+        match self.send(Method::GET, path, None).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Ask a question that is put by creating an object, such as whether something is allowed.
+    pub(crate) async fn ask(&self, path: &str, question: &Value) -> Result<Value, Error> {
+        let body = serde_json::to_vec(question).unwrap_or_default().into();
+        let bytes = self.send(Method::POST, path, Some((JSON, body))).await?;
+        serde_json::from_slice(&bytes).map_err(Error::garbled)
+    }
+
+    /// Everything that happens to objects of a kind from now on.
+    pub(crate) async fn watch(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        query: &Query<'_>,
+    ) -> Result<Watch, Error> {
+        let request = request(Method::GET, &resource.uri(namespace, query), query.accept(), None)?;
+        let answer = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
+        let response = answer.map_err(|_| Error::timeout())?.map_err(Error::unreachable)?;
+        if response.status() == StatusCode::OK {
+            return Ok(Watch::new(response.into_body()));
+        }
+        let status = response.status();
+        Err(Error::refused(status, &collect(response.into_body()).await?))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        uri: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Bytes, Error> {
+        if method != Method::GET {
+            self.written.fetch_add(1, Ordering::Relaxed);
+        }
+        let request = request(method, uri, JSON, body)?;
+        let exchange = async {
+            let response = self.client.send(request).await.map_err(Error::unreachable)?;
+            let status = response.status();
+            let bytes = collect(response.into_body()).await?;
+            if status.is_success() { Ok(bytes) } else { Err(Error::refused(status, &bytes)) }
+        };
+        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Error::timeout())?
+    }
+}
+
+fn request(
+    method: Method,
+    uri: &str,
+    accept: &str,
+    body: Option<(&'static str, Bytes)>,
+) -> Result<Request<Body>, Error> {
+    let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, accept);
+    if let Some((kind, _)) = &body {
+        request = request.header(header::CONTENT_TYPE, *kind);
+    }
+    let body = body.map_or_else(Body::empty, |(_, bytes)| bytes.into());
+    request.body(body).map_err(|error| Error::Unreachable(error.into()))
+}
+
+async fn collect(body: Body) -> Result<Bytes, Error> {
+    let limited = http_body_util::Limited::new(body, LARGEST_ANSWER);
+    let collected = limited.collect().await.map_err(Error::Unreachable)?;
+    Ok(collected.to_bytes())
+}
+
+fn to_bytes(object: &Object) -> Bytes {
+    serde_json::to_vec(object).unwrap_or_default().into()
+}

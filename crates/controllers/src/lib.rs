@@ -1,0 +1,21 @@
+//! Does what the engine decides: reads the world, asks, applies the plan, says what happened.
+//!
+//! Controllers speak to the API server through a `kube::Client` and nothing else, so they run on the embedded server
+//! and on any cluster alike.
+
+mod backoff;
+mod clock;
+mod cluster;
+mod composite;
+mod context;
+mod controllers;
+mod events;
+mod head;
+mod install;
+mod mirror;
+mod queue;
+
+pub use clock::Clock;
+pub use cluster::{Cluster, Error, Refusal, Resource};
+pub use controllers::{Controllers, Settings};
+pub use install::{InstallError, install};

@@ -1,0 +1,248 @@
+//! Work that is to be done, by name.
+//!
+//! # Invariants
+//! * No two workers have the same name at the same time.
+//! * What is asked for while it is being done is done once more afterwards: the last state is never missed.
+//! * However often a name is asked for, it waits once, behind those that were asked for before.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tracing::error;
+
+use crate::backoff::pause;
+
+/// Pauses after a failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Pauses after somebody else was faster.
+const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(5);
+
+/// What is to happen to a piece of work next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing, until it is asked for again.
+    Rest,
+    /// Do it again after this time, if it is not asked for before.
+    After(Duration),
+    /// Somebody else was faster: do it again soon.
+    Conflict,
+    /// It did not work: do it again, later and later.
+    Retry,
+}
+
+/// Work that is to be done. Clones share it.
+#[derive(Debug)]
+pub(crate) struct Queue<K>(Arc<Shared<K>>);
+
+#[derive(Debug)]
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    arrival: Notify,
+    longest_pause: Duration,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<K>,
+    /// What is to be done: in `ready`, unless it is being done at the moment.
+    wanted: HashSet<K>,
+    busy: HashSet<K>,
+    /// What is to be done at some time, in that order.
+    later: BTreeMap<(Instant, u64), K>,
+    due: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, u32>,
+    counter: u64,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
+    /// Work of which nothing waits longer than this after a failure.
+    pub(crate) fn new(longest_pause: Duration) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            wanted: HashSet::new(),
+            busy: HashSet::new(),
+            later: BTreeMap::new(),
+            due: HashMap::new(),
+            failures: HashMap::new(),
+            counter: 0,
+        };
+        Self(Arc::new(Shared { state: Mutex::new(state), arrival: Notify::new(), longest_pause }))
+    }
+
+    /// Ask for work now.
+    pub(crate) fn add(&self, key: K) {
+        self.lock().add(key);
+        self.0.arrival.notify_one();
+    }
+
+    /// Ask for work after a time. If it is asked for twice, the earlier time counts.
+    pub(crate) fn add_after(&self, key: K, delay: Duration) {
+        self.lock().add_at(key, Instant::now() + delay);
+        self.0.arrival.notify_one();
+    }
+
+    /// Never mind what was asked for.
+    pub(crate) fn forget(&self, key: &K) {
+        let mut state = self.lock();
+        state.failures.remove(key);
+        if let Some(due) = state.due.remove(key) {
+            state.later.remove(&due);
+        }
+    }
+
+    /// How much waits to be done now.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// Whether nothing waits to be done now, and nothing is being done.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.ready.is_empty() && state.busy.is_empty()
+    }
+
+    /// Do what is asked for, so many at a time, until dropped.
+    pub(crate) async fn work<F>(&self, concurrency: usize, work: impl Fn(K) -> F)
+    where
+        F: Future<Output = Next> + Send + 'static,
+    {
+        let slots = Arc::new(Semaphore::new(concurrency));
+        // Dropping the set ends what is under way.
+        let mut tasks = tokio::task::JoinSet::new();
+        loop {
+            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let key = self.next(&mut tasks).await;
+            let (queue, doing) = (self.clone(), work(key.clone()));
+            tasks.spawn(async move {
+                let attempt = tokio::spawn(doing);
+                let _ending = AbortOnDrop(attempt.abort_handle());
+                let next = attempt.await.unwrap_or_else(|failure| {
+                    if failure.is_panic() {
+                        error!("a controller panicked; it will try again");
+                    }
+                    Next::Retry
+                });
+                queue.done(key, next);
+                drop(slot);
+            });
+        }
+    }
+
+    async fn next(&self, tasks: &mut tokio::task::JoinSet<()>) -> K {
+        loop {
+            while tasks.try_join_next().is_some() {}
+            let arrival = self.0.arrival.notified();
+            let wake = {
+                let mut state = self.lock();
+                state.ripen(Instant::now());
+                if let Some(key) = state.take() {
+                    return key;
+                }
+                state.later.first_key_value().map(|((time, _), _)| *time)
+            };
+            match wake {
+                Some(time) => {
+                    tokio::select! { biased; () = arrival => {}, () = tokio::time::sleep_until(time) => {} }
+                }
+                None => arrival.await,
+            }
+        }
+    }
+
+    fn done(&self, key: K, next: Next) {
+        let mut state = self.lock();
+        state.busy.remove(&key);
+        if state.wanted.contains(&key) {
+            state.ready.push_back(key.clone());
+        }
+        let failures = *state.failures.get(&key).unwrap_or(&0);
+        let longest = self.0.longest_pause;
+        let delay = match next {
+            Next::Rest => None,
+            Next::After(delay) => Some(delay),
+            Next::Conflict => Some(pause(FIRST_CONFLICT_PAUSE, longest, failures)),
+            Next::Retry => Some(pause(FIRST_PAUSE, longest, failures)),
+        };
+        if matches!(next, Next::Conflict | Next::Retry) {
+            state.failures.insert(key.clone(), failures.saturating_add(1));
+        } else {
+            state.failures.remove(&key);
+        }
+        if let Some(delay) = delay {
+            state.add_at(key, Instant::now() + delay);
+        }
+        drop(state);
+        self.0.arrival.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: K) {
+        if !self.wanted.insert(key.clone()) {
+            return;
+        }
+        if !self.busy.contains(&key) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn add_at(&mut self, key: K, time: Instant) {
+        if let Some(due) = self.due.get(&key) {
+            if due.0 <= time {
+                return;
+            }
+            self.later.remove(due);
+        }
+        self.counter += 1;
+        let due = (time, self.counter);
+        self.later.insert(due, key.clone());
+        self.due.insert(key, due);
+    }
+
+    /// What is due is to be done now.
+    fn ripen(&mut self, now: Instant) {
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            self.due.remove(&key);
+            self.add(key);
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.wanted.remove(&key);
+        // It is looked at now: no need to look again later.
+        if let Some(due) = self.due.remove(&key) {
+            self.later.remove(&due);
+        }
+        self.busy.insert(key.clone());
+        Some(key)
+    }
+}
+
+/// Ends a task with its owner.
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

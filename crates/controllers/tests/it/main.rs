@@ -1,0 +1,3 @@
+//! Controllers at work on an API server in memory.
+
+mod plane;
