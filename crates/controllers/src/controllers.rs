@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
+use ferroplane_runner::grpc;
 use tokio::task::JoinSet;
 
+use crate::callables::{BuiltIns, Registry};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
+use crate::composite::Composites;
 use crate::context::Context;
 
 /// How controllers run.
 #[derive(Debug)]
 pub struct Settings {
     pub clock: Clock,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { clock: Clock::system() }
-    }
+    pub built_ins: BuiltIns,
+    /// How functions are called that are served somewhere.
+    pub calls: grpc::Options,
 }
 
 /// Controllers that run. Dropping them ends them.
 #[derive(Debug)]
 pub struct Controllers {
     context: Arc<Context>,
+    composites: Arc<Composites>,
     tasks: JoinSet<()>,
 }
 
@@ -31,19 +32,26 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
+        let callables = Registry::new(
+            settings.built_ins,
+            settings.calls,
+            context.functions.clone(),
+            context.function_revisions.clone(),
+        );
+        let composites = Composites::new(context.clone(), callables);
         let tasks = JoinSet::new();
-        Ok(Self { context, tasks })
+        Ok(Self { context, composites, tasks })
     }
 
     /// End all controllers, and wait until they have.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
-        self.context.stop();
     }
 }
 
 impl Drop for Controllers {
     fn drop(&mut self) {
+        self.composites.stop_all();
         self.context.stop();
     }
 }

@@ -1,12 +1,15 @@
 //! A control plane in memory: an API server, and controllers that work on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
-use ferroplane_controllers::{Cluster, Controllers, Settings, install};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_functions::{Library, Native};
+use ferroplane_runner::{Directory, grpc};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -29,7 +32,7 @@ impl Plane {
             kube::Client::new(Door::inside(server.clone(), identity), "default")
         };
         install(&Cluster::new(client("ferroplane"))).await.unwrap();
-        let controllers = Controllers::start(client("ferroplane"), Settings::default()).await.unwrap();
+        let controllers = Controllers::start(client("ferroplane"), settings()).await.unwrap();
         Self { client: client("user"), _controllers: controllers }
     }
 
@@ -81,6 +84,22 @@ impl Plane {
             assert!(tokio::time::Instant::now() < deadline, "never came to be: {path}: {object:#}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+fn settings() -> Settings {
+    Settings { clock: Clock::system(), built_ins: built_ins(), calls: grpc::Options::default() }
+}
+
+fn built_ins() -> BuiltIns {
+    let library = Arc::new(Library::built_in().unwrap());
+    BuiltIns {
+        catalogue: library.catalogue().clone(),
+        directory: Directory::built_in(&library),
+        natives: Arc::new(move |package| match library.native(package) {
+            Native::Covered { function, version } => Some((function, version)),
+            _ => None,
+        }),
     }
 }
 
