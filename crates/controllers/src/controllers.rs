@@ -6,7 +6,9 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
+use crate::composite::Composites;
 use crate::context::Context;
+use crate::definition;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -31,7 +33,9 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
-        let tasks = JoinSet::new();
+        let composites = Arc::new(Composites::new(&context));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(definition::run(context.clone(), composites));
         Ok(Self { context, tasks })
     }
 
