@@ -6,6 +6,7 @@ mod definition;
 mod function;
 
 pub mod crds;
+pub mod duration;
 pub mod keys;
 pub mod meta;
 pub mod names;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use ferroplane_runner::grpc;
 use tokio::task::JoinSet;
 
+use crate::callables::{BuiltIns, Registry};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
@@ -14,18 +16,16 @@ use crate::definition;
 #[derive(Debug)]
 pub struct Settings {
     pub clock: Clock,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { clock: Clock::system() }
-    }
+    pub built_ins: BuiltIns,
+    /// How functions are called that are served somewhere.
+    pub calls: grpc::Options,
 }
 
 /// Controllers that run. Dropping them ends them.
 #[derive(Debug)]
 pub struct Controllers {
     context: Arc<Context>,
+    composites: Arc<Composites>,
     tasks: JoinSet<()>,
 }
 
@@ -33,21 +33,27 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
-        let composites = Arc::new(Composites::new(&context));
+        let callables = Registry::new(
+            settings.built_ins,
+            settings.calls,
+            context.functions.clone(),
+            context.function_revisions.clone(),
+        );
+        let composites = Composites::new(context.clone(), callables);
         let mut tasks = JoinSet::new();
-        tasks.spawn(definition::run(context.clone(), composites));
-        Ok(Self { context, tasks })
+        tasks.spawn(definition::run(context.clone(), composites.clone()));
+        Ok(Self { context, composites, tasks })
     }
 
     /// End all controllers, and wait until they have.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
-        self.context.stop();
     }
 }
 
 impl Drop for Controllers {
     fn drop(&mut self) {
+        self.composites.stop_all();
         self.context.stop();
     }
 }

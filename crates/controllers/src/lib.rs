@@ -4,6 +4,7 @@
 //! and on any cluster alike.
 
 mod backoff;
+mod callables;
 mod clock;
 mod cluster;
 mod composite;
@@ -17,7 +18,9 @@ mod install;
 mod mirror;
 mod offered;
 mod queue;
+mod shelf;
 
+pub use callables::{BuiltIns, Natives};
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use controllers::{Controllers, Settings};

@@ -24,6 +24,7 @@ mod requirements;
 mod resources;
 mod run;
 mod schemas;
+mod selection;
 mod settle;
 pub mod versions;
 
@@ -40,4 +41,8 @@ pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
 pub use plan::{Deletion, Plan, Reference, Wanted};
 pub use resources::to_pipeline;
 pub use schemas::{SchemaTooLarge, inlined_schema};
-pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};
+pub use selection::{
+    Candidate, Defaults, Preferences, RevisionCandidate, Unselectable, Why, choose_composition,
+    choose_revision, machinery, machinery_mut,
+};
+pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};

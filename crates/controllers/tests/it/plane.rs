@@ -1,12 +1,15 @@
 //! A control plane in memory: an API server, and controllers that work on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
-use ferroplane_controllers::{Cluster, Controllers, Settings, install};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_functions::{Library, Native};
+use ferroplane_runner::{Directory, grpc};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -49,7 +52,7 @@ impl Plane {
 
     pub(crate) async fn start(&mut self) {
         let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
-        self.controllers = Some(Controllers::start(client, Settings::default()).await.unwrap());
+        self.controllers = Some(Controllers::start(client, settings()).await.unwrap());
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
@@ -134,6 +137,22 @@ impl Plane {
 
 fn door(server: &Server, name: &str) -> Door {
     Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
+}
+
+fn settings() -> Settings {
+    Settings { clock: Clock::system(), built_ins: built_ins(), calls: grpc::Options::default() }
+}
+
+fn built_ins() -> BuiltIns {
+    let library = Arc::new(Library::built_in().unwrap());
+    BuiltIns {
+        catalogue: library.catalogue().clone(),
+        directory: Directory::built_in(&library),
+        natives: Arc::new(move |package| match library.native(package) {
+            Native::Covered { function, version } => Some((function, version)),
+            _ => None,
+        }),
+    }
 }
 
 /// The status and reason of a condition of an object, as `True/Reason`.
