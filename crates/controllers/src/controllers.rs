@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
 use crate::context::Context;
+use crate::definition;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ impl Controllers {
             context.function_revisions.clone(),
         );
         let composites = Composites::new(context.clone(), callables);
-        let tasks = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(definition::run(context.clone(), composites.clone()));
         Ok(Self { context, composites, tasks })
     }
 

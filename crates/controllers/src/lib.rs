@@ -10,10 +10,13 @@ mod cluster;
 mod composite;
 mod context;
 mod controllers;
+mod definition;
 mod events;
+mod finalizers;
 mod head;
 mod install;
 mod mirror;
+mod offered;
 mod queue;
 mod shelf;
 

@@ -29,7 +29,10 @@ mod settle;
 pub mod versions;
 
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
-pub use definition::{Underivable, claim_definition, composite_definition, scope};
+pub use definition::{
+    Defined, NotOurs, Underivable, adopt, claim_definition, composite_definition, defined_claim,
+    defined_composite, scope,
+};
 pub use failure::{Failure, chain};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};

@@ -112,7 +112,7 @@ fn forget(server: &Inner, name: &str) {
 /// Serves what is defined, and says so in the definition.
 async fn take_up(server: &Inner, name: &str, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
-    let problem = names.conflict(&server.registry.catalogue(), definition);
+    let problem = names.conflict(&server.registry.catalogue());
     let was_established = is_true(definition, "Established");
     if problem.is_none() || was_established {
         let resource = registry::custom(definition).map_err(|error| Status::internal(&error))?;
@@ -174,13 +174,13 @@ impl<'d> Names<'d> {
         }
     }
 
-    /// Whether another resource of the group has one of the names already.
-    fn conflict(&self, catalogue: &Catalogue, definition: &Value) -> Option<Conflict> {
-        let uid = format!("{} ", definition["metadata"]["uid"]);
-        let others: Vec<_> = catalogue
-            .resources(self.group)
-            .filter(|other| other.names.plural != self.plural || !other.fingerprint.starts_with(&uid))
-            .collect();
+    /// Whether another resource of the group has one of the names already. What was made of a definition of the same
+    /// name was made of this one, or of one that is gone.
+    fn conflict(&self, catalogue: &Catalogue) -> Option<Conflict> {
+        let is_former = |other: &Resource| {
+            other.names.plural == self.plural && matches!(other.origin, Origin::Custom { .. })
+        };
+        let others: Vec<_> = catalogue.resources(self.group).filter(|other| !is_former(other)).collect();
         let is_resource = |name: &str| {
             others.iter().any(|other| {
                 let names = &other.names;

@@ -105,6 +105,19 @@ async fn names_are_given_once() {
 }
 
 #[tokio::test]
+async fn definition_that_comes_again_at_once_gets_its_names_again() {
+    let cluster = cluster_with_widgets().await;
+    let path = format!("{DEFINITIONS}/widgets.example.org");
+    for _ in 0..20 {
+        cluster.delete(&path).await;
+        while cluster.post(DEFINITIONS, &definition()).await.code == 409 {
+            tokio::task::yield_now().await;
+        }
+        cluster.until(&path, is_established).await;
+    }
+}
+
+#[tokio::test]
 async fn definition_takes_its_objects_with_it() {
     let cluster = cluster_with_widgets().await;
     let mut object = widget("w", &json!({}));

@@ -14,26 +14,50 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::ledger::Ledger;
+
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A control plane, as a user sees it.
 pub(crate) struct Plane {
     client: kube::Client,
-    _controllers: Controllers,
+    server: Server,
+    ledger: Ledger,
+    controllers: Option<Controllers>,
 }
 
 impl Plane {
     pub(crate) async fn new() -> Self {
         let store = Store::in_memory(Options::default()).unwrap();
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
-        let client = |name: &str| {
-            let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
-            kube::Client::new(Door::inside(server.clone(), identity), "default")
-        };
-        install(&Cluster::new(client("ferroplane"))).await.unwrap();
-        let controllers = Controllers::start(client("ferroplane"), settings()).await.unwrap();
-        Self { client: client("user"), _controllers: controllers }
+        let client = kube::Client::new(door(&server, "user"), "default");
+        install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
+        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None };
+        plane.start().await;
+        plane
+    }
+
+    /// End all controllers, and start others that know nothing of what those did.
+    pub(crate) async fn restart(&mut self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        if let Some(controllers) = self.controllers.take() {
+            controllers.stop().await;
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
+        self.controllers = Some(Controllers::start(client, settings()).await.unwrap());
+    }
+
+    /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.ledger.take()
     }
 
     /// Send a request. Returns the code and the body of the answer.
@@ -63,8 +87,8 @@ impl Plane {
     }
 
     /// Change some fields of an object as a user would.
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Value {
-        let (code, answer) = self.send(Method::PATCH, path, "application/merge-patch+json", patch).await;
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Value {
+        let (code, answer) = self.send(Method::PATCH, path, "application/merge-patch+json", change).await;
         assert!(code < 300, "{code} {answer}");
         answer
     }
@@ -85,6 +109,34 @@ impl Plane {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+
+    /// Wait until an event about an object says so, as in `Normal/Reason: text`.
+    pub(crate) async fn until_said(&self, name: &str, words: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let events = self.events(name).await;
+            if events.iter().any(|event| event.contains(words)) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "nobody said `{words}`: {events:#?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// All events about an object, as `Normal/Reason: text`.
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
+        let list = self.get("/api/v1/events").await;
+        let events = list["items"].as_array().unwrap().iter();
+        let events = events.filter(|event| event["involvedObject"]["name"] == name);
+        let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        let line =
+            |event| format!("{}/{}: {}", text(event, "type"), text(event, "reason"), text(event, "message"));
+        events.map(line).collect()
+    }
+}
+
+fn door(server: &Server, name: &str) -> Door {
+    Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
 }
 
 fn settings() -> Settings {
