@@ -4,4 +4,5 @@
 
 mod definition;
 mod ledger;
+mod composites;
 mod plane;
