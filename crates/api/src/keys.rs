@@ -8,6 +8,10 @@ pub const CLAIM_NAME: &str = "crossplane.io/claim-name";
 pub const CLAIM_NAMESPACE: &str = "crossplane.io/claim-namespace";
 /// On composed resources: the name the composition knows them by.
 pub const RESOURCE_NAME: &str = "crossplane.io/composition-resource-name";
+/// On revisions: the name of the composition.
+pub const COMPOSITION_NAME: &str = "crossplane.io/composition-name";
+/// On revisions: the hash of the composition, as much of it as fits.
+pub const COMPOSITION_HASH: &str = "crossplane.io/composition-hash";
 /// On composite resources: `true` stops reconciling.
 pub const PAUSED: &str = "crossplane.io/paused";
 
