@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
+use crate::composition;
 use crate::context::Context;
 
 /// How controllers run.
@@ -31,7 +32,8 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
-        let tasks = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(composition::run(context.clone()));
         Ok(Self { context, tasks })
     }
 

@@ -7,6 +7,7 @@ mod backoff;
 mod clock;
 mod cluster;
 mod composite;
+mod composition;
 mod context;
 mod controllers;
 mod events;

@@ -11,26 +11,50 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::ledger::Ledger;
+
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A control plane, as a user sees it.
 pub(crate) struct Plane {
     client: kube::Client,
-    _controllers: Controllers,
+    server: Server,
+    ledger: Ledger,
+    controllers: Option<Controllers>,
 }
 
 impl Plane {
     pub(crate) async fn new() -> Self {
         let store = Store::in_memory(Options::default()).unwrap();
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
-        let client = |name: &str| {
-            let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
-            kube::Client::new(Door::inside(server.clone(), identity), "default")
-        };
-        install(&Cluster::new(client("ferroplane"))).await.unwrap();
-        let controllers = Controllers::start(client("ferroplane"), Settings::default()).await.unwrap();
-        Self { client: client("user"), _controllers: controllers }
+        let client = kube::Client::new(door(&server, "user"), "default");
+        install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
+        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None };
+        plane.start().await;
+        plane
+    }
+
+    /// End all controllers, and start others that know nothing of what those did.
+    pub(crate) async fn restart(&mut self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        if let Some(controllers) = self.controllers.take() {
+            controllers.stop().await;
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
+        self.controllers = Some(Controllers::start(client, Settings::default()).await.unwrap());
+    }
+
+    /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.ledger.take()
     }
 
     /// Send a request. Returns the code and the body of the answer.
@@ -82,6 +106,10 @@ impl Plane {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+fn door(server: &Server, name: &str) -> Door {
+    Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
 }
 
 /// The status and reason of a condition of an object, as `True/Reason`.

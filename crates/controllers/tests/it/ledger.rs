@@ -1,0 +1,47 @@
+//! Notes what controllers ask an API server to change.
+
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use http::{Method, Request};
+use tower_service::Service;
+
+/// What was asked for, shared by all clones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger(Arc<Mutex<Vec<String>>>);
+
+impl Ledger {
+    /// A door whose visitors are noted.
+    pub(crate) fn over<S>(&self, door: S) -> Noted<S> {
+        Noted { door, ledger: self.clone() }
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Noted<S> {
+    door: S,
+    ledger: Ledger,
+}
+
+impl<B, S: Service<Request<B>>> Service<Request<B>> for Noted<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.door.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let path = request.uri().path();
+        if request.method() != Method::GET && !path.contains("/events") {
+            self.ledger.0.lock().unwrap().push(format!("{} {path}", request.method()));
+        }
+        self.door.call(request)
+    }
+}
