@@ -24,3 +24,5 @@ pub const COMPOSED_MANAGER_PREFIX: &str = "apiextensions.crossplane.io/composed/
 pub const APIEXTENSIONS: &str = "apiextensions.crossplane.io";
 /// The API group of packages.
 pub const PKG: &str = "pkg.crossplane.io";
+/// On revisions of packages: the name of the package.
+pub const PACKAGE: &str = "pkg.crossplane.io/package";

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composition;
 use crate::context::Context;
+use crate::revision;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ impl Controllers {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
         let mut tasks = JoinSet::new();
         tasks.spawn(composition::run(context.clone()));
+        tasks.spawn(revision::run(context.clone()));
         Ok(Self { context, tasks })
     }
 

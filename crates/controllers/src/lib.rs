@@ -15,6 +15,7 @@ mod head;
 mod install;
 mod mirror;
 mod queue;
+mod revision;
 
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};

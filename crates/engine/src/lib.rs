@@ -27,6 +27,7 @@ mod revisions;
 mod run;
 mod schemas;
 mod settle;
+mod validity;
 pub mod versions;
 
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
@@ -41,3 +42,4 @@ pub use resources::to_pipeline;
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};
+pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

@@ -92,9 +92,9 @@ async fn labels_and_annotations_alone_make_a_revision() {
     revisions(&plane, &[(1, "A"), (2, "A")]).await;
     plane.merge(&path, &json!({"metadata": {"annotations": {"note": "n"}}})).await;
     let list = revisions(&plane, &[(1, "A"), (2, "A"), (3, "A")]).await;
-    let last = list["items"].as_array().unwrap().iter().find(|item| item["spec"]["revision"] == 3).unwrap();
-    assert_eq!(last["metadata"]["labels"]["channel"], "next");
-    assert_eq!(last["metadata"]["annotations"]["note"], "n");
+    let newest = list["items"].as_array().unwrap().iter().find(|item| item["spec"]["revision"] == 3).unwrap();
+    assert_eq!(newest["metadata"]["labels"]["channel"], "next");
+    assert_eq!(newest["metadata"]["annotations"]["note"], "n");
 }
 
 #[tokio::test]
