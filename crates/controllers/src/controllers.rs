@@ -9,8 +9,10 @@ use crate::callables::{BuiltIns, Registry};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
+use crate::composition;
 use crate::context::Context;
 use crate::definition;
+use crate::revision;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ impl Controllers {
         );
         let composites = Composites::new(context.clone(), callables);
         let mut tasks = JoinSet::new();
+        tasks.spawn(composition::run(context.clone()));
+        tasks.spawn(revision::run(context.clone()));
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         Ok(Self { context, composites, tasks })
     }

@@ -79,13 +79,13 @@ impl Plane {
             "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name}, "spec": {"color": color},
         });
         self.until("/apis/example.org/v1", |kinds| {
-            kinds["resources"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind["name"] == "sites"))
+            kinds["resources"]
+                .as_array()
+                .is_some_and(|kinds| kinds.iter().any(|kind| kind["name"] == "sites"))
         })
         .await;
         self.apply(&path, &site).await;
-        path
-            .as_str()
-            .into()
+        path.as_str().into()
     }
 
     /// The settings that a site has, by the names that the composition knows them by.
@@ -108,10 +108,10 @@ async fn site_becomes_settings_and_is_ready() {
     plane.create_site("blog", "red").await;
     let site = plane.until(&format!("{SITES}/blog"), is_ready).await;
     let settings = plane.settings_of("blog").await;
-    assert_eq!(settings.iter().map(|object| object["data"].clone()).collect::<Vec<_>>(), [
-        json!({"who": "one", "color": "red"}),
-        json!({"who": "two", "color": "red"}),
-    ]);
+    assert_eq!(
+        settings.iter().map(|object| object["data"].clone()).collect::<Vec<_>>(),
+        [json!({"who": "one", "color": "red"}), json!({"who": "two", "color": "red"}),]
+    );
     for object in &settings {
         let metadata = &object["metadata"];
         assert_eq!(metadata["ownerReferences"][0]["uid"], site["metadata"]["uid"]);
