@@ -2,105 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, condition};
-
-const SITES: &str = "/apis/example.org/v1/namespaces/default/sites";
-const SETTINGS: &str = "/api/v1/namespaces/default/configmaps";
-
-/// A plane with a kind of site, each of which has a few settings.
-async fn plane_with_sites() -> Plane {
-    let plane = Plane::new().await;
-    plane.define_sites().await;
-    plane
-}
-
-impl Plane {
-    async fn define_sites(&self) {
-        self.apply(
-            "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org",
-            &json!({
-                "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
-                "metadata": {"name": "sites.example.org"},
-                "spec": {
-                    "group": "example.org", "names": {"kind": "Site", "plural": "sites"}, "scope": "Namespaced",
-                    "versions": [{"name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": {
-                        "type": "object", "properties": {
-                            "spec": {"type": "object", "properties": {"color": {"type": "string"}}},
-                            "status": {"type": "object", "properties": {"color": {"type": "string"}}},
-                        },
-                    }}}],
-                },
-            }),
-        )
-        .await;
-        self.compose_sites(&["one", "two"]).await;
-    }
-
-    /// Sites become settings of these names.
-    async fn compose_sites(&self, settings: &[&str]) {
-        let resources: Vec<_> = settings
-            .iter()
-            .map(|name| {
-                json!({
-                    "name": name,
-                    "base": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name}},
-                    "patches": [
-                        {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "data.color"},
-                        {"type": "ToCompositeFieldPath", "fromFieldPath": "data.color", "toFieldPath": "status.color"},
-                    ],
-                })
-            })
-            .collect();
-        self.apply(
-            "/apis/apiextensions.crossplane.io/v1/compositions/sites",
-            &json!({
-                "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
-                "spec": {
-                    "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"},
-                    "mode": "Pipeline",
-                    "pipeline": [
-                        {
-                            "step": "settings", "functionRef": {"name": "function-patch-and-transform"},
-                            "input": {
-                                "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": resources,
-                            },
-                        },
-                        {"step": "ready", "functionRef": {"name": "function-auto-ready"}},
-                    ],
-                },
-            }),
-        )
-        .await;
-    }
-
-    async fn create_site(&self, name: &str, color: &str) -> Value {
-        let path = format!("{SITES}/{name}");
-        let site = json!({
-            "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name}, "spec": {"color": color},
-        });
-        self.until("/apis/example.org/v1", |kinds| {
-            kinds["resources"]
-                .as_array()
-                .is_some_and(|kinds| kinds.iter().any(|kind| kind["name"] == "sites"))
-        })
-        .await;
-        self.apply(&path, &site).await;
-        path.as_str().into()
-    }
-
-    /// The settings that a site has, by the names that the composition knows them by.
-    async fn settings_of(&self, site: &str) -> Vec<Value> {
-        let list = self.get(&format!("{SETTINGS}?labelSelector=crossplane.io/composite={site}")).await;
-        let mut settings = list["items"].as_array().cloned().unwrap_or_default();
-        settings.sort_by_key(|object| object["data"]["who"].to_string());
-        settings
-    }
-}
-
-fn is_ready(site: &Value) -> bool {
-    condition(site, "Ready").as_deref() == Some("True/Available")
-        && condition(site, "Synced").as_deref() == Some("True/ReconcileSuccess")
-}
+use crate::plane::condition;
+use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
 
 #[tokio::test]
 async fn site_becomes_settings_and_is_ready() {
@@ -128,4 +31,129 @@ async fn site_becomes_settings_and_is_ready() {
     for condition in site["status"]["conditions"].as_array().unwrap() {
         assert_eq!(condition["observedGeneration"], site["metadata"]["generation"], "{condition}");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_written_twice() {
+    let mut plane = plane_with_sites().await;
+    plane.quiet().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let site = format!("PATCH {SITES}/blog");
+    let writes = plane.quiet().await;
+    assert_eq!(writes.iter().filter(|write| **write == site).count(), 1, "{writes:#?}");
+    assert_eq!(writes.iter().filter(|write| **write == format!("{site}/status")).count(), 1, "{writes:#?}");
+    assert_eq!(writes.len(), 4, "{writes:#?}");
+
+    plane.restart().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn drift_is_repaired_and_what_others_add_stays() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let name = plane.settings_of("blog").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let path = format!("{SETTINGS}/{name}");
+    plane
+        .merge(
+            &path,
+            &json!({"metadata": {"labels": {"mine": "too"}}, "data": {"color": "pink", "note": "x"}}),
+        )
+        .await;
+    let repaired = plane.until(&path, |object| object["data"]["color"] == "red").await;
+    assert_eq!(repaired["metadata"]["labels"]["mine"], "too");
+    assert_eq!(repaired["data"]["note"], "x");
+    plane.merge(&path, &json!({"metadata": {"labels": {"crossplane.io/composite": null}}})).await;
+    plane.until(&path, |object| object["metadata"]["labels"]["crossplane.io/composite"] == "blog").await;
+    assert_eq!(plane.settings_of("blog").await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_deleted_comes_back_under_its_name() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let before = &plane.settings_of("blog").await[0]["metadata"];
+    let path = format!("{SETTINGS}/{}", before["name"].as_str().unwrap());
+    plane.delete(&path).await;
+    let after =
+        plane.until(&path, |object| !object.is_null() && object["metadata"]["uid"] != before["uid"]).await;
+    assert_eq!(after["data"]["color"], "red");
+}
+
+#[tokio::test]
+async fn change_of_the_composition_reaches_its_composite_resources() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let before = plane.until(&format!("{SITES}/blog"), is_ready).await;
+    plane.compose_sites(&["two", "three"]).await;
+    let revision = |site: &Value| site["spec"]["crossplane"]["compositionRevisionRef"]["name"].clone();
+    let after = plane
+        .until(&format!("{SITES}/blog"), |site| revision(site) != revision(&before) && is_ready(site))
+        .await;
+    let who =
+        |settings: &[Value]| settings.iter().map(|object| object["data"]["who"].clone()).collect::<Vec<_>>();
+    assert_eq!(who(&plane.settings_of("blog").await), ["three", "two"]);
+    assert_eq!(after["spec"]["crossplane"]["resourceRefs"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn composite_resource_that_is_pinned_keeps_its_revision() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let path = format!("{SITES}/blog");
+    plane.until(&path, is_ready).await;
+    plane.merge(&path, &json!({"spec": {"crossplane": {"compositionUpdatePolicy": "Manual"}}})).await;
+    plane.compose_sites(&["three"]).await;
+    plane.create_site("shop", "blue").await;
+    plane.until(&format!("{SITES}/shop"), is_ready).await;
+    plane.quiet().await;
+    assert_eq!(plane.settings_of("blog").await.len(), 2);
+    assert_eq!(plane.settings_of("shop").await.len(), 1);
+}
+
+#[tokio::test]
+async fn everything_goes_with_its_composite_resource() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let names: Vec<_> =
+        plane.settings_of("blog").await.iter().map(|object| object["metadata"]["name"].clone()).collect();
+    plane.delete(&format!("{SITES}/blog")).await;
+    plane.until(&format!("{SITES}/blog"), Value::is_null).await;
+    for name in names {
+        plane.until(&format!("{SETTINGS}/{}", name.as_str().unwrap()), Value::is_null).await;
+    }
+}
+
+#[tokio::test]
+async fn change_of_the_composite_resource_reaches_what_it_composes() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let path = format!("{SITES}/blog");
+    plane.until(&path, is_ready).await;
+    plane.merge(&path, &json!({"spec": {"color": "blue"}})).await;
+    plane.until(&path, |site| site["status"]["color"] == "blue" && is_ready(site)).await;
+    for object in plane.settings_of("blog").await {
+        assert_eq!(object["data"]["color"], "blue");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_done_while_it_is_paused() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let path = format!("{SITES}/blog");
+    plane.until(&path, is_ready).await;
+    plane.merge(&path, &json!({"metadata": {"annotations": {"crossplane.io/paused": "true"}}})).await;
+    plane.until(&path, |site| condition(site, "Synced").as_deref() == Some("False/ReconcilePaused")).await;
+    plane.merge(&path, &json!({"spec": {"color": "blue"}})).await;
+    plane.quiet().await;
+    assert_eq!(plane.settings_of("blog").await[0]["data"]["color"], "red");
+    let site = plane.get(&path).await;
+    assert_eq!(site["status"]["color"], "red", "what functions said stays");
+    plane.merge(&path, &json!({"metadata": {"annotations": {"crossplane.io/paused": null}}})).await;
+    plane.until(&path, |site| site["status"]["color"] == "blue" && is_ready(site)).await;
 }

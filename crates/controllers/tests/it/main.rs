@@ -5,5 +5,7 @@ mod composites;
 mod composition;
 mod definition;
 mod ledger;
+mod pipelines;
 mod plane;
 mod revision;
+mod sites;
