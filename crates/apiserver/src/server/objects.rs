@@ -106,13 +106,14 @@ impl Objects<'_> {
     }
 
     async fn get(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
-        if let ResourceVersion::NotOlderThan(revision) =
-            ListOptions::read(&self.query, false)?.resource_version
-        {
-            self.reach(revision).await?;
+        let (store, place) = (&self.server.store, self.place());
+        let key = place.key(store, &place.name);
+        match ListOptions::read(&self.query, false)?.resource_version {
+            ResourceVersion::NotOlderThan(revision) => self.reach(revision).await?,
+            ResourceVersion::Newest => store.settled(&key).await,
+            ResourceVersion::Any | ResourceVersion::Exactly(_) => {}
         }
-        let place = self.place();
-        let entry = self.server.store.get(&place.key(&self.server.store, &place.name));
+        let entry = store.get(&key);
         let entry = entry.ok_or_else(|| Status::not_found(&self.view.resource.identity, &place.name))?;
         if place.part == Part::Scale {
             return self.scaled(presentation, &self.view.object(entry.bytes()));

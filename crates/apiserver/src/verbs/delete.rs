@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
-use super::write::{Place, unavailable};
+use super::write::{Place, unavailable, while_wanted};
 use crate::admission::Admission;
 use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
@@ -72,6 +72,7 @@ async fn attempt(
         None => Change::Delete,
     };
     let expect = Expect::Revision(entry.revision());
+    while_wanted().await;
     match admission.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(entries) => {
             let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
