@@ -36,7 +36,7 @@ async fn compare(chapter: &str) {
         None => recorded(chapter),
     };
     assert_eq!(theirs.len(), steps.len(), "the script has changed: record its answers anew");
-    let ours = play::play(&Ours::start().await, &steps).await;
+    let ours = Box::pin(play::play(&Ours::start().await, &steps)).await;
     let differences: Vec<_> = steps
         .iter()
         .zip(ours.iter().zip(&theirs))
