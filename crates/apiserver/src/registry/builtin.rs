@@ -8,6 +8,7 @@ use ferroplane_schema::status;
 use ferroplane_schema::structural::Scale;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Builtin;
+use tokio::sync::watch;
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Part, Resource, Version};
@@ -89,6 +90,7 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
             _ => Deletion::Plain,
         },
         fingerprint: KUBERNETES_VERSION.to_owned(),
+        end: watch::Sender::default(),
     }
 }
 

@@ -8,6 +8,7 @@ use ferroplane_schema::structural::Scale;
 use ferroplane_schema::structural::crd::Definition;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Behaviour;
+use tokio::sync::watch;
 
 use crate::request::Verb;
 
@@ -28,6 +29,8 @@ pub(crate) struct Resource {
     pub(crate) deletion: Deletion,
     /// Differs whenever what defines the resource does.
     pub(crate) fingerprint: String,
+    /// Says to those who watch its objects that it is gone, or is no longer as it was.
+    pub(crate) end: watch::Sender<bool>,
 }
 
 /// What is special about deletions.

@@ -48,6 +48,8 @@ struct Watch {
     end: Instant,
     is_first_row: bool,
     stop: Receiver<bool>,
+    /// Whether what is watched is gone, or is no longer as it was.
+    gone: Receiver<bool>,
 }
 
 /// How far a watch has come.
@@ -82,7 +84,8 @@ pub(crate) fn answer(
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stage = initial.map_or(Stage::Live, |snapshot| Stage::Initial { snapshot, behind: None });
     let end = now + subject.timeout;
-    let watch = Watch { subject, watcher, stage, bookmarks, end, is_first_row: true, stop };
+    let gone = subject.selection.view.resource.end.subscribe();
+    let watch = Watch { subject, watcher, stage, bookmarks, end, is_first_row: true, stop, gone };
     let pieces = stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
@@ -200,6 +203,8 @@ impl Watch {
             events = self.watcher.next() => events.map_or_else(Next::FallenBehind, Next::Events),
             () = sleep_until(self.end) => Next::TimeIsUp,
             _ = self.stop.wait_for(|is_stopping| *is_stopping) => Next::Stopping,
+            // What happened before has been told by now.
+            _ = self.gone.wait_for(|is_gone| *is_gone) => Next::Stopping,
             _ = self.bookmarks.tick() => Next::Bookmark,
         }
     }

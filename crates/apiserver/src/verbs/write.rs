@@ -96,6 +96,7 @@ impl Attempt<'_> {
             uid: &uid,
             random: &random,
             field_validation: self.options.field_validation,
+            converter: None,
         };
         let written = if place.part == Part::Scale {
             scale::write(place, self.admission, write, live.as_ref(), &circumstances).await?

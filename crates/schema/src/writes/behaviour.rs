@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Object;
 use crate::field::Error;
-use crate::managed::{Kind, ResetFields};
+use crate::managed::{Convert, Kind, ResetFields};
 use crate::patch::facts;
 use crate::status::Resource;
 
@@ -44,6 +44,10 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
 
     /// What its fields are for their owners, in all versions.
     fn ownership(&self) -> &Kind;
+
+    /// Who knows what objects are in other versions. Nobody, if they are the same but for the version that they name, or if
+    /// that is nothing that can be known here.
+    fn converter(&self) -> Option<&dyn Convert>;
 
     /// What a write to a part may not change.
     fn reset_fields(&self, part: Part) -> Option<&ResetFields>;

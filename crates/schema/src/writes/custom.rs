@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::{Behaviour, Object, Part, metadata_mut};
 use crate::field::Error;
 use crate::go_text::quote;
-use crate::managed::{Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status};
+use crate::managed::{
+    Convert, Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status,
+};
 use crate::meta;
 use crate::names;
 use crate::patch::facts;
@@ -66,6 +68,10 @@ impl Behaviour for Custom {
 
     fn ownership(&self) -> &Kind {
         &self.ownership
+    }
+
+    fn converter(&self) -> Option<&dyn Convert> {
+        None
     }
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {

@@ -31,6 +31,14 @@ impl Special {
             _ => Self::None,
         }
     }
+
+    /// Group and version of all forms that objects have, if there are several.
+    pub(super) fn forms(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Event => &[("", "v1"), ("events.k8s.io", "v1")],
+            _ => &[],
+        }
+    }
 }
 
 pub(super) fn prepare_create(special: Special, object: &mut Object) {
@@ -45,7 +53,7 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
 
 /// Makes of an object in another version one of this version.
 pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
-    if special == Special::Event && object.get("apiVersion").is_some_and(|found| found != api_version) {
+    if special == Special::Event {
         events::convert(object, api_version);
     }
 }
