@@ -57,11 +57,6 @@ impl Server {
             "" => answer::document(StatusCode::OK, Form::Json, &paths(catalogue)),
             "/version" => answer::document(StatusCode::OK, Form::Json, &version()),
             "/metrics" => self.metrics(),
-            "/openapi/v2" if negotiate::wants_protobuf_of_openapi(&parts.headers) => answer::of_type(
-                StatusCode::OK,
-                openapi::PROTOBUF,
-                Bytes::from_static(openapi::EMPTY_PROTOBUF),
-            ),
             "/openid/v1/jwks" => self.about_tokens("application/jwk-set+json", ServiceAccountTokens::key_set),
             "/.well-known/openid-configuration" => {
                 let host = parts.uri.authority().map(ToString::to_string);
@@ -69,7 +64,12 @@ impl Server {
                 let server = format!("https://{}", host.or(header).unwrap_or_default());
                 self.about_tokens("application/json", |accounts| accounts.discovery(&server))
             }
-            "/openapi/v2" => answer::document(StatusCode::OK, Form::Json, &openapi::version_2(catalogue)),
+            "/openapi/v2" => {
+                let is_protobuf = negotiate::wants_protobuf_of_openapi(&parts.headers);
+                let content_type = if is_protobuf { openapi::PROTOBUF } else { Form::Json.media_type() };
+                let document = self.inner.documents.version_2(catalogue, is_protobuf);
+                answer::of_type(StatusCode::OK, content_type, document)
+            }
             "/openapi/v3" => answer::document(StatusCode::OK, Form::Json, &Documents::index(catalogue)),
             path => {
                 if let Some(path) = path.strip_prefix("/openapi/v3/") {
