@@ -1,8 +1,9 @@
 //! Expressions that must hold for a webhook to be asked.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
-use ferroplane_schema::cel::{Environment, Limits, Program, Type};
+use ferroplane_schema::admission::{self, Refusal};
+use ferroplane_schema::cel::{Limits, Program};
 use ferroplane_schema::status::Status;
 use serde_json::Value;
 
@@ -10,11 +11,6 @@ use super::question::Question;
 
 /// What all conditions of one webhook may cost together.
 const BUDGET: u64 = 2_500_000;
-
-static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    let names = ["object", "oldObject", "request"];
-    names.into_iter().fold(Environment::new(), |environment, name| environment.variable(name, Type::Dyn))
-});
 
 /// The conditions of a webhook.
 #[derive(Debug)]
@@ -53,7 +49,12 @@ impl Conditions {
                 request.remove(name);
             }
         }
-        let variables = [("object", &object), ("oldObject", &old), ("request", &request)];
+        let variables = [
+            ("object", &object),
+            ("oldObject", &old),
+            ("namespaceObject", &Value::Null),
+            ("request", &request),
+        ];
         let mut budget = BUDGET;
         let mut errors: Vec<String> = Vec::new();
         for condition in &self.conditions {
@@ -76,7 +77,9 @@ impl Condition {
     fn holds(&self, variables: &[(&str, &Value)], budget: &mut u64) -> Result<bool, String> {
         let expression = &self.expression;
         let program = self.program.get_or_init(|| {
-            ENVIRONMENT.compile(expression).map_err(|error| format!("compilation failed: {error}"))
+            admission::condition(expression).map_err(|refusal| match refusal {
+                Refusal::Invalid(words) | Refusal::Internal(words) => words,
+            })
         });
         let program = program.as_ref().map_err(|error| format!("compilation error: {error}"))?;
         let limits = Limits { cost: (*budget).min(Limits::PER_CALL.cost) };

@@ -92,4 +92,4 @@ macro_rules! chapters {
     };
 }
 
-chapters!(definitions, events, kinds, lists, metadata, negotiation, paths, rights, verbs, watches);
+chapters!(definitions, events, kinds, lists, metadata, negotiation, paths, rights, verbs, watches, webhooks);

@@ -235,8 +235,8 @@ impl Behaviour for Builtin {
         self.kind.validate_update(object.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty))
     }
 
-    fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        special::warnings(self.rules.special, object)
     }
 }
 

@@ -5,7 +5,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
-use super::super::Object;
+use super::super::{Object, metadata_text};
 use crate::field::{Error, Path};
 use crate::structural::crd::{self, Definition};
 
@@ -18,6 +18,8 @@ pub(super) enum Special {
     Event,
     Job,
     Pod,
+    /// Says who may decide what is written.
+    Admission,
 }
 
 impl Special {
@@ -28,6 +30,7 @@ impl Special {
             ("" | "events.k8s.io", "Event") => Self::Event,
             ("batch", "Job") => Self::Job,
             ("", "Pod") => Self::Pod,
+            ("admissionregistration.k8s.io", _) => Self::Admission,
             _ => Self::None,
         }
     }
@@ -47,7 +50,7 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
         Special::Definition => note_stored_version(object),
         Special::Job => workloads::select_own_pods(object),
         Special::Pod => workloads::await_a_node(object),
-        Special::Event | Special::None => {}
+        Special::Event | Special::Admission | Special::None => {}
     }
 }
 
@@ -71,8 +74,19 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
-        Special::Event | Special::Job | Special::Pod | Special::None => {}
+        Special::Event | Special::Job | Special::Pod | Special::Admission | Special::None => {}
     }
+}
+
+/// What a client should be told about an object that is fine.
+pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
+    const RESERVED: &str = ".static.k8s.io";
+    let is_reserved = special == Special::Admission && metadata_text(object, "name").ends_with(RESERVED);
+    let words = format!(
+        "metadata.name: names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be \
+         managed via the API"
+    );
+    is_reserved.then_some(words).into_iter().collect()
 }
 
 /// A namespace stays until everything in it is gone.
