@@ -90,6 +90,7 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
             _ => Deletion::Plain,
         },
         fingerprint: KUBERNETES_VERSION.to_owned(),
+        converter: None,
         end: watch::Sender::default(),
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Resource, Version, by_preference};
 use crate::request::Verb;
+use crate::webhooks::Converter;
 
 const VERBS: [Verb; 8] = [
     Verb::Delete,
@@ -40,6 +41,7 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
     Ok(Resource {
         deletion: Deletion::Plain,
         fingerprint: fingerprint(definition),
+        converter: Converter::read(&definition["spec"]["conversion"], &names.kind),
         end: watch::Sender::default(),
         group: defined.group.clone(),
         names: Names {

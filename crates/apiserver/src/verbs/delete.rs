@@ -56,7 +56,7 @@ async fn attempt(
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
     check_preconditions(place, &object, options)?;
-    let warnings = admission.delete(place, &place.view.value(entry.bytes())).await?;
+    let warnings = admission.delete(place, entry).await?;
     let begun = begin(object.clone(), place.view.resource.deletion, options)?;
     let is_gone = begun.is_none();
     if options.is_dry_run {

@@ -7,7 +7,7 @@ use ferroplane_schema::cel::{Limits, Program};
 use ferroplane_schema::status::Status;
 use serde_json::Value;
 
-use super::question::Question;
+use super::question::{Question, Shown};
 
 /// What all conditions of one webhook may cost together.
 const BUDGET: u64 = 2_500_000;
@@ -37,21 +37,20 @@ impl Conditions {
     }
 
     /// Whether all hold. One that does not hold decides, whatever is wrong with others.
-    pub(super) fn hold(&self, question: &Question<'_>, version: &str) -> Result<bool, Status> {
+    pub(super) fn hold(&self, question: &Question<'_>, shown: &Shown) -> Result<bool, Status> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
-        let (object, old) =
-            (question.shown(&question.object, version), question.shown(&question.old, version));
-        let mut request = question.to_request("", version);
+        let Shown { object, old, .. } = shown;
+        let mut request = question.to_request("", shown);
         if let Some(request) = request.as_object_mut() {
             for name in ["uid", "object", "oldObject"] {
                 request.remove(name);
             }
         }
         let variables = [
-            ("object", &object),
-            ("oldObject", &old),
+            ("object", object),
+            ("oldObject", old),
             ("namespaceObject", &Value::Null),
             ("request", &request),
         ];

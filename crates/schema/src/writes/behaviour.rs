@@ -65,9 +65,13 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// object.
     fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String>;
 
-    /// Makes of a stored object, in whatever version it is, one of this version. It has been fine once, so that what
-    /// does not fit any more is dropped rather than refused.
+    /// Reads a stored object of this version. It has been fine once, so that what does not fit any more is dropped rather
+    /// than refused.
     fn revive(&self, object: &mut Object);
+
+    /// Makes of an object of another version, which has been read, one of this version. It gets no defaults: those of the
+    /// version in which it is stored count.
+    fn adopt(&self, object: &mut Object);
 
     /// What there is of an object before anybody wrote it, if anything. Nobody comes to own that by writing it.
     fn blank(&self) -> Option<&Object>;

@@ -160,13 +160,15 @@ impl Behaviour for Builtin {
     }
 
     fn revive(&self, object: &mut Object) {
-        if object.get("apiVersion").is_some_and(|found| *found != self.api_version)
-            && let Ok(converted) = self.convert(object, &self.api_version)
-        {
+        object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        self.kind.default(object);
+    }
+
+    fn adopt(&self, object: &mut Object) {
+        if let Ok(converted) = self.convert(object, &self.api_version) {
             *object = converted;
         }
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
-        self.kind.default(object);
     }
 
     fn blank(&self) -> Option<&Object> {

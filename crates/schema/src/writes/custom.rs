@@ -103,6 +103,11 @@ impl Behaviour for Custom {
         let _ = self.resource.admit(object, Coercion::Dropping);
     }
 
+    fn adopt(&self, object: &mut Object) {
+        object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        let _ = self.resource.fit(object, Coercion::Dropping);
+    }
+
     fn blank(&self) -> Option<&Object> {
         None
     }
