@@ -100,6 +100,7 @@ impl Server {
         store.observe(move |event| {
             following.notice(event);
             configured.notice(event);
+            // Janitors come last: they look at what the others know.
             observing.notice(event);
         });
         let registry = Registry::new(registry::builtin());
