@@ -134,7 +134,7 @@ impl Registry {
         let mut connections = BTreeMap::new();
         for function in self.functions.objects() {
             let revisions = packages.remove(meta::name(&function)).unwrap_or_default();
-            self.add(&function, revisions, &mut callables, state, &mut connections);
+            self.add(&function, &revisions, &mut callables, state, &mut connections);
         }
         // Revisions without a Function can be called too: nothing else may have made them.
         for (name, revisions) in packages.into_iter().filter(|(name, _)| !name.is_empty()) {
@@ -147,7 +147,7 @@ impl Registry {
     fn add(
         &self,
         function: &Object,
-        revisions: Vec<Object>,
+        revisions: &[Object],
         callables: &mut Callables,
         state: &State,
         connections: &mut BTreeMap<Address, Arc<Runner>>,
@@ -176,7 +176,7 @@ impl Registry {
             callables.catalogue.alias(name, family, Some(version));
             return;
         }
-        self.add_revisions(name, &revisions, callables, state, connections);
+        self.add_revisions(name, revisions, callables, state, connections);
     }
 
     fn add_revisions(
@@ -201,17 +201,15 @@ impl Registry {
         for revision in revisions {
             let name = meta::name(revision);
             let status = revision.get("status");
-            match status.and_then(|status| status.get("endpoint")?.as_str()).filter(|text| !text.is_empty()) {
-                Some(endpoint) => {
-                    let address = Address { target: endpoint.to_owned(), is_secure: true };
-                    self.connect(name.to_owned(), address, callables, state, connections);
-                }
-                None => {
-                    let trouble = format!(
-                        "revision `{name}` of function `{function}` has no endpoint (yet): is its package healthy?"
-                    );
-                    callables.troubles.insert(name.to_owned(), trouble);
-                }
+            let endpoint = status.and_then(|status| status.get("endpoint")?.as_str());
+            if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
+                let address = Address { target: endpoint.to_owned(), is_secure: true };
+                self.connect(name.to_owned(), address, callables, state, connections);
+            } else {
+                let trouble = format!(
+                    "revision `{name}` of function `{function}` has no endpoint (yet): is its package healthy?"
+                );
+                callables.troubles.insert(name.to_owned(), trouble);
             }
         }
     }

@@ -29,7 +29,7 @@ pub use refusal::{Error, Refusal};
 pub(crate) use watch::{Watch, WatchEvent};
 
 /// How long a request may take that is not a watch.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// No answer to a single request is larger than this.
 const LARGEST_ANSWER: usize = 256 << 20;
 const JSON: &str = "application/json";
@@ -121,27 +121,6 @@ impl Cluster {
         query: &Query<'_>,
     ) -> Result<Bytes, Error> {
         self.send(Method::GET, &resource.uri(namespace, query), None).await
-    }
-
-    /// Every object of a kind that is selected.
-    pub(crate) async fn list_objects(
-        &self,
-        resource: &Resource,
-        namespace: &str,
-        labels: &Selector,
-    ) -> Result<Vec<Object>, Error> {
-        let query = Query { labels: Some(labels), ..Query::default() };
-        let bytes = self.list(resource, namespace, &query).await?;
-        let mut list: Value = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
-        let Value::Array(items) = list["items"].take() else { return Ok(Vec::new()) };
-        let objects = items.into_iter().filter_map(|item| match item {
-            Value::Object(mut object) => {
-                resource.name_kind(&mut object);
-                Some(object)
-            }
-            _ => None,
-        });
-        Ok(objects.collect())
     }
 
     pub(crate) async fn create(

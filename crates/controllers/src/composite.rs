@@ -67,7 +67,7 @@ impl Composites {
         let composites = Arc::new_cyclic(|composites| {
             let shelf = Shelf::new(&context.compositions, &context.revisions);
             let dependencies = Dependencies::new(context.cluster.clone(), composites.clone());
-            let shared = Arc::new(Shared { shelf, callables, dependencies, context });
+            let shared = Arc::new(Shared { context, shelf, callables, dependencies });
             Self { shared, running: RwLock::default() }
         });
         composites.follow();

@@ -102,11 +102,6 @@ impl Recorder {
         let (about, message) = (About::new(object), message.into());
         self.say(Event { about, kind: EventKind::Warning, reason: reason.to_owned(), message });
     }
-
-    /// How many events were lost because there were too many.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
 }
 
 type Digest = [u8; 32];

@@ -22,8 +22,6 @@ pub(crate) struct Metadata<'a> {
     #[serde(borrow, default)]
     pub(crate) namespace: Cow<'a, str>,
     #[serde(borrow, default)]
-    pub(crate) uid: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub(crate) resource_version: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) deletion_timestamp: Option<Cow<'a, str>>,

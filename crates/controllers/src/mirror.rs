@@ -198,10 +198,6 @@ impl Mirror {
         self.all().iter().filter_map(|held| self.to_object(held)).collect()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.read().objects.len()
-    }
-
     /// Learn at once what a write came to, without waiting to be told. Nobody else is told.
     pub(crate) fn learn(&self, bytes: &Bytes) {
         let Some(head) = Head::read(bytes) else { return };
@@ -259,7 +255,7 @@ impl Mirror {
             for item in &page.items {
                 // A copy: the page would live as long as any of its objects.
                 let item = Bytes::copy_from_slice(item.get().as_bytes());
-                if let Some(key) = self.put(item) {
+                if let Some(key) = self.put(&item) {
                     present.insert(key);
                 }
             }
@@ -306,7 +302,7 @@ impl Mirror {
         match event {
             WatchEvent::Put(bytes) => {
                 let version = Head::read(&bytes)?.metadata.resource_version.into_owned();
-                self.put(bytes)?;
+                self.put(&bytes)?;
                 self.note(version.parse().unwrap_or_default());
                 Some(version)
             }
@@ -325,8 +321,8 @@ impl Mirror {
     }
 
     /// An object is there. Returns its key.
-    fn put(&self, bytes: Bytes) -> Option<Box<str>> {
-        let head = Head::read(&bytes)?;
+    fn put(&self, bytes: &Bytes) -> Option<Box<str>> {
+        let head = Head::read(bytes)?;
         let object = Held { version: head.version(), bytes: bytes.clone() };
         let kept = self.write().put(&head, &object);
         if let Some(before) = kept {
@@ -386,8 +382,8 @@ impl Contents {
     fn put(&mut self, head: &Head<'_>, object: &Held) -> Option<Option<Held>> {
         let key = head.key();
         match self.objects.get_mut(key.as_str()) {
-            Some(held) if held.version > object.version => None,
-            Some(held) => Some(Some(std::mem::replace(held, object.clone()))),
+            Some(present) if present.version > object.version => None,
+            Some(present) => Some(Some(std::mem::replace(present, object.clone()))),
             None => Some(self.objects.insert(key.into(), object.clone())),
         }
     }

@@ -86,12 +86,6 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.0.arrival.notify_one();
     }
 
-    /// Ask for work after a time. If it is asked for twice, the earlier time counts.
-    pub(crate) fn add_after(&self, key: K, delay: Duration) {
-        self.lock().add_at(key, Instant::now() + delay);
-        self.0.arrival.notify_one();
-    }
-
     /// Never mind what was asked for.
     pub(crate) fn forget(&self, key: &K) {
         let mut state = self.lock();
@@ -99,17 +93,6 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         if let Some(due) = state.due.remove(key) {
             state.later.remove(&due);
         }
-    }
-
-    /// How much waits to be done now.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().ready.len()
-    }
-
-    /// Whether nothing waits to be done now, and nothing is being done.
-    pub(crate) fn is_idle(&self) -> bool {
-        let state = self.lock();
-        state.ready.is_empty() && state.busy.is_empty()
     }
 
     /// Do what is asked for, so many at a time, until dropped.

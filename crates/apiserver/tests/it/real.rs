@@ -117,5 +117,17 @@ macro_rules! chapters {
 }
 
 chapters!(
-    definitions, events, expiry, kinds, lists, metadata, negotiation, owners, paths, rights, verbs, watches, webhooks
+    definitions,
+    events,
+    expiry,
+    kinds,
+    lists,
+    metadata,
+    negotiation,
+    owners,
+    paths,
+    rights,
+    verbs,
+    watches,
+    webhooks
 );

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
 use ferroplane_api::{Function, keys};
 use ferroplane_engine::versions::Version;
 use ferroplane_functions::{Library, Native};

@@ -62,10 +62,10 @@ impl Plane {
             let _ = ended.await;
         }));
         let renewal = tokio::spawn(certificates.keep_renewed());
-        let controllers = match configuration.has_controllers {
-            true => Some(controllers::start(&server, configuration).await?),
-            false => None,
-        };
+        let mut controllers = None;
+        if configuration.has_controllers {
+            controllers = Some(controllers::start(&server, configuration).await?);
+        }
         Ok(Self { server, address, kubeconfig, end, door, renewal, controllers, _temporary: temporary })
     }
 

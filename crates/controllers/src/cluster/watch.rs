@@ -57,7 +57,7 @@ impl Watch {
             let Ok(data) = frame.map_err(|error| Error::Unreachable(error.into()))?.into_data() else {
                 continue;
             };
-            self.take(data)?;
+            self.take(&data)?;
         }
     }
 
@@ -68,11 +68,11 @@ impl Watch {
     }
 
     /// Keep what came. As long as lines come whole, nothing is copied.
-    fn take(&mut self, data: Bytes) -> Result<(), Error> {
+    fn take(&mut self, data: &Bytes) -> Result<(), Error> {
         let left = std::mem::take(&mut self.lines);
         self.rest.extend_from_slice(&left);
         let Some(end) = data.iter().rposition(|byte| *byte == b'\n') else {
-            self.rest.extend_from_slice(&data);
+            self.rest.extend_from_slice(data);
             if self.rest.len() > LONGEST_LINE {
                 return Err(Error::Unreachable("an event is too long".into()));
             }
@@ -112,7 +112,7 @@ mod tests {
         let mut watch = Watch::new(Body::from(Vec::new()));
         let mut told = Vec::new();
         for piece in pieces {
-            watch.take(Bytes::copy_from_slice(piece.as_bytes())).unwrap();
+            watch.take(&Bytes::copy_from_slice(piece.as_bytes())).unwrap();
             while let Some(line) = watch.line() {
                 told.push(match read(&line).unwrap() {
                     WatchEvent::Put(object) => format!("put {}", String::from_utf8_lossy(&object)),

@@ -142,10 +142,10 @@ impl Controller {
             }
             Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
             Err(error) => {
-                let denied = match error.is_forbidden() {
-                    true => self.denied(&resource, meta::namespace(&wanted.object)).await,
-                    false => None,
-                };
+                let mut denied = None;
+                if error.is_forbidden() {
+                    denied = self.denied(&resource, meta::namespace(&wanted.object)).await;
+                }
                 Err(Problem::refused(COMPOSE, &what(), &error).with_denial(denied))
             }
         }

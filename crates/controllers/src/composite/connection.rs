@@ -57,7 +57,7 @@ impl Controller {
                 Ok(true)
             }
             Some(present) => {
-                self.refuse_foreign(composite, &present)?;
+                refuse_foreign(composite, &present)?;
                 let held = data_of(&present);
                 if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
                     return Ok(false);
@@ -81,23 +81,23 @@ impl Controller {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
     }
+}
 
-    /// What belongs to somebody else is not written to.
-    fn refuse_foreign(&self, composite: &Object, secret: &Object) -> Result<(), Problem> {
-        let is_ours = match meta::controller_uid(secret) {
-            Some(controller) => controller == meta::uid(composite),
-            None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
-        };
-        if is_ours {
-            return Ok(());
-        }
-        let message = format!(
-            "cannot publish connection details: Secret `{}/{}` belongs to something else",
-            meta::namespace(secret),
-            meta::name(secret)
-        );
-        Err(Problem::new(PUBLISH, message))
+/// What belongs to somebody else is not written to.
+fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
+    let is_ours = match meta::controller_uid(secret) {
+        Some(controller) => controller == meta::uid(composite),
+        None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
+    };
+    if is_ours {
+        return Ok(());
     }
+    let message = format!(
+        "cannot publish connection details: Secret `{}/{}` belongs to something else",
+        meta::namespace(secret),
+        meta::name(secret)
+    );
+    Err(Problem::new(PUBLISH, message))
 }
 
 fn secret(composite: &Object, namespace: &str, name: &str, details: &BTreeMap<String, Bytes>) -> Object {

@@ -87,7 +87,8 @@ impl<'a> World<'a> {
             return Ok(None);
         }
         let path = format!("/openapi/v3/{group}/{api_version}");
-        let Some(document) = self.shared.context.cluster.read(&path).await.map_err(text)? else {
+        let Some(document) = self.shared.context.cluster.read(&path).await.map_err(|error| text(&error))?
+        else {
             return Ok(None);
         };
         let document: Value = serde_json::from_slice(&document).map_err(|error| error.to_string())?;
@@ -107,7 +108,7 @@ impl<'a> World<'a> {
     }
 
     async fn resource(&self, api_version: &str, kind: &str) -> Result<Option<Arc<Resource>>, String> {
-        self.shared.context.cluster.resource(api_version, kind).await.map_err(text)
+        self.shared.context.cluster.resource(api_version, kind).await.map_err(|error| text(&error))
     }
 }
 
@@ -116,9 +117,10 @@ impl Resources for World<'_> {
         let answer = match want {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
             Want::Schema(selector) => self.schema(selector).await.map(Answer::Schema),
-            Want::Secret { namespace, name } => {
-                secret_data(self.shared, namespace, name).await.map(Answer::Secret).map_err(text)
-            }
+            Want::Secret { namespace, name } => secret_data(self.shared, namespace, name)
+                .await
+                .map(Answer::Secret)
+                .map_err(|error| text(&error)),
             Want::Scope { api_version, kind } => {
                 self.scope(api_version, kind).await.map(|is_namespaced| Answer::Scope { is_namespaced })
             }
@@ -157,6 +159,6 @@ pub(super) fn secrets() -> Resource {
     }
 }
 
-fn text(error: Error) -> String {
-    chain(&error)
+fn text(error: &Error) -> String {
+    chain(error)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
 use ferroplane_engine::{
-    Event, EventKind, Inputs, Outcome, Pipeline, Preferences, Requirement, Unselectable, Why,
+    Event, EventKind, Inputs, Outcome, Pipeline, Preferences, Requirement, Unselectable, Why, chain,
     choose_composition, choose_revision,
 };
 use ferroplane_runner::drive;
@@ -139,7 +139,7 @@ impl Controller {
             let outcome = self.decide(&composite, &choice, &world, &remembered, &reader).await?;
             if outcome.result.is_err() {
                 self.keep_choice(live, &choice).await?;
-                return Err(self.failed(outcome));
+                return Err(failed(outcome));
             }
             let done = self.carry_out(live, &choice, &outcome, &world).await;
             let applied = match done {
@@ -155,7 +155,7 @@ impl Controller {
             if applied.has_news && round < ROUNDS {
                 // What was composed was not there when functions were asked: ask them again, as if they had been told
                 // what they said themselves.
-                composite = self.foresee(name, live, &basis.composite, &outcome);
+                composite = foresee(live, &basis.composite, &outcome);
                 remembered = outcome.requirements.into();
                 events.extend(applied.events);
                 continue;
@@ -191,13 +191,17 @@ impl Controller {
             choose_composition(&preferences, &self.defaults, &self.type_ref, candidates).map_err(select)?;
         let reason = match why {
             Why::Named => None,
-            Why::Enforced => Some("the definition enforces"),
-            Why::Default => Some("the definition has as default"),
-            Why::Found => Some("was found:"),
+            Why::Enforced => Some(", which the definition enforces"),
+            Why::Default => Some(", which the definition has as default"),
+            Why::Found => Some(""),
         };
         if let Some(reason) = reason {
             let kind = if why == Why::Found { SELECT } else { "CompositionSelection" };
-            events.push(Event::new(EventKind::Normal, kind, format!("{reason} Composition `{name}`")));
+            events.push(Event::new(
+                EventKind::Normal,
+                kind,
+                format!("selected Composition `{name}`{reason}"),
+            ));
         }
         preferences.take_default_revision_selector(&self.defaults);
 
@@ -291,24 +295,6 @@ impl Controller {
     async fn keep_choice(&self, live: &mut Object, choice: &Choice) -> Result<(), Problem> {
         let references = recorded(live, self.layout);
         self.record(live, choice, references).await
-    }
-
-    fn failed(&self, outcome: Outcome) -> Problem {
-        let message = outcome.result.as_ref().err().map(|failure| ferroplane_engine::chain(failure));
-        Problem::new(COMPOSE, format!("cannot compose resources: {}", message.unwrap_or_default()))
-            .after(outcome)
-    }
-
-    /// The composite resource as it will be once its status is written.
-    fn foresee(&self, _name: &Name, live: &Object, seen: &Object, outcome: &Outcome) -> Object {
-        let mut composite = live.clone();
-        let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
-        let mut foreseen = seen.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
-        foreseen.extend(status);
-        if !foreseen.is_empty() {
-            composite.insert("status".to_owned(), Value::Object(foreseen));
-        }
-        composite
     }
 
     async fn succeed(&self, name: &Name, live: Object, mut composed: Composed) -> Result<Next, Problem> {
@@ -456,6 +442,23 @@ impl Controller {
         self.memory.forget(name);
         self.queue.forget(name);
     }
+}
+
+fn failed(outcome: Outcome) -> Problem {
+    let message = outcome.result.as_ref().err().map(|failure| chain(failure));
+    Problem::new(COMPOSE, format!("cannot compose resources: {}", message.unwrap_or_default())).after(outcome)
+}
+
+/// The composite resource as it will be once its status is written.
+fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
+    let mut composite = live.clone();
+    let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
+    let mut foreseen = seen.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+    foreseen.extend(status);
+    if !foreseen.is_empty() {
+        composite.insert("status".to_owned(), Value::Object(foreseen));
+    }
+    composite
 }
 
 impl Choice {

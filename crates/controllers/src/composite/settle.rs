@@ -17,7 +17,6 @@ use super::problem::{COMPOSE, Problem, Report};
 use super::reconcile::Composed;
 use crate::cluster::{Error, Part, Place};
 use crate::events::{About, Event as Said};
-use crate::head::Head;
 
 /// What was written, and when to look again.
 #[derive(Debug, Default)]
@@ -41,7 +40,7 @@ impl Controller {
         let before = std::mem::take(&mut composed.events);
         settlement.events.splice(0..0, before);
         self.add_legacy_status(live, &mut settlement, composed.has_published);
-        self.remember_request(live, &mut settlement);
+        remember_request(live, &mut settlement);
         self.write(live, settlement).await
     }
 
@@ -61,7 +60,7 @@ impl Controller {
         let mut settlement =
             settle_trouble(&report.trouble, report.outcome.as_deref(), self.world(name, live));
         settlement.events.extend(events);
-        self.keep_status(live, &mut settlement);
+        keep_status(live, &mut settlement);
         self.add_legacy_status(live, &mut settlement, false);
         self.write(live, settlement).await
     }
@@ -84,7 +83,7 @@ impl Controller {
         let mut status = Object::new();
         status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&all)));
         let mut settlement = Settlement { status, events, claim_conditions: Vec::new(), look_again_in: None };
-        self.keep_status(live, &mut settlement);
+        keep_status(live, &mut settlement);
         self.write(live, settlement).await
     }
 
@@ -110,14 +109,6 @@ impl Controller {
         }
     }
 
-    /// What functions said before still holds as long as they have not said otherwise.
-    fn keep_status(&self, live: &Object, settlement: &mut Settlement) {
-        let applied = extract(live, keys::COMPOSITE_MANAGER, "status");
-        let Some(Value::Object(mut status)) = applied.get("status").cloned() else { return };
-        status.extend(std::mem::take(&mut settlement.status));
-        settlement.status = status;
-    }
-
     /// What only legacy composite resources have.
     fn add_legacy_status(&self, live: &Object, settlement: &mut Settlement, has_published: bool) {
         if self.layout != ferroplane_engine::Layout::Legacy {
@@ -140,20 +131,6 @@ impl Controller {
         } else if let Some(published) = published {
             settlement.status.insert("connectionDetails".to_owned(), published.clone());
         }
-    }
-
-    /// A user who asked for a look is told that there was one.
-    fn remember_request(&self, live: &Object, settlement: &mut Settlement) {
-        let asked = meta::annotation(live, keys::RECONCILE_REQUESTED_AT);
-        if asked.is_empty() {
-            return;
-        }
-        let handled = live.get("status").and_then(|status| status.get("lastHandledReconcileAt")?.as_str());
-        if handled != Some(asked) {
-            let message = format!("looked at it as asked at {asked}");
-            settlement.events.push(Event::new(EventKind::Normal, "ReconcileRequestHandled", message));
-        }
-        settlement.status.insert("lastHandledReconcileAt".to_owned(), asked.into());
     }
 
     /// Write the status, unless it is so already, and tell what happened.
@@ -218,7 +195,24 @@ pub(super) fn version_of(object: &Object) -> u64 {
     meta::resource_version(object).parse().unwrap_or_default()
 }
 
-/// The version in what the API server sent.
-pub(super) fn version_in(bytes: &[u8]) -> u64 {
-    Head::read(bytes).map_or(0, |head| head.version())
+/// What functions said before still holds as long as they have not said otherwise.
+fn keep_status(live: &Object, settlement: &mut Settlement) {
+    let applied = extract(live, keys::COMPOSITE_MANAGER, "status");
+    let Some(Value::Object(mut status)) = applied.get("status").cloned() else { return };
+    status.extend(std::mem::take(&mut settlement.status));
+    settlement.status = status;
+}
+
+/// A user who asked for a look is told that there was one.
+fn remember_request(live: &Object, settlement: &mut Settlement) {
+    let asked = meta::annotation(live, keys::RECONCILE_REQUESTED_AT);
+    if asked.is_empty() {
+        return;
+    }
+    let handled = live.get("status").and_then(|status| status.get("lastHandledReconcileAt")?.as_str());
+    if handled != Some(asked) {
+        let message = format!("looked at it as asked at {asked}");
+        settlement.events.push(Event::new(EventKind::Normal, "ReconcileRequestHandled", message));
+    }
+    settlement.status.insert("lastHandledReconcileAt".to_owned(), asked.into());
 }

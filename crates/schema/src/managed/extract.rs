@@ -38,9 +38,12 @@ fn extract_value(live: &Value, fields: &Object) -> Value {
             let found = fields.iter().filter_map(|(key, fields)| Some((find_item(key, live)?, key, fields)));
             let mut found: Vec<_> = found.collect();
             found.sort_by_key(|(place, ..)| *place);
-            let items = found.into_iter().filter_map(|(place, key, fields)| match key.starts_with("v:") {
-                true => Some(live[place].clone()),
-                false => Some(extract_value(&live[place], fields.as_object()?)),
+            let items = found.into_iter().filter_map(|(place, key, fields)| {
+                let is_whole = key.starts_with("v:");
+                if is_whole {
+                    return Some(live[place].clone());
+                }
+                Some(extract_value(&live[place], fields.as_object()?))
             });
             Value::Array(items.collect())
         }
