@@ -82,6 +82,10 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "oracles/kubernetes-rbac", package: ".", version: None },
     )
     .slow(),
+    Peer::new(
+        "crossplane-compositions",
+        Recipe::Go { source: "oracles/crossplane-compositions", package: ".", version: None },
+    ),
     Peer::new("clients-go", Recipe::Go { source: "clients/go", package: ".", version: None }).slow(),
     Peer::new("clients-python", Recipe::Python { source: "clients/python" }),
     Peer::new("clients-typescript", Recipe::Node { source: "clients/typescript" }),

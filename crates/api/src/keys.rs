@@ -8,6 +8,10 @@ pub const CLAIM_NAME: &str = "crossplane.io/claim-name";
 pub const CLAIM_NAMESPACE: &str = "crossplane.io/claim-namespace";
 /// On composed resources: the name the composition knows them by.
 pub const RESOURCE_NAME: &str = "crossplane.io/composition-resource-name";
+/// On revisions: the name of the composition.
+pub const COMPOSITION_NAME: &str = "crossplane.io/composition-name";
+/// On revisions: the hash of the composition, as much of it as fits.
+pub const COMPOSITION_HASH: &str = "crossplane.io/composition-hash";
 /// On composite resources: `true` stops reconciling.
 pub const PAUSED: &str = "crossplane.io/paused";
 
@@ -22,8 +26,6 @@ pub const APIEXTENSIONS: &str = "apiextensions.crossplane.io";
 pub const PKG: &str = "pkg.crossplane.io";
 /// On revisions of packages: the name of the package.
 pub const PACKAGE: &str = "pkg.crossplane.io/package";
-/// On revisions of compositions: the name of the composition.
-pub const COMPOSITION_NAME: &str = "crossplane.io/composition-name";
 /// On composite resources: change it to have one looked at.
 pub const RECONCILE_REQUESTED_AT: &str = "crossplane.io/reconcile-requested-at";
 /// On composite resources: how often to look, whatever happens.

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
 use crate::context::Context;
-use crate::definition;
+use crate::{composition, definition, revision};
 
 /// How controllers run.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ impl Controllers {
         let composites = Composites::new(context.clone(), callables);
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
+        tasks.spawn(composition::run(context.clone()));
+        tasks.spawn(revision::run(context.clone()));
         Ok(Self { context, composites, tasks })
     }
 

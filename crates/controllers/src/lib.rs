@@ -8,6 +8,7 @@ mod callables;
 mod clock;
 mod cluster;
 mod composite;
+mod composition;
 mod context;
 mod controllers;
 mod definition;
@@ -18,6 +19,7 @@ mod install;
 mod mirror;
 mod offered;
 mod queue;
+mod revision;
 mod shelf;
 
 pub use callables::{BuiltIns, Natives};

@@ -15,6 +15,7 @@
 mod conversation;
 mod definition;
 mod failure;
+mod go_yaml;
 mod inputs;
 mod names;
 mod outcome;
@@ -22,10 +23,12 @@ mod pipeline;
 mod plan;
 mod requirements;
 mod resources;
+mod revisions;
 mod run;
 mod schemas;
 mod selection;
 mod settle;
+mod validity;
 pub mod versions;
 
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
@@ -40,9 +43,11 @@ pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
 pub use plan::{Deletion, Plan, Reference, Wanted};
 pub use resources::to_pipeline;
+pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use selection::{
     Candidate, Defaults, Preferences, RevisionCandidate, Unselectable, Why, choose_composition,
     choose_revision, machinery, machinery_mut,
 };
 pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
+pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

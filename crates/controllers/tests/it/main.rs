@@ -1,7 +1,8 @@
 //! Controllers at work on an API server in memory.
-
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod composition;
 mod definition;
 mod ledger;
 mod plane;
+mod revision;

@@ -1,0 +1,67 @@
+//! The order of keys: letters after everything else, numbers by their size.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+/// Sort entries by their keys.
+///
+/// By hand, because the order is not one: numbers so large that they overflow may compare in circles, and what sorts for
+/// the standard library may panic then.
+pub(super) fn naturally<V>(mut entries: Vec<(&String, V)>) -> Vec<(&String, V)> {
+    if entries.len() < 2 {
+        return entries;
+    }
+    let right = naturally(entries.split_off(entries.len() / 2));
+    let left = naturally(entries);
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let Some(entry) = smaller(&mut left, &mut right) {
+        merged.push(entry);
+    }
+    merged
+}
+
+type Entries<'k, V> = Peekable<IntoIter<(&'k String, V)>>;
+
+fn smaller<'k, V>(left: &mut Entries<'k, V>, right: &mut Entries<'k, V>) -> Option<(&'k String, V)> {
+    match (left.peek(), right.peek()) {
+        (Some((one, _)), Some((other, _))) if is_less(other, one) => right.next(),
+        (None, _) => right.next(),
+        _ => left.next(),
+    }
+}
+
+fn is_less(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let Some(at) = one.iter().zip(&other).position(|(one, other)| one != other) else {
+        return one.len() < other.len();
+    };
+    match (one[at].is_alphabetic(), other[at].is_alphabetic()) {
+        (true, true) => one[at] < other[at],
+        (true, false) => false,
+        (false, true) => true,
+        (false, false) => {
+            let is_inside_number = (one[at] == '0' || other[at] == '0') && is_inside_number(&one[..at]);
+            let of = |text: &[char]| number(&text[at..], i64::from(is_inside_number));
+            (of(&one), one[at]) < (of(&other), other[at])
+        }
+    }
+}
+
+/// Whether these characters end in a number that is not zero: a zero that follows counts then.
+fn is_inside_number(before: &[char]) -> bool {
+    before.iter().rev().take_while(|character| is_digit(**character)).any(|digit| *digit != '0')
+}
+
+/// The number at the start, and how many digits it has.
+fn number(text: &[char], start: i64) -> (i64, usize) {
+    let digits = text.iter().take_while(|character| is_digit(**character));
+    digits.fold((start, 0), |(number, length), digit| {
+        let value = i64::from(u32::from(*digit)) - i64::from(u32::from('0'));
+        (number.wrapping_mul(10).wrapping_add(value), length + 1)
+    })
+}
+
+fn is_digit(character: char) -> bool {
+    character.is_ascii_digit() || !character.is_ascii() && character.is_numeric()
+}
