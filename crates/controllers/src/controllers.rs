@@ -6,11 +6,12 @@ use ferroplane_runner::grpc;
 use tokio::task::JoinSet;
 
 use crate::callables::{BuiltIns, Registry};
+use crate::claim::Claims;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
 use crate::context::Context;
-use crate::{composition, definition, revision};
+use crate::{composition, definition, offered, revision};
 
 /// How controllers run.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub struct Settings {
 pub struct Controllers {
     context: Arc<Context>,
     composites: Arc<Composites>,
+    claims: Arc<Claims>,
     tasks: JoinSet<()>,
 }
 
@@ -40,11 +42,13 @@ impl Controllers {
             context.function_revisions.clone(),
         );
         let composites = Composites::new(context.clone(), callables);
+        let claims = Claims::new(context.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
+        tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone()));
-        Ok(Self { context, composites, tasks })
+        Ok(Self { context, composites, claims, tasks })
     }
 
     /// End all controllers, and wait until they have.
@@ -55,6 +59,7 @@ impl Controllers {
 
 impl Drop for Controllers {
     fn drop(&mut self) {
+        self.claims.stop_all();
         self.composites.stop_all();
         self.context.stop();
     }

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod callables;
+mod claim;
 mod clock;
 mod cluster;
 mod composite;

@@ -9,7 +9,7 @@
 //! * Only JSON is moved around: whether the schema makes sense is for an API server to say.
 
 mod kinds;
-mod machinery;
+pub(crate) mod machinery;
 
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,7 @@
 //! Controllers at work on an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod claim;
 mod composition;
 mod definition;
 mod ledger;
