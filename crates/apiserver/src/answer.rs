@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -136,6 +137,10 @@ pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));
     }
     warn(&mut response, &status.warnings);
+    if !status.is_success {
+        // The log tells it, too.
+        response.extensions_mut().insert(Arc::new(status.clone()));
+    }
     response
 }
 

@@ -73,6 +73,10 @@ pub struct Settings {
 #[derive(Debug, Clone)]
 struct Annotations(Vec<(String, String)>);
 
+/// Why someone may do what they ask for, noted with the request as soon as that is known.
+#[derive(Debug, Clone, Default)]
+struct Granted(Arc<OnceLock<String>>);
+
 /// Whom someone acted as, noted in the answer.
 #[derive(Debug, Clone)]
 struct Impersonated(Identity);
@@ -207,7 +211,7 @@ impl Server {
     {
         let query = Query::parse(parts.uri.query());
         let verb = Verb::of(&parts.method, path, &query);
-        self.may(identity, path, verb, &query, &parts.method)?;
+        self.may(identity, path, verb, &query, parts)?;
         if !catalogue.has_version(&path.group, &path.version) {
             if catalogue.is_builtin(&path.group) {
                 return Err(no_such_resource(&parts.method));
@@ -253,11 +257,11 @@ impl Server {
         path: &ResourcePath,
         verb: Option<Verb>,
         query: &Query,
-        method: &Method,
+        parts: &Parts,
     ) -> Result<(), Status> {
         // Who may read may also ask whether there is anything to read.
         let head = if path.name.is_empty() { "list" } else { "get" };
-        let unknown = if *method == Method::HEAD { head } else { "" };
+        let unknown = if parts.method == Method::HEAD { head } else { "" };
         // Who asks for one object by its name may do so with the right to see just that one.
         let fields = FieldSelector::parse(query.get("fieldSelector")).ok();
         let selected = fields.as_ref().and_then(|fields| fields.required_value("metadata.name"));
@@ -271,7 +275,14 @@ impl Server {
             namespace: &path.namespace,
             path: None,
         };
-        self.inner.access.policy().check(identity, &attributes)
+        let decision = self.inner.access.policy().decide(identity, &attributes);
+        if !decision.is_allowed() {
+            return Err(attributes.forbidden(identity, &decision.reason()));
+        }
+        if let Some(granted) = parts.extensions.get::<Granted>() {
+            let _ = granted.0.set(decision.reason());
+        }
+        Ok(())
     }
 }
 

@@ -26,7 +26,7 @@ use crate::status::{Resource, Status};
 use crate::structural::strict_json::FieldValidation;
 
 pub use behaviour::{Behaviour, Part};
-pub use body::Body;
+pub use body::{Body, shown};
 pub use builtin::Builtin;
 pub use create::already_exists;
 pub use custom::Custom;

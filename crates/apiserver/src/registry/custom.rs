@@ -39,6 +39,7 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
     let metadata = &definition["metadata"];
     Ok(Resource {
         deletion: Deletion::Plain,
+        shows_deleted: false,
         fingerprint: format!("{} {}", metadata["uid"], metadata["generation"]),
         group: defined.group.clone(),
         names: Names {

@@ -26,6 +26,8 @@ pub(crate) struct Resource {
     pub(crate) identity: status::Resource,
     pub(crate) origin: Origin,
     pub(crate) deletion: Deletion,
+    /// Whether who deletes an object is shown it once more.
+    pub(crate) shows_deleted: bool,
     /// Differs whenever what defines the resource does.
     pub(crate) fingerprint: String,
 }
@@ -35,6 +37,11 @@ pub(crate) struct Resource {
 pub(crate) enum Deletion {
     #[default]
     Plain,
+    /// What it owns stays, unless something else is asked for.
+    Orphaning {
+        /// What clients are told that do not say what they want, if anything.
+        warning: Option<&'static str>,
+    },
     /// It stays until everything in it is gone.
     OfNamespace,
     /// It stays until all objects that it defines are gone.

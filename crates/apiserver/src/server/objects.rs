@@ -106,13 +106,14 @@ impl Objects<'_> {
     }
 
     async fn get(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
-        if let ResourceVersion::NotOlderThan(revision) =
-            ListOptions::read(&self.query, false)?.resource_version
-        {
-            self.reach(revision).await?;
+        let (store, place) = (&self.server.store, self.place());
+        let key = place.key(store, &place.name);
+        match ListOptions::read(&self.query, false)?.resource_version {
+            ResourceVersion::NotOlderThan(revision) => self.reach(revision).await?,
+            ResourceVersion::Newest => store.settled(&key).await,
+            ResourceVersion::Any | ResourceVersion::Exactly(_) => {}
         }
-        let place = self.place();
-        let entry = self.server.store.get(&place.key(&self.server.store, &place.name));
+        let entry = store.get(&key);
         let entry = entry.ok_or_else(|| Status::not_found(&self.view.resource.identity, &place.name))?;
         if place.part == Part::Scale {
             return self.scaled(presentation, &self.view.object(entry.bytes()));
@@ -194,6 +195,9 @@ impl Objects<'_> {
         match (store.snapshot_at(&collection, revision), &options.continues) {
             (Ok(snapshot), _) => Ok(Ok(snapshot)),
             (Err(WatchError::TooOld { .. }), Some(continues)) => Ok(Err(verbs::expired(&continues.behind))),
+            (Err(WatchError::TooOld { .. }), None) => {
+                Err(Status::expired("The resourceVersion for the provided list is too old."))
+            }
             (Err(error), _) => Err(verbs::too_old(&error)),
         }
     }
@@ -365,10 +369,10 @@ impl Objects<'_> {
             return DeleteOptions::read(None, &self.query);
         }
         let form = BodyForm::of(&self.parts.headers, true)?;
-        let body = body::object(form, text, "DeleteOptions")?;
-        let kind = body.value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if !matches!(kind, "" | "DeleteOptions") {
-            return Err(Status::bad_request(&format!("{kind} cannot be handled as a DeleteOptions")));
+        let body = body::read(form, text, "DeleteOptions").map_err(|why| Status::bad_request(&why))?;
+        let field = |name: &str| body.value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(kind) = field("kind").filter(|kind| *kind != "DeleteOptions") {
+            return Err(Status::bad_request(&body::unknown_kind(kind, field("apiVersion").unwrap_or("v1"))));
         }
         DeleteOptions::read(Some(&body.value), &self.query)
     }
@@ -379,7 +383,7 @@ impl Objects<'_> {
         let admission = self.admission(options.to_json(), options.is_dry_run);
         let mut response = match verbs::delete(&admission, &place, &options).await {
             Ok(Deleted { is_gone, bytes, warnings }) => {
-                let mut response = if is_gone {
+                let mut response = if is_gone && !self.view.resource.shows_deleted {
                     answer::status(&verbs::success(&place, &bytes), presentation.form())
                 } else {
                     self.shown(StatusCode::OK, presentation, &bytes)?
@@ -403,8 +407,10 @@ impl Objects<'_> {
         let list_options = ListOptions::read(&self.query, false)?;
         let rows = self.rows()?;
         let selection = Selection::new(self.view.clone(), &self.path.namespace, &list_options)?;
-        let store = &self.server.store;
-        let snapshot = store.snapshot(&store.collection(&self.view.resource.collection));
+        let snapshot = match self.snapshot(&list_options).await? {
+            Ok(snapshot) => snapshot,
+            Err(expired) => return Ok(expired),
+        };
         let page = Page::read(&snapshot, &selection, &list_options);
         let admission = self.admission(options.to_json(), options.is_dry_run);
         for entry in &page.entries {

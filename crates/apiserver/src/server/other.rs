@@ -219,7 +219,17 @@ fn paths(catalogue: &Catalogue) -> Value {
         }
     }
     paths.extend(
-        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+        [
+            "/.well-known/openid-configuration",
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openid/v1/jwks",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
     );
     paths.sort();
     json!({ "paths": paths })

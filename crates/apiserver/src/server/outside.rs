@@ -10,9 +10,9 @@ use http::request::Parts;
 use http::{Request, Response};
 use jiff::Timestamp;
 
-use super::{Annotations, Impersonated, Server};
+use super::{Annotations, Granted, Impersonated, Server};
 use crate::answer::{self, Body};
-use crate::audit::{Event, Level, ObjectReference, Outcome};
+use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::Identity;
 use crate::doors::https::Connection;
@@ -47,57 +47,91 @@ impl Server {
         let permit = self.inner.limits.enter(asked.class(), &caller.name).await?;
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(caller.clone());
-        let uri = parts.uri.to_string();
-        let agent = user_agent(&parts);
+        let granted = Granted::default();
+        parts.extensions.insert(granted.clone());
+        let line =
+            self.inner.audit.get().filter(|_| asked.verb.is_some_and(Verb::changes_something)).map(|log| {
+                let source = connection.map(|connection| connection.remote.ip());
+                let (uri, agent) = (parts.uri.to_string(), user_agent(&parts));
+                Line {
+                    log,
+                    asked: &asked,
+                    caller: &caller,
+                    granted,
+                    received,
+                    uri,
+                    agent,
+                    source,
+                    is_written: false,
+                }
+            });
         let mut response = self.answer(Request::from_parts(parts, body)).await;
-        if asked.verb.is_some_and(Verb::changes_something) {
-            let source = connection.map(|connection| connection.remote.ip());
-            self.audit(&asked, &caller, source, &Heard { received, uri, agent }, &response);
+        if let Some(line) = line {
+            line.finish(&response);
         }
         if asked.class() == Class::Watch {
             response = response.map(|body| body.holding(permit));
         }
         Ok(response)
     }
+}
 
-    fn audit(
-        &self,
-        asked: &Asked,
-        caller: &Identity,
-        source: Option<IpAddr>,
-        heard: &Heard,
-        response: &Response<Body>,
-    ) {
-        let Some(log) = self.inner.audit.get() else { return };
+/// A line for the log. It is written when the request is answered, or when nobody waits for the answer any more: what was
+/// begun by then may well have happened.
+struct Line<'r> {
+    log: &'r AuditLog,
+    asked: &'r Asked,
+    caller: &'r Identity,
+    granted: Granted,
+    received: Timestamp,
+    uri: String,
+    agent: String,
+    source: Option<IpAddr>,
+    is_written: bool,
+}
+
+impl Line<'_> {
+    fn finish(mut self, response: &Response<Body>) {
+        self.is_written = true;
+        let extensions = response.extensions();
+        let impersonated = extensions.get::<Impersonated>().map(|impersonated| &impersonated.0);
+        let annotations = extensions.get::<Annotations>().map_or(&[][..], |annotations| &annotations.0);
         let code = response.status().as_u16();
-        let failure = Status::generic(code, "", &ferroplane_schema::status::Resource::default(), "", "");
-        let annotations = response.extensions().get::<Annotations>();
-        let sources: Vec<_> = source.into_iter().collect();
-        log.record(&Event {
+        let outcome = match extensions.get::<Arc<Status>>() {
+            Some(status) if code >= 400 => Outcome::Failure(status),
+            _ => Outcome::Success(code),
+        };
+        self.write(outcome, impersonated, annotations);
+    }
+
+    fn write(&self, outcome: Outcome<'_>, impersonated: Option<&Identity>, annotations: &[(String, String)]) {
+        let sources: Vec<_> = self.source.into_iter().collect();
+        self.log.record(&Event {
             level: Level::Metadata,
             id: "",
-            received: heard.received,
+            received: self.received,
             answered: Timestamp::now(),
-            uri: &heard.uri,
-            verb: asked.verb.map_or("", Verb::name),
-            user: caller,
-            impersonated: response.extensions().get::<Impersonated>().map(|impersonated| &impersonated.0),
+            uri: &self.uri,
+            verb: self.asked.verb.map_or("", Verb::name),
+            user: self.caller,
+            impersonated,
             sources: &sources,
-            user_agent: &heard.agent,
-            object: asked.path.as_ref().map(reference),
-            outcome: if code < 400 { Outcome::Success(code) } else { Outcome::Failure(&failure) },
-            reason: None,
+            user_agent: &self.agent,
+            object: self.asked.path.as_ref().map(reference),
+            outcome,
+            reason: self.granted.0.get().map(String::as_str),
             request: None,
-            annotations: annotations.map_or(&[], |annotations| &annotations.0),
+            annotations,
         });
     }
 }
 
-/// What of a request the log tells.
-struct Heard {
-    received: Timestamp,
-    uri: String,
-    agent: String,
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if !self.is_written {
+            self.write(Outcome::Unanswered, None, &[]);
+        }
+    }
 }
 
 /// What is asked for, as far as room and log are concerned.

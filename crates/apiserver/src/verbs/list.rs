@@ -34,8 +34,10 @@ impl Page {
         if let Some(entries) = single(snapshot, selection) {
             return Self { entries, revision, continues: None, remaining: None };
         }
-        let behind = options.continues.as_ref().map(|continues| continues.behind.as_str());
-        let mut range = snapshot.range(selection.namespace.as_deref(), behind);
+        let place = selection.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let place = place.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let behind = options.continues.as_ref().map(|continues| format!("{place}{}", continues.behind));
+        let mut range = snapshot.range(selection.namespace.as_deref(), behind.as_deref());
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
         let mut entries = Vec::new();
         let mut continues = None;
@@ -43,8 +45,8 @@ impl Page {
         while let Some(entry) = range.next() {
             if entries.len() == limit {
                 let last: Option<&Arc<Entry>> = entries.last();
-                let behind = last.map(|last| last.key().path().to_owned()).unwrap_or_default();
-                continues = Some(Continue { revision: Some(revision), behind });
+                let behind = last.and_then(|last| last.key().path().strip_prefix(&place)).unwrap_or_default();
+                continues = Some(Continue { revision: Some(revision), behind: behind.to_owned() });
                 remaining = selection.is_everything().then_some(range.len() + 1);
                 break;
             }

@@ -1,6 +1,8 @@
 //! Creates and changes objects: read, decide, store what was decided if nothing has changed since, or read again.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
@@ -150,6 +152,7 @@ impl Attempt<'_> {
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
         operations.extend(self.admission.conditions(self.place, is_created));
+        while_wanted().await;
         match self.store.submit(operations).await {
             Ok(entries) => {
                 let is_presented = last.is_some();
@@ -191,6 +194,21 @@ impl Attempt<'_> {
         })?;
         if draft.size() > MAX_OBJECT { Err(too_large()) } else { Ok(draft) }
     }
+}
+
+/// Pauses just long enough for the door to drop a request whose client went away: what nobody waits for is not begun. Who
+/// asks next, by the same connection, then finds either nothing of it or, by [`Store::settled`], how it ended.
+pub(super) async fn while_wanted() {
+    let mut has_paused = false;
+    poll_fn(|context| {
+        if has_paused {
+            return Poll::Ready(());
+        }
+        has_paused = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The answer to a dry run.

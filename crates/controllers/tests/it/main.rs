@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod claim;
+mod composites;
 mod composition;
 mod definition;
 mod ledger;
+mod pipelines;
 mod plane;
 mod revision;
+mod sites;

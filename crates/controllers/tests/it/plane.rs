@@ -8,8 +8,9 @@ use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
-use ferroplane_functions::{Library, Native};
+use ferroplane_functions::{Contract, Implementation, Library, Native};
 use ferroplane_runner::{Directory, grpc};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -25,15 +26,28 @@ pub(crate) struct Plane {
     server: Server,
     ledger: Ledger,
     controllers: Option<Controllers>,
+    functions: Vec<(String, Implementation)>,
 }
 
 impl Plane {
     pub(crate) async fn new() -> Self {
+        Self::with_functions(Vec::new()).await
+    }
+
+    /// A plane on which one more function can be called.
+    pub(crate) async fn with_function(
+        name: &str,
+        answer: impl Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_functions(vec![(name.to_owned(), Implementation::new(answer))]).await
+    }
+
+    async fn with_functions(functions: Vec<(String, Implementation)>) -> Self {
         let store = Store::in_memory(Options::default()).unwrap();
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
         let client = kube::Client::new(door(&server, "user"), "default");
         install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
-        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None };
+        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None, functions };
         plane.start().await;
         plane
     }
@@ -52,12 +66,24 @@ impl Plane {
 
     pub(crate) async fn start(&mut self) {
         let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
-        self.controllers = Some(Controllers::start(client, settings()).await.unwrap());
+        self.controllers = Some(Controllers::start(client, settings(&self.functions)).await.unwrap());
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.ledger.take()
+    }
+
+    /// Wait until controllers have nothing to change any more. Returns what they have changed.
+    pub(crate) async fn quiet(&self) -> Vec<String> {
+        let mut writes = self.writes();
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            match self.writes() {
+                more if more.is_empty() => return writes,
+                more => writes.extend(more),
+            }
+        }
     }
 
     /// Send a request. Returns the code and the body of the answer.
@@ -139,12 +165,16 @@ fn door(server: &Server, name: &str) -> Door {
     Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
 }
 
-fn settings() -> Settings {
-    Settings { clock: Clock::system(), built_ins: built_ins(), calls: grpc::Options::default() }
+fn settings(functions: &[(String, Implementation)]) -> Settings {
+    Settings { clock: Clock::system(), built_ins: built_ins(functions), calls: grpc::Options::default() }
 }
 
-fn built_ins() -> BuiltIns {
-    let library = Arc::new(Library::built_in().unwrap());
+fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
+    let mut library = Library::built_in().unwrap();
+    for (name, answer) in functions {
+        library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
+    }
+    let library = Arc::new(library);
     BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
