@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
 use crate::context::Context;
-use crate::{composition, definition, offered, revision};
+use crate::{composition, definition, offered, revision, roles};
 
 /// How controllers run.
 #[derive(Debug)]
@@ -20,6 +20,9 @@ pub struct Settings {
     pub built_ins: BuiltIns,
     /// How functions are called that are served somewhere.
     pub calls: grpc::Options,
+    /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
+    /// give, or the right to give more than one has.
+    pub writes_roles: bool,
 }
 
 /// Controllers that run. Dropping them ends them.
@@ -48,6 +51,9 @@ impl Controllers {
         tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone()));
+        if settings.writes_roles {
+            tasks.spawn(roles::run(context.clone()));
+        }
         Ok(Self { context, composites, claims, tasks })
     }
 

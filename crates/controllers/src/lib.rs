@@ -21,6 +21,7 @@ mod mirror;
 mod offered;
 mod queue;
 mod revision;
+mod roles;
 mod shelf;
 
 pub use callables::{BuiltIns, Natives};

@@ -10,12 +10,14 @@
 
 mod kinds;
 pub(crate) mod machinery;
+mod roles;
 
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
 pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite};
 use machinery::{claim_columns, claim_spec, composite_columns, composite_spec, status};
+pub use roles::{adopt_role, cluster_roles, definition_of_role, standing_roles};
 
 /// Names of composite resources and claims are values of labels, and have to fit there.
 const MAX_NAME_LENGTH: u64 = 63;

@@ -37,8 +37,8 @@ pub use claim::{
 };
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
 pub use definition::{
-    Defined, NotOurs, Underivable, adopt, claim_definition, composite_definition, defined_claim,
-    defined_composite, scope,
+    Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
+    defined_claim, defined_composite, definition_of_role, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
 pub use inputs::{Inputs, Layout, Observed, Requirement};

@@ -9,4 +9,5 @@ mod ledger;
 mod pipelines;
 mod plane;
 mod revision;
+mod roles;
 mod sites;
