@@ -75,8 +75,8 @@ pub fn claim_status(claim: &Object, composite: Option<&Object>) -> Object {
     let present = of(Some(claim)).unwrap_or_default();
     // A composite resource that says nothing yet takes nothing back.
     let mut status = of(composite).unwrap_or_else(|| present.clone());
-    let is_own =
-        |field: &str| field == "lastHandledReconcileAt" || machinery::status(true).contains_key(field);
+    let machinery = machinery::composite_status(true);
+    let is_own = |field: &str| machinery.contains_key(field);
     status.retain(|field, _| !is_own(field));
     let own = present.into_iter().filter(|(field, _)| is_own(field));
     status.extend(own);

@@ -62,8 +62,20 @@ fn selection() -> Object {
     ])
 }
 
-/// What is in the `status`.
-pub(crate) fn status(is_legacy: bool) -> Object {
+/// What is in the `status` of composite resources.
+pub(crate) fn composite_status(is_legacy: bool) -> Object {
+    let mut fields = status(is_legacy);
+    let asked = json!({"description": "The last request to look at it that was met.", "type": "string"});
+    fields.insert("lastHandledReconcileAt".to_owned(), asked);
+    fields
+}
+
+/// What is in the `status` of claims, and of composite resources, too.
+pub(super) fn claim_status() -> Object {
+    status(true)
+}
+
+fn status(is_legacy: bool) -> Object {
     let time = json!({"type": "string", "format": "date-time"});
     let conditions = json!({
         "description": "What is true of it right now, why, and since when.",
