@@ -73,7 +73,7 @@ pub(crate) struct Signals {
     pub(crate) emptied: Queue<Box<str>>,
     /// Namespaces that may have become empty.
     pub(crate) namespaces: Queue<Box<str>>,
-    /// That cluster roles have changed, and are known to the policy.
+    /// Some cluster role is new or has changed. Told after the policy has learned of it, which a watch would not wait for.
     pub(crate) roles: Notify,
 }
 

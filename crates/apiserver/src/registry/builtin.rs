@@ -8,6 +8,7 @@ use ferroplane_schema::status;
 use ferroplane_schema::structural::Scale;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Builtin;
+use tokio::sync::watch;
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Part, Resource, Version};
@@ -92,6 +93,8 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
         },
         shows_deleted: shows_deleted(row.group, row.plural),
         fingerprint: KUBERNETES_VERSION.to_owned(),
+        converter: None,
+        end: watch::Sender::default(),
     }
 }
 
