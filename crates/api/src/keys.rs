@@ -12,7 +12,9 @@ pub const RESOURCE_NAME: &str = "crossplane.io/composition-resource-name";
 pub const COMPOSITION_NAME: &str = "crossplane.io/composition-name";
 /// On revisions: the hash of the composition, as much of it as fits.
 pub const COMPOSITION_HASH: &str = "crossplane.io/composition-hash";
-/// On composite resources: `true` stops reconciling.
+/// On claims, composite and managed resources: what it is called out there.
+pub const EXTERNAL_NAME: &str = "crossplane.io/external-name";
+/// On claims and composite resources: `true` stops reconciling.
 pub const PAUSED: &str = "crossplane.io/paused";
 
 /// Owns the fields of composite resources that composing writes.
@@ -32,5 +34,9 @@ pub const RECONCILE_REQUESTED_AT: &str = "crossplane.io/reconcile-requested-at";
 pub const POLL_INTERVAL: &str = "crossplane.io/poll-interval";
 /// Keeps a composite resource until the plane has let go of it.
 pub const COMPOSITE_FINALIZER: &str = "composite.apiextensions.crossplane.io";
+/// Keeps a claim until its composite resource is gone, or told to go.
+pub const CLAIM_FINALIZER: &str = "finalizer.apiextensions.crossplane.io";
+/// Owns the fields of composite resources that claims set.
+pub const CLAIM_MANAGER: &str = "apiextensions.crossplane.io/claim";
 /// The type of Secrets that hold connection details.
 pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";

@@ -6,13 +6,12 @@ use ferroplane_runner::grpc;
 use tokio::task::JoinSet;
 
 use crate::callables::{BuiltIns, Registry};
+use crate::claim::Claims;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
-use crate::composition;
 use crate::context::Context;
-use crate::definition;
-use crate::revision;
+use crate::{composition, definition, offered, revision, roles};
 
 /// How controllers run.
 #[derive(Debug)]
@@ -21,6 +20,9 @@ pub struct Settings {
     pub built_ins: BuiltIns,
     /// How functions are called that are served somewhere.
     pub calls: grpc::Options,
+    /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
+    /// give, or the right to give more than one has.
+    pub writes_roles: bool,
 }
 
 /// Controllers that run. Dropping them ends them.
@@ -28,6 +30,7 @@ pub struct Settings {
 pub struct Controllers {
     context: Arc<Context>,
     composites: Arc<Composites>,
+    claims: Arc<Claims>,
     tasks: JoinSet<()>,
 }
 
@@ -42,11 +45,16 @@ impl Controllers {
             context.function_revisions.clone(),
         );
         let composites = Composites::new(context.clone(), callables);
+        let claims = Claims::new(context.clone());
         let mut tasks = JoinSet::new();
+        tasks.spawn(definition::run(context.clone(), composites.clone()));
+        tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone()));
-        tasks.spawn(definition::run(context.clone(), composites.clone()));
-        Ok(Self { context, composites, tasks })
+        if settings.writes_roles {
+            tasks.spawn(roles::run(context.clone()));
+        }
+        Ok(Self { context, composites, claims, tasks })
     }
 
     /// End all controllers, and wait until they have.
@@ -57,6 +65,7 @@ impl Controllers {
 
 impl Drop for Controllers {
     fn drop(&mut self) {
+        self.claims.stop_all();
         self.composites.stop_all();
         self.context.stop();
     }

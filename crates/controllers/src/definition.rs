@@ -14,7 +14,7 @@ use ferroplane_engine::{Defined, Underivable, defined_composite, scope};
 use crate::composite::{Composites, Kind};
 use crate::context::Context;
 pub(crate) use definer::Definer;
-pub(crate) use side::{Side, Words};
+pub(crate) use side::{Side, Words, resource};
 
 /// Keeps the composite resources of every definition defined, until dropped.
 pub(crate) async fn run(context: Arc<Context>, composites: Arc<Composites>) {
@@ -50,7 +50,7 @@ impl Side for CompositeSide {
         self.0.start(Kind {
             definition: meta::name(xrd).to_owned(),
             generation: meta::generation(xrd),
-            resource: side::resource(defined).into(),
+            resource: resource(defined).into(),
             scope: scope(xrd),
             object: xrd.clone().into(),
         });

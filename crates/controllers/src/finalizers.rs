@@ -11,6 +11,11 @@ pub(crate) fn has(object: &Object, finalizer: &str) -> bool {
     list(object).any(|present| present == finalizer)
 }
 
+/// All finalizers of an object, and this one.
+pub(crate) fn with(object: &Object, finalizer: &str) -> Value {
+    list(object).filter(|present| *present != finalizer).chain([finalizer]).collect()
+}
+
 /// Add a finalizer, if it is not there. Returns the object as it is then, if that took a write.
 pub(crate) async fn add(
     cluster: &Cluster,
@@ -21,8 +26,7 @@ pub(crate) async fn add(
     if has(object, finalizer) {
         return Ok(None);
     }
-    let finalizers: Vec<_> = list(object).chain([finalizer]).collect();
-    write(cluster, place, object, &finalizers).await.map(Some)
+    write(cluster, place, object, with(object, finalizer)).await.map(Some)
 }
 
 /// Remove a finalizer, if it is there. Whoever is gone already has none. Returns the object as it is then, if that took a
@@ -36,8 +40,8 @@ pub(crate) async fn remove(
     if !has(object, finalizer) {
         return Ok(None);
     }
-    let finalizers: Vec<_> = list(object).filter(|present| *present != finalizer).collect();
-    match write(cluster, place, object, &finalizers).await {
+    let others = list(object).filter(|present| *present != finalizer).collect();
+    match write(cluster, place, object, others).await {
         Err(error) if error.is_not_found() => Ok(None),
         answer => answer.map(Some),
     }
@@ -53,7 +57,7 @@ async fn write(
     cluster: &Cluster,
     place: Place<'_>,
     object: &Object,
-    finalizers: &[&str],
+    finalizers: Value,
 ) -> Result<Bytes, Error> {
     let version = meta::resource_version(object);
     let patch = json!({

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod callables;
+mod claim;
 mod clock;
 mod cluster;
 mod composite;
@@ -20,6 +21,7 @@ mod mirror;
 mod offered;
 mod queue;
 mod revision;
+mod roles;
 mod shelf;
 
 pub use callables::{BuiltIns, Natives};

@@ -9,13 +9,17 @@
 //! * Only JSON is moved around: whether the schema makes sense is for an API server to say.
 
 mod kinds;
-mod machinery;
+pub(crate) mod machinery;
+mod roles;
 
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
 pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite};
-use machinery::{claim_columns, claim_spec, composite_columns, composite_spec, status};
+use machinery::{
+    claim_columns, claim_spec, claim_status, composite_columns, composite_spec, composite_status,
+};
+pub use roles::{adopt_role, cluster_roles, definition_of_role, standing_roles};
 
 /// Names of composite resources and claims are values of labels, and have to fit there.
 const MAX_NAME_LENGTH: u64 = 63;
@@ -35,7 +39,7 @@ pub fn composite_definition(xrd: &Object) -> Result<Object, Underivable> {
     let policy = text(xrd, "defaultCompositionUpdatePolicy");
     let machinery = Machinery {
         spec: composite_spec(scope, policy),
-        status: status(scope == Scope::LegacyCluster),
+        status: composite_status(scope == Scope::LegacyCluster),
         columns: composite_columns(scope),
     };
     let scope = if scope == Scope::Namespaced { "Namespaced" } else { "Cluster" };
@@ -50,7 +54,7 @@ pub fn claim_definition(xrd: &Object) -> Result<Option<Object>, Underivable> {
     refuse_ambiguous_names(xrd)?;
     let machinery = Machinery {
         spec: claim_spec(text(xrd, "defaultCompositeDeletePolicy")),
-        status: status(true),
+        status: claim_status(),
         columns: claim_columns(),
     };
     let names = names(xrd, "claimNames", "claim");

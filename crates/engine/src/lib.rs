@@ -12,6 +12,7 @@
 //! * A plan never creates a resource whose reference is not in [`Plan::references`].
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
+mod claim;
 mod conversation;
 mod definition;
 mod failure;
@@ -31,10 +32,13 @@ mod settle;
 mod validity;
 pub mod versions;
 
+pub use claim::{
+    Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,
+};
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
 pub use definition::{
-    Defined, NotOurs, Underivable, adopt, claim_definition, composite_definition, defined_claim,
-    defined_composite, scope,
+    Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
+    defined_claim, defined_composite, definition_of_role, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
 pub use inputs::{Inputs, Layout, Observed, Requirement};

@@ -25,6 +25,7 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls, ..grpc::Options::default() },
+        writes_roles: true,
     };
     Controllers::start(client, settings).await.context("cannot start the controllers")
 }

@@ -1,6 +1,7 @@
 //! Controllers at work on an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod claim;
 mod composites;
 mod composition;
 mod definition;
@@ -8,4 +9,5 @@ mod ledger;
 mod pipelines;
 mod plane;
 mod revision;
+mod roles;
 mod sites;

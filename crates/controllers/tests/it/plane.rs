@@ -88,12 +88,19 @@ impl Plane {
 
     /// Send a request. Returns the code and the body of the answer.
     pub(crate) async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
-        let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        let request = Request::builder().method(method).uri(path).header("content-type", kind);
-        let response = self.client.send(request.body(Body::from(text)).unwrap()).await.unwrap();
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect_bytes().await.unwrap();
-        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        send(&self.client, method, path, kind, body).await
+    }
+
+    /// Send a request as somebody else.
+    pub(crate) async fn send_as(
+        &self,
+        who: Identity,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let client = kube::Client::new(Door::inside(self.server.clone(), who), "default");
+        send(&client, method, path, "application/json", body).await
     }
 
     /// Read an object; null if there is none.
@@ -161,12 +168,26 @@ impl Plane {
     }
 }
 
+async fn send(client: &kube::Client, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
+    let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    let response = client.send(request.body(Body::from(text)).unwrap()).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect_bytes().await.unwrap();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
 fn door(server: &Server, name: &str) -> Door {
     Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
 }
 
 fn settings(functions: &[(String, Implementation)]) -> Settings {
-    Settings { clock: Clock::system(), built_ins: built_ins(functions), calls: grpc::Options::default() }
+    Settings {
+        clock: Clock::system(),
+        built_ins: built_ins(functions),
+        calls: grpc::Options::default(),
+        writes_roles: true,
+    }
 }
 
 fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {

@@ -17,14 +17,14 @@ pub struct Defined {
     pub definition: Object,
 }
 
-/// A `CustomResourceDefinition` that belongs to somebody else.
+/// An object that belongs to somebody else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the CustomResourceDefinition `{name}` is controlled by {kind} `{controller}`")]
+#[error("the {kind} `{name}` is controlled by {owner_kind} `{owner}`")]
 pub struct NotOurs {
-    pub name: String,
-    /// The kind of whom it belongs to.
     pub kind: String,
-    pub controller: String,
+    pub name: String,
+    pub owner_kind: String,
+    pub owner: String,
 }
 
 /// The kind of the composite resources.
@@ -56,25 +56,35 @@ pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, N
         };
     }
     if let Some(controller) = meta::controller(wanted) {
-        let owners = metadata.entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
-        if let Value::Array(owners) = owners {
-            let controller = Value::Object(controller.clone());
-            match owners.iter_mut().find(|present| present.get("uid") == controller.get("uid")) {
-                Some(present) => *present = controller,
-                None => owners.push(controller),
-            }
-        }
+        own(&mut adopted, controller);
     }
     Ok(adopted)
 }
 
-fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
+/// Make somebody the controller of an object. Whoever else owns it stays.
+pub(super) fn own(object: &mut Object, controller: &Object) {
+    let owners =
+        meta::child(object, "metadata").entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(owners) = owners else { return };
+    let controller = Value::Object(controller.clone());
+    match owners.iter_mut().find(|present| present.get("uid") == controller.get("uid")) {
+        Some(present) => *present = controller,
+        None => owners.push(controller),
+    }
+}
+
+pub(super) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
     let Some(controller) = meta::controller(present) else { return Ok(()) };
     let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if text("uid") == owner {
         return Ok(());
     }
-    Err(NotOurs { name: meta::name(present).to_owned(), kind: text("kind"), controller: text("name") })
+    Err(NotOurs {
+        kind: meta::kind(present).to_owned(),
+        name: meta::name(present).to_owned(),
+        owner_kind: text("kind"),
+        owner: text("name"),
+    })
 }
 
 fn keep_certificates(present: &Object, spec: &mut Value) {
@@ -246,7 +256,9 @@ mod tests {
     #[test]
     fn definition_of_somebody_else_is_left_alone() {
         let owner = json!({"uid": "other", "kind": "Provider", "name": "p", "controller": true});
-        let present = object(&json!({"metadata": {"name": "xs.example.org", "ownerReferences": [owner]}}));
+        let present = object(&json!({
+            "kind": "CustomResourceDefinition", "metadata": {"name": "xs.example.org", "ownerReferences": [owner]},
+        }));
         let refusal = adopt(&present, &Object::new(), "u").unwrap_err();
         assert_eq!(
             refusal.to_string(),

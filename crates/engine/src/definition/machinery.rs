@@ -4,7 +4,7 @@ use ferroplane_api::{Object, Scope};
 use serde_json::{Map, Value, json};
 
 /// What is in the `spec` of composite resources.
-pub(super) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Object {
+pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Object {
     let mut fields = selection();
     if let (Some(policy), Some(field)) = (update_policy, fields.get_mut("compositionUpdatePolicy")) {
         field["default"] = policy.into();
@@ -34,7 +34,7 @@ pub(super) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
 }
 
 /// What is in the `spec` of claims.
-pub(super) fn claim_spec(delete_policy: Option<&str>) -> Object {
+pub(crate) fn claim_spec(delete_policy: Option<&str>) -> Object {
     let mut fields = selection();
     let mut policy = json!({"type": "string", "enum": ["Background", "Foreground"]});
     if let Some(default) = delete_policy {
@@ -62,8 +62,20 @@ fn selection() -> Object {
     ])
 }
 
-/// What is in the `status`.
-pub(super) fn status(is_legacy: bool) -> Object {
+/// What is in the `status` of composite resources.
+pub(crate) fn composite_status(is_legacy: bool) -> Object {
+    let mut fields = status(is_legacy);
+    let asked = json!({"description": "The last request to look at it that was met.", "type": "string"});
+    fields.insert("lastHandledReconcileAt".to_owned(), asked);
+    fields
+}
+
+/// What is in the `status` of claims, and of composite resources, too.
+pub(super) fn claim_status() -> Object {
+    status(true)
+}
+
+fn status(is_legacy: bool) -> Object {
     let time = json!({"type": "string", "format": "date-time"});
     let conditions = json!({
         "description": "What is true of it right now, why, and since when.",

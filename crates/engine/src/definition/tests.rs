@@ -72,7 +72,10 @@ fn modern_machinery_has_a_place_of_its_own() {
             "resourceRefs"
         ]
     );
-    assert_eq!(keys_of(&schema["properties"]["status"]["properties"]), ["conditions"]);
+    assert_eq!(
+        keys_of(&schema["properties"]["status"]["properties"]),
+        ["conditions", "lastHandledReconcileAt"]
+    );
     let references = &spec["crossplane"]["properties"]["resourceRefs"];
     assert_eq!(keys_of(&references["items"]["properties"]), ["apiVersion", "kind", "name"]);
 }
@@ -94,7 +97,7 @@ fn legacy_machinery_stands_among_the_fields_of_the_author() {
     assert_eq!(spec["compositionUpdatePolicy"]["default"], "Manual");
     assert_eq!(
         keys_of(&schema["status"]["properties"]),
-        ["claimConditionTypes", "conditions", "connectionDetails"]
+        ["claimConditionTypes", "conditions", "connectionDetails", "lastHandledReconcileAt"]
     );
     let columns: Vec<_> = crd["spec"]["versions"][0]["additionalPrinterColumns"]
         .as_array()

@@ -1,0 +1,78 @@
+//! Claims: one controller for each kind, started and stopped as they are offered and no longer are.
+//!
+//! # Invariants
+//! * A claim says which composite resource is its own before that is made: none is ever lost.
+//! * A claim and a composite resource that say what they should cost no request.
+//! * A composite resource or a Secret that belongs to somebody else is not touched.
+
+mod connection;
+mod controller;
+mod deletion;
+mod reconcile;
+mod settle;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::cluster::Resource;
+use crate::context::Context;
+use controller::Controller;
+
+/// A kind of claim.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    /// The name of its definition.
+    pub(crate) definition: String,
+    pub(crate) resource: Arc<Resource>,
+    /// The kind of the composite resources that are claimed.
+    pub(crate) composite: Arc<Resource>,
+    /// Whether the definition says which composition they have.
+    pub(crate) is_enforced: bool,
+}
+
+/// The controllers of all kinds of claims.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    context: Arc<Context>,
+    running: RwLock<HashMap<String, Arc<Controller>>>,
+}
+
+impl Claims {
+    pub(crate) fn new(context: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { context, running: RwLock::default() })
+    }
+
+    /// Start the controller of a kind, unless it runs. One that runs for another version is started anew.
+    pub(crate) fn start(&self, kind: Kind) {
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = running.get(&kind.definition).filter(|known| known.is_of(&kind)) {
+            known.enforce(kind.is_enforced);
+            return;
+        }
+        let name = kind.definition.clone();
+        let controller = Controller::start(kind, self.context.clone());
+        if let Some(old) = running.insert(name, controller) {
+            old.stop();
+        }
+    }
+
+    /// Stop the controller of a kind, if it runs.
+    pub(crate) fn stop(&self, definition: &str) {
+        let stopped = self.running.write().unwrap_or_else(PoisonError::into_inner).remove(definition);
+        if let Some(controller) = stopped {
+            controller.stop();
+        }
+    }
+
+    /// Stop all of them.
+    pub(crate) fn stop_all(&self) {
+        let running = std::mem::take(&mut *self.running.write().unwrap_or_else(PoisonError::into_inner));
+        for controller in running.into_values() {
+            controller.stop();
+        }
+    }
+
+    pub(crate) fn is_running(&self, definition: &str) -> bool {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).contains_key(definition)
+    }
+}

@@ -1,0 +1,230 @@
+//! What a claim and its composite resource tell each other.
+//!
+//! What a user says goes from the claim to the composite resource, what was chosen and what came of it goes back. Each
+//! field has one direction, so that neither object keeps changing the other.
+
+use ferroplane_api::{Condition, Object, Scope, Status, TypeRef, keys, meta, set_condition};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::definition::machinery;
+use crate::settle::{conditions_in, conditions_to_json};
+
+/// Fields of claims that composite resources have too, and that are the user's to set.
+const PROPAGATED: [&str; 4] =
+    ["compositionRef", "compositionSelector", "compositionUpdatePolicy", "compositionRevisionSelector"];
+const REVISION: &str = "compositionRevisionRef";
+/// What is put at the end of a name: as many, and as harmless, as those that Kubernetes puts there.
+const SUFFIX: usize = 5;
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// As long as the value of a label may be.
+const MAX_NAME: usize = 63;
+
+/// The composite resource that a claim is bound to, or is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Counterpart<'a> {
+    pub kind: &'a TypeRef,
+    pub name: &'a str,
+    /// As it is, if it is there.
+    pub present: Option<&'a Object>,
+    /// The definition says which composition it has, whatever the claim says.
+    pub is_enforced: bool,
+}
+
+/// What both should say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    /// What to change in the claim, as a merge patch; nothing if it says all it should.
+    pub claim: Option<Value>,
+    /// What to apply as the composite resource.
+    pub composite: Object,
+}
+
+/// Bind a claim and a composite resource.
+pub fn bind(claim: &Object, other: Counterpart<'_>) -> Binding {
+    Binding { claim: changes(claim, other), composite: composite(claim, other) }
+}
+
+/// The claim that a composite resource belongs to, if it is another one.
+pub fn bound_elsewhere(claim: &Object, composite: &Object) -> Option<String> {
+    let other = composite.get("spec")?.get("claimRef")?.as_object()?;
+    let text = |field: &str| other.get(field).and_then(Value::as_str).unwrap_or_default();
+    // The version is how we look at it, not what it is.
+    let is_this = text("namespace") == meta::namespace(claim)
+        && text("name") == meta::name(claim)
+        && text("kind") == meta::kind(claim)
+        && meta::group(text("apiVersion")) == meta::group(meta::api_version(claim));
+    (!is_this).then(|| format!("{}/{}", text("namespace"), text("name")))
+}
+
+/// The name of the composite resource of a claim that does not say which it is: at first, or after so many were found to
+/// be taken. The same claim always gets the same names.
+pub fn claimed_name(claim: &Object, attempt: u32) -> String {
+    let seed = format!("{} {attempt}", meta::uid(claim));
+    let hash = Sha256::digest(seed);
+    let suffix = hash.iter().take(SUFFIX).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+    let mut name = format!("{}-", meta::name(claim));
+    name.truncate(name.floor_char_boundary(MAX_NAME - SUFFIX));
+    name.extend(suffix);
+    name
+}
+
+/// The status of a claim: what its composite resource says, but conditions of its own.
+pub fn claim_status(claim: &Object, composite: Option<&Object>) -> Object {
+    let of = |object: Option<&Object>| object.and_then(|object| object.get("status")?.as_object().cloned());
+    let present = of(Some(claim)).unwrap_or_default();
+    // A composite resource that says nothing yet takes nothing back.
+    let mut status = of(composite).unwrap_or_else(|| present.clone());
+    let machinery = machinery::composite_status(true);
+    let is_own = |field: &str| machinery.contains_key(field);
+    status.retain(|field, _| !is_own(field));
+    let own = present.into_iter().filter(|(field, _)| is_own(field));
+    status.extend(own);
+    status
+}
+
+/// Put conditions into a status: ours, and those that functions meant for the claim.
+pub fn set_claim_conditions(
+    status: &mut Object,
+    composite: Option<&Object>,
+    ours: Vec<Condition>,
+    generation: i64,
+    now: &str,
+) {
+    let mut conditions = status.get("conditions").map(conditions_in).unwrap_or_default();
+    let handed_on = composite.map(handed_on).unwrap_or_default();
+    let ours = ours.into_iter().map(|ours| Condition { last_transition_time: now.to_owned(), ..ours });
+    for condition in handed_on.into_iter().chain(ours) {
+        set_condition(&mut conditions, Condition { observed_generation: generation, ..condition });
+    }
+    status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&conditions)));
+}
+
+/// Whether an object says of itself that it is ready.
+pub fn is_ready(object: &Object) -> bool {
+    let conditions = object.get("status").and_then(|status| status.get("conditions"));
+    let conditions = conditions.map(conditions_in).unwrap_or_default();
+    conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Status::True)
+}
+
+/// The conditions that functions meant for the claim.
+fn handed_on(composite: &Object) -> Vec<Condition> {
+    let status = composite.get("status");
+    let kinds = status.and_then(|status| status.get("claimConditionTypes")?.as_array());
+    let conditions =
+        status.and_then(|status| status.get("conditions")).map(conditions_in).unwrap_or_default();
+    let is_meant = |kind: &str| kinds.into_iter().flatten().any(|meant| meant == kind);
+    conditions.into_iter().filter(|condition| !condition.is_system() && is_meant(&condition.kind)).collect()
+}
+
+/// What a claim lacks: who its composite resource is, and what was chosen for that.
+fn changes(claim: &Object, other: Counterpart<'_>) -> Option<Value> {
+    let mut spec = Map::new();
+    let mut put = |field: &str, value: Value| {
+        if self::field(claim, field) != Some(&value) {
+            spec.insert(field.to_owned(), value);
+        }
+    };
+    let TypeRef { api_version, kind } = other.kind;
+    put("resourceRef", json!({"apiVersion": api_version, "kind": kind, "name": other.name}));
+    for (field, value) in
+        other.present.map(|present| chosen(claim, present, other.is_enforced)).unwrap_or_default()
+    {
+        put(field, value);
+    }
+    let external_name = other.present.map(|present| meta::annotation(present, keys::EXTERNAL_NAME));
+    let external_name = external_name.filter(|name| !name.is_empty());
+    let external_name = external_name.filter(|name| *name != meta::annotation(claim, keys::EXTERNAL_NAME));
+    let mut changes = Map::new();
+    if !spec.is_empty() {
+        changes.insert("spec".to_owned(), Value::Object(spec));
+    }
+    if let Some(name) = external_name {
+        changes.insert("metadata".to_owned(), json!({"annotations": {keys::EXTERNAL_NAME: name}}));
+    }
+    (!changes.is_empty()).then_some(Value::Object(changes))
+}
+
+/// What was chosen for a composite resource, and is not the claim's to choose.
+fn chosen(claim: &Object, composite: &Object, is_enforced: bool) -> Vec<(&'static str, Value)> {
+    let is_automatic =
+        field(composite, "compositionUpdatePolicy").and_then(Value::as_str) == Some("Automatic");
+    let is_open = |name: &str| field(claim, name).is_none();
+    let candidates = [
+        ("compositionRef", is_enforced || is_open("compositionRef")),
+        ("compositionRevisionSelector", is_open("compositionRevisionSelector")),
+        (REVISION, is_automatic),
+    ];
+    let chosen = candidates.into_iter().filter(|(_, goes_back)| *goes_back);
+    chosen.filter_map(|(name, _)| Some((name, field(composite, name)?.clone()))).collect()
+}
+
+/// What the claim wants its composite resource to be.
+fn composite(claim: &Object, other: Counterpart<'_>) -> Object {
+    let TypeRef { api_version, kind } = other.kind;
+    let mut composite = Map::from_iter([
+        ("apiVersion".to_owned(), api_version.as_str().into()),
+        ("kind".to_owned(), kind.as_str().into()),
+    ]);
+    meta::set_field(&mut composite, "name", other.name);
+    for (key, value) in entries(claim, "labels") {
+        meta::set_label(&mut composite, key, value);
+    }
+    meta::set_label(&mut composite, keys::CLAIM_NAME, meta::name(claim));
+    meta::set_label(&mut composite, keys::CLAIM_NAMESPACE, meta::namespace(claim));
+    for (key, value) in entries(claim, "annotations") {
+        meta::set_annotation(&mut composite, key, value);
+    }
+    // What is out there is not renamed.
+    let external_name = other.present.map(|present| meta::annotation(present, keys::EXTERNAL_NAME));
+    if let Some(name) = external_name.filter(|name| !name.is_empty()) {
+        meta::set_annotation(&mut composite, keys::EXTERNAL_NAME, name);
+    }
+    let mut spec = wishes(claim, other);
+    let reference = json!({
+        "apiVersion": meta::api_version(claim), "kind": meta::kind(claim),
+        "namespace": meta::namespace(claim), "name": meta::name(claim),
+    });
+    spec.insert("claimRef".to_owned(), reference);
+    composite.insert("spec".to_owned(), Value::Object(spec));
+    composite
+}
+
+/// What the user says, without what is only the claim's, and without what only the plane may say.
+fn wishes(claim: &Object, other: Counterpart<'_>) -> Object {
+    let policy = match other.present {
+        Some(present) => field(present, "compositionUpdatePolicy"),
+        None => field(claim, "compositionUpdatePolicy"),
+    };
+    let is_manual = policy.and_then(Value::as_str) == Some("Manual");
+    let machinery: Object = machinery::claim_spec(None)
+        .into_iter()
+        .chain(machinery::composite_spec(Scope::LegacyCluster, None))
+        .collect();
+    let is_wish = |field: &str| match field {
+        "compositionRef" => !other.is_enforced,
+        REVISION => is_manual,
+        _ => PROPAGATED.contains(&field) || !machinery.contains_key(field),
+    };
+    let mut spec = claim.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    spec.retain(|field, _| is_wish(field));
+    spec
+}
+
+/// Labels or annotations, without those that are about the claim alone.
+fn entries<'c>(claim: &'c Object, of: &str) -> impl Iterator<Item = (&'c str, &'c str)> {
+    let entries = claim.get("metadata").and_then(|metadata| metadata.get(of)?.as_object());
+    let entries =
+        entries.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    entries.filter(|(key, _)| {
+        let owner = key.split_once('/').map_or("", |(owner, _)| owner);
+        !owner.ends_with("kubernetes.io") && !owner.ends_with("k8s.io")
+    })
+}
+
+fn field<'o>(object: &'o Object, name: &str) -> Option<&'o Value> {
+    object.get("spec")?.get(name).filter(|value| !value.is_null())
+}
+
+#[cfg(test)]
+mod tests;
