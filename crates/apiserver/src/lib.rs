@@ -27,3 +27,4 @@ mod webhooks;
 
 pub use answer::Body;
 pub use server::{Server, Settings};
+pub use webhooks::Insider;

@@ -1,7 +1,8 @@
 //! Admission webhooks: programs elsewhere that may change or refuse what is about to be written.
 //!
 //! Which there are is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
-//! store, and follows them. Knows nothing of how objects are stored or written.
+//! store, and follows them. Some may be in this process (see [`Insider`]), which changes only how they are reached. Knows
+//! nothing of how objects are stored or written.
 //!
 //! # Guarantees
 //! * A webhook that hangs, or says more than fits, costs its time limit and a bounded amount of memory, no more.
@@ -14,6 +15,7 @@ mod connections;
 mod destination;
 mod dispatch;
 mod hook;
+mod insiders;
 mod question;
 mod review;
 mod rules;
@@ -29,6 +31,8 @@ use tracing::warn;
 use crate::store::{Entry, Event, EventKind, Store};
 pub(crate) use dispatch::Remarks;
 use hook::Hook;
+pub use insiders::Insider;
+use insiders::Insiders;
 pub(crate) use question::{Kind, Operation, Question};
 
 const MUTATING: &str = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
@@ -39,6 +43,7 @@ const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigur
 pub(crate) struct Webhooks {
     mutating: ArcSwap<Configurations>,
     validating: ArcSwap<Configurations>,
+    insiders: Insiders,
 }
 
 /// Webhooks by the names of their configurations, which is the order in which they are asked.
@@ -63,6 +68,11 @@ impl Webhooks {
         } else {
             self.put(entry);
         }
+    }
+
+    /// Whoever is configured to be at this host is somebody in this process.
+    pub(crate) fn seat(&self, authority: &str, insider: &Insider) {
+        self.insiders.seat(authority, insider);
     }
 
     /// Whether anybody wants to be asked about anything.
