@@ -64,6 +64,7 @@ pub(crate) enum Part {
 pub(crate) enum Propagation {
     Foreground,
     Background,
+    Orphan,
 }
 
 /// Where an object is.
@@ -194,6 +195,7 @@ impl Cluster {
         let policy = match propagation {
             Propagation::Foreground => "Foreground",
             Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
         };
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
         if let Some(uid) = uid {

@@ -8,7 +8,9 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composition;
 use crate::context::Context;
+use crate::protection::Protection;
 use crate::revision;
+use crate::usage::{self, Usages};
 
 /// How controllers run.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Controllers {
     context: Arc<Context>,
+    usages: Arc<Usages>,
     tasks: JoinSet<()>,
 }
 
@@ -33,21 +36,30 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
+        let usages = Usages::start(&context.cluster).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone()));
-        Ok(Self { context, tasks })
+        tasks.spawn(usage::run(context.clone(), usages.clone()));
+        Ok(Self { context, usages, tasks })
+    }
+
+    /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
+    pub fn protection(&self) -> Protection {
+        Protection::new(&self.context, &self.usages)
     }
 
     /// End all controllers, and wait until they have.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.context.stop();
+        self.usages.stop();
     }
 }
 
 impl Drop for Controllers {
     fn drop(&mut self) {
         self.context.stop();
+        self.usages.stop();
     }
 }

@@ -14,10 +14,13 @@ mod events;
 mod head;
 mod install;
 mod mirror;
+mod protection;
 mod queue;
 mod revision;
+mod usage;
 
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use controllers::{Controllers, Settings};
 pub use install::{InstallError, install};
+pub use protection::{PATH as PROTECTION_PATH, Protection};

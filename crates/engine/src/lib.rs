@@ -27,6 +27,7 @@ mod revisions;
 mod run;
 mod schemas;
 mod settle;
+mod usage;
 mod validity;
 pub mod versions;
 
@@ -42,4 +43,5 @@ pub use resources::to_pipeline;
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};
+pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

@@ -5,3 +5,4 @@ mod composition;
 mod ledger;
 mod plane;
 mod revision;
+mod usage;
