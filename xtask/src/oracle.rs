@@ -87,6 +87,8 @@ impl Oracle {
 struct Servers {
     supervisor: Child,
     url: String,
+    etcd: String,
+    has_controllers: bool,
     credentials: Credentials,
     directory: PathBuf,
 }
@@ -112,7 +114,9 @@ impl Servers {
             commands.push(flags::controller_manager(&programs, &directory, controllers));
         }
         let supervisor = supervise(&directory, &commands)?;
-        let servers = Self { supervisor, url, credentials, directory };
+        let etcd = format!("http://127.0.0.1:{etcd}");
+        let servers =
+            Self { supervisor, url, etcd, has_controllers: with_controllers, credentials, directory };
         match servers.wait_until_ready() {
             Ok(()) => Ok(servers),
             Err(error) => {
@@ -160,7 +164,11 @@ impl Servers {
             .env("KUBECONFIG", &self.credentials.kubeconfig)
             .env("FERROPLANE_ORACLE_URL", &self.url)
             .env("FERROPLANE_ORACLE_TOKEN", &self.credentials.token)
-            .env("FERROPLANE_ORACLE_CA", &self.credentials.authority);
+            .env("FERROPLANE_ORACLE_CA", &self.credentials.authority)
+            .env("FERROPLANE_ORACLE_ETCD", &self.etcd);
+        if self.has_controllers {
+            command.env("FERROPLANE_ORACLE_CONTROLLERS", "1");
+        }
     }
 
     /// Tells a person where the server is.

@@ -21,13 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
     (
         "ferroplane-controllers",
-        &[
-            "ferroplane-api",
-            "ferroplane-engine",
-            "ferroplane-runner",
-            "ferroplane-schema",
-            "ferroplane-wire",
-        ],
+        &["ferroplane-api", "ferroplane-engine", "ferroplane-runner", "ferroplane-schema", "ferroplane-wire"],
     ),
     (
         "ferroplane",

@@ -8,6 +8,14 @@ pub struct Crd {
     pub yaml: &'static str,
 }
 
+impl Crd {
+    /// The name of the definition.
+    pub fn name(&self) -> String {
+        let line = self.yaml.lines().find_map(|line| line.strip_prefix("  name: "));
+        line.unwrap_or_default().trim().to_owned()
+    }
+}
+
 /// All kinds we serve.
 pub const ALL: &[Crd] = &[
     crd(

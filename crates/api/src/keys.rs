@@ -26,6 +26,14 @@ pub const APIEXTENSIONS: &str = "apiextensions.crossplane.io";
 pub const PKG: &str = "pkg.crossplane.io";
 /// On revisions of packages: the name of the package.
 pub const PACKAGE: &str = "pkg.crossplane.io/package";
+/// On composite resources: change it to have one looked at.
+pub const RECONCILE_REQUESTED_AT: &str = "crossplane.io/reconcile-requested-at";
+/// On composite resources: how often to look, whatever happens.
+pub const POLL_INTERVAL: &str = "crossplane.io/poll-interval";
+/// Keeps a composite resource until the plane has let go of it.
+pub const COMPOSITE_FINALIZER: &str = "composite.apiextensions.crossplane.io";
+/// The type of Secrets that hold connection details.
+pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";
 /// The API group of usages.
 pub const PROTECTION: &str = "protection.crossplane.io";
 /// On objects that are used: `true` has their deletion looked at.

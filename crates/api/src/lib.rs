@@ -7,6 +7,7 @@ mod function;
 mod usage;
 
 pub mod crds;
+pub mod duration;
 pub mod keys;
 pub mod meta;
 pub mod names;

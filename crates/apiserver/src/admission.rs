@@ -58,7 +58,7 @@ impl Admission<'_> {
         let object = Value::Object(std::mem::take(&mut proposal.object));
         let mut question = self.question(place, act, &name, object, live);
         let mut remarks = Remarks::default();
-        let outcome = webhooks.mutate(&mut question, self.store, &mut remarks).await;
+        let outcome = Box::pin(webhooks.mutate(&mut question, self.store, &mut remarks)).await;
         let Value::Object(object) = question.object else {
             return Err(Status::internal("an admission webhook made no object of an object"));
         };
@@ -83,25 +83,26 @@ impl Admission<'_> {
         let act = if live.is_some() { Act::Update } else { Act::Create };
         let question = self.question(place, act, &name, Value::Object(written.object.clone()), live);
         let mut remarks = Remarks::default();
-        let outcome = webhooks.validate(&question, self.store, &mut remarks).await;
+        let outcome = Box::pin(webhooks.validate(&question, self.store, &mut remarks)).await;
         written.warnings.append(&mut remarks.warnings);
         self.note(remarks);
         outcome.map_err(|status| warned(status, &mut written.warnings))
     }
 
     /// May refuse a deletion. Says what its client should be told.
-    pub(crate) async fn delete(&self, place: &Place, live: &Value) -> Result<Vec<String>, Status> {
+    pub(crate) async fn delete(&self, place: &Place, entry: &Entry) -> Result<Vec<String>, Status> {
         let resource = &place.view.resource;
         if *resource.collection == *NAMESPACES && IMMORTAL.contains(&place.name.as_str()) {
             let words = "this namespace may not be deleted";
             return Err(Status::forbidden(&resource.identity, &place.name, words));
         }
         let Some(webhooks) = self.webhooks() else { return Ok(Vec::new()) };
-        let mut question = self.question(place, Act::Delete, &place.name, Value::Null, Some(live));
+        let live = place.view.see(entry.bytes(), self.store).await?.into_value();
+        let mut question = self.question(place, Act::Delete, &place.name, Value::Null, Some(&live));
         let mut remarks = Remarks::default();
-        let mut outcome = webhooks.mutate(&mut question, self.store, &mut remarks).await;
+        let mut outcome = Box::pin(webhooks.mutate(&mut question, self.store, &mut remarks)).await;
         if outcome.is_ok() {
-            outcome = webhooks.validate(&question, self.store, &mut remarks).await;
+            outcome = Box::pin(webhooks.validate(&question, self.store, &mut remarks)).await;
         }
         let mut warnings = std::mem::take(&mut remarks.warnings);
         self.note(remarks);

@@ -1,9 +1,12 @@
 //! Answers: bytes that are there already, or that come as things happen.
 
+mod compress;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,6 +19,7 @@ use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use crate::negotiate::Form;
+pub(crate) use compress::{compress, is_welcome as is_compression_welcome};
 
 /// The body of an answer.
 pub enum Body {
@@ -136,6 +140,10 @@ pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));
     }
     warn(&mut response, &status.warnings);
+    if !status.is_success {
+        // The log tells it, too.
+        response.extensions_mut().insert(Arc::new(status.clone()));
+    }
     response
 }
 

@@ -13,6 +13,7 @@ mod hexadecimal;
 mod janitors;
 pub mod kubeconfig;
 pub mod limits;
+mod metrics;
 mod moment;
 mod negotiate;
 mod openapi;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod body;
+mod guard;
 mod inside;
 mod objects;
 mod other;
@@ -10,6 +11,7 @@ mod reviews;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ferroplane_schema::selector::FieldSelector;
@@ -28,6 +30,7 @@ use crate::auth::rbac::Attributes;
 use crate::bootstrap;
 use crate::janitors::{self, Signals};
 use crate::limits::{self, Limits};
+use crate::metrics::{Labels, Metrics};
 use crate::negotiate;
 use crate::openapi::Documents;
 use crate::registry::{self, Catalogue, Registry};
@@ -57,6 +60,7 @@ pub(crate) struct Inner {
     /// The authority that our certificate comes from, in PEM.
     pub(crate) authority: OnceLock<String>,
     limits: Limits,
+    metrics: Metrics,
     audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -72,6 +76,10 @@ pub struct Settings {
 /// What webhooks want to have written down, noted in the answer.
 #[derive(Debug, Clone)]
 struct Annotations(Vec<(String, String)>);
+
+/// Why someone may do what they ask for, noted with the request as soon as that is known.
+#[derive(Debug, Clone, Default)]
+struct Granted(Arc<OnceLock<String>>);
 
 /// Whom someone acted as, noted in the answer.
 #[derive(Debug, Clone)]
@@ -96,6 +104,7 @@ impl Server {
         store.observe(move |event| {
             following.notice(event);
             configured.notice(event);
+            // Janitors come last: they look at what the others know.
             observing.notice(event);
         });
         let registry = Registry::new(registry::builtin());
@@ -111,6 +120,7 @@ impl Server {
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
             limits: Limits::new(&limits::Settings::default()),
+            metrics: Metrics::default(),
             audit: OnceLock::new(),
             stop,
         });
@@ -153,7 +163,49 @@ impl Server {
         let (mut parts, body) = request.into_parts();
         let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
         let form = negotiate::error_form(&parts.headers);
-        self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
+        let begun = Instant::now();
+        let handler = async {
+            self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
+        };
+        let response = guard::guarded(handler, form).await;
+        let (labels, is_watch) = self.labels(&parts);
+        let took = (!is_watch).then(|| begun.elapsed());
+        self.inner.metrics.count(labels, response.status().as_u16(), took);
+        response
+    }
+
+    /// What a request is counted as, and whether it is a watch.
+    fn labels(&self, parts: &Parts) -> (Labels, bool) {
+        let method = match parts.method {
+            Method::GET | Method::HEAD => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            _ => "other",
+        };
+        let unknown = Labels { verb: method, ..Labels::default() };
+        let Target::Resource(path) = Target::parse(parts.uri.path()) else { return (unknown, false) };
+        let verb = Verb::of(&parts.method, &path, &Query::parse(parts.uri.query()));
+        let is_watch = verb == Some(Verb::Watch);
+        let catalogue = self.inner.registry.catalogue();
+        let view = catalogue.find(&path.group, &path.resource).and_then(|it| View::of(it, &path.version));
+        if !view.is_some_and(|view| has_part(&view, &path.subresource)) {
+            return (unknown, is_watch);
+        }
+        let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        let verb = match verb {
+            Some(Verb::List) => "LIST",
+            Some(Verb::Watch) => "WATCH",
+            Some(Verb::DeleteCollection) => "DELETECOLLECTION",
+            _ => method,
+        };
+        let ResourcePath { group, version, resource, subresource, .. } = path;
+        (Labels { verb, group, version, resource, subresource, scope }, is_watch)
     }
 
     async fn attempt<B>(&self, caller: &Identity, parts: &Parts, body: B) -> Result<Response<Body>, Status>
@@ -212,7 +264,7 @@ impl Server {
     {
         let query = Query::parse(parts.uri.query());
         let verb = Verb::of(&parts.method, path, &query);
-        self.may(identity, path, verb, &query, &parts.method)?;
+        self.may(identity, path, verb, &query, parts)?;
         if !catalogue.has_version(&path.group, &path.version) {
             if catalogue.is_builtin(&path.group) {
                 return Err(no_such_resource(&parts.method));
@@ -258,11 +310,11 @@ impl Server {
         path: &ResourcePath,
         verb: Option<Verb>,
         query: &Query,
-        method: &Method,
+        parts: &Parts,
     ) -> Result<(), Status> {
         // Who may read may also ask whether there is anything to read.
         let head = if path.name.is_empty() { "list" } else { "get" };
-        let unknown = if *method == Method::HEAD { head } else { "" };
+        let unknown = if parts.method == Method::HEAD { head } else { "" };
         // Who asks for one object by its name may do so with the right to see just that one.
         let fields = FieldSelector::parse(query.get("fieldSelector")).ok();
         let selected = fields.as_ref().and_then(|fields| fields.required_value("metadata.name"));
@@ -276,7 +328,14 @@ impl Server {
             namespace: &path.namespace,
             path: None,
         };
-        self.inner.access.policy().check(identity, &attributes)
+        let decision = self.inner.access.policy().decide(identity, &attributes);
+        if !decision.is_allowed() {
+            return Err(attributes.forbidden(identity, &decision.reason()));
+        }
+        if let Some(granted) = parts.extensions.get::<Granted>() {
+            let _ = granted.0.set(decision.reason());
+        }
+        Ok(())
     }
 }
 

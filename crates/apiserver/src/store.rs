@@ -47,6 +47,7 @@ mod ring;
 mod snapshot;
 mod state;
 mod tree;
+mod underway;
 mod writer;
 
 use std::fmt;
@@ -61,6 +62,7 @@ use directory::Directory;
 use log::memory::Memory;
 use log::sqlite::Sqlite;
 use state::State;
+use underway::Underway;
 use writer::{Message, Submission, Writer};
 
 pub use backup::{BackupError, backup, restore};
@@ -116,6 +118,7 @@ struct Shared {
     /// Why nothing can be written any more.
     failure: OnceLock<Arc<LogError>>,
     health: watch::Sender<Health>,
+    underway: Arc<Underway>,
     observer: OnceLock<Observer>,
 }
 
@@ -219,6 +222,12 @@ impl Store {
         self.0.shared.read().get(key).cloned()
     }
 
+    /// Waits until what was submitted about a key has happened, or been refused: for those who gave up waiting for it
+    /// themselves, and want to know how it ended.
+    pub async fn settled(&self, key: &Key) {
+        self.0.shared.underway.settled(key).await;
+    }
+
     /// The object with a uid.
     pub fn by_uid(&self, uid: &Uid) -> Option<Arc<Entry>> {
         self.0.shared.read().by_uid(uid).cloned()
@@ -266,7 +275,8 @@ impl Store {
         let room = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX).min(QUEUE);
         let permit = self.0.room.clone().acquire_many_owned(room).await.map_err(|_| SubmitError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let submission = Submission { operations, reply, permit };
+        let begun = self.0.shared.underway.begin(&operations);
+        let submission = Submission { operations, reply, permit, begun };
         self.0.queue.send(Message::Submit(submission)).map_err(|_| SubmitError::Closed)?;
         answer.await.map_err(|_| SubmitError::Closed)?
     }
@@ -275,6 +285,11 @@ impl Store {
     /// that it must take no time. There can be only one.
     pub(crate) fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
         let _ = self.0.shared.observer.set(Observer(Box::new(observer)));
+    }
+
+    /// How many KiB wait to be written.
+    pub fn waiting(&self) -> usize {
+        (QUEUE as usize).saturating_sub(self.0.room.available_permits())
     }
 
     pub fn health(&self) -> Health {
@@ -304,6 +319,7 @@ impl Shared {
             revisions: watch::Sender::new(revision),
             failure: OnceLock::new(),
             health: watch::Sender::default(),
+            underway: Underway::new(),
             observer: OnceLock::new(),
         }
     }

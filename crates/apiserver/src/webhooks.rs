@@ -1,8 +1,9 @@
-//! Admission webhooks: programs elsewhere that may change or refuse what is about to be written.
+//! Webhooks: programs elsewhere that may change or refuse what is about to be written (admission), or that make of an object
+//! of one version one of another ([`Converter`]).
 //!
-//! Which there are is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
-//! store, and follows them. Some may be in this process (see [`Insider`]), which changes only how they are reached. Knows
-//! nothing of how objects are stored or written.
+//! Which want to be asked about writes is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`
+//! objects in the store, and follows them. Some may be in this process (see [`Insider`]), which changes only how they are
+//! reached. Knows nothing of how objects are stored or written.
 //!
 //! # Guarantees
 //! * A webhook that hangs, or says more than fits, costs its time limit and a bounded amount of memory, no more.
@@ -12,6 +13,7 @@
 mod call;
 mod conditions;
 mod connections;
+mod conversion;
 mod destination;
 mod dispatch;
 mod hook;
@@ -29,6 +31,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::store::{Entry, Event, EventKind, Store};
+pub(crate) use conversion::Converter;
 pub(crate) use dispatch::Remarks;
 use hook::Hook;
 pub use insiders::Insider;

@@ -1,5 +1,6 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
+mod controllers;
 mod logging;
 mod plane;
 
@@ -22,6 +23,9 @@ pub(crate) struct Configuration {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) has_controllers: bool,
+    /// Where the certificates are that functions are called with.
+    pub(crate) client_certificates: Option<PathBuf>,
 }
 
 /// Where everything is kept if nobody says otherwise.

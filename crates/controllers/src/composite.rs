@@ -1,12 +1,36 @@
 //! Composite resources: one controller for each kind, started and stopped as definitions come and go.
+//!
+//! # Invariants
+//! * Nothing is created before the reference to it is recorded; nothing is forgotten before it is deleted.
+//! * A composite resource whose inputs did not change costs no function call and no request.
+//! * What happens to one composite resource does not slow down another.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+mod apply;
+mod connection;
+mod controller;
+mod dependencies;
+mod machinery;
+mod memory;
+mod observe;
+mod problem;
+mod read;
+mod reconcile;
+mod rights;
+mod settle;
 
-use ferroplane_api::{Object, Scope};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use ferroplane_api::{Object, Scope, meta};
+
+use crate::callables::Registry;
 use crate::cluster::Resource;
 use crate::context::Context;
+use crate::head::Owner;
+use crate::mirror::Change;
+use crate::shelf::Shelf;
+use controller::Controller;
+use dependencies::Dependencies;
 
 /// A kind of composite resource.
 #[derive(Debug, Clone)]
@@ -25,28 +49,112 @@ pub(crate) struct Kind {
 /// The controllers of all kinds of composite resources.
 #[derive(Debug)]
 pub(crate) struct Composites {
-    context: Weak<Context>,
-    running: Mutex<BTreeMap<String, Kind>>,
+    shared: Arc<Shared>,
+    running: RwLock<HashMap<String, Arc<Controller>>>,
+}
+
+/// What the controllers of all kinds share.
+#[derive(Debug)]
+struct Shared {
+    context: Arc<Context>,
+    shelf: Arc<Shelf>,
+    callables: Arc<Registry>,
+    dependencies: Dependencies,
 }
 
 impl Composites {
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
-        Self { context: Arc::downgrade(context), running: Mutex::default() }
+    pub(crate) fn new(context: Arc<Context>, callables: Arc<Registry>) -> Arc<Self> {
+        let composites = Arc::new_cyclic(|composites| {
+            let shelf = Shelf::new(&context.compositions, &context.revisions);
+            let dependencies = Dependencies::new(context.cluster.clone(), composites.clone());
+            let shared = Arc::new(Shared { shelf, callables, dependencies, context });
+            Self { shared, running: RwLock::default() }
+        });
+        composites.follow();
+        composites
     }
 
     /// Start the controller of a kind, unless it runs. One that runs for another generation is started anew.
     pub(crate) fn start(&self, kind: Kind) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.definition.clone(), kind);
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        if running.get(&kind.definition).is_some_and(|known| known.generation() == kind.generation) {
+            return;
+        }
+        let name = kind.definition.clone();
+        let controller = Controller::start(kind, self.shared.clone());
+        if let Some(old) = running.insert(name, controller) {
+            old.stop();
+        }
     }
 
     /// Stop the controller of a kind, if it runs.
     pub(crate) fn stop(&self, definition: &str) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(definition);
+        let stopped = self.running.write().unwrap_or_else(PoisonError::into_inner).remove(definition);
+        if let Some(controller) = stopped {
+            controller.stop();
+        }
+    }
+
+    /// Stop all of them.
+    pub(crate) fn stop_all(&self) {
+        let running = std::mem::take(&mut *self.running.write().unwrap_or_else(PoisonError::into_inner));
+        for controller in running.into_values() {
+            controller.stop();
+        }
+        self.shared.dependencies.stop();
     }
 
     /// The generation of the definition for which the controller of a kind runs.
     pub(crate) fn generation(&self, definition: &str) -> Option<i64> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.get(definition).map(|kind| kind.generation)
+        self.get(definition).map(|controller| controller.generation())
+    }
+
+    fn get(&self, definition: &str) -> Option<Arc<Controller>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).get(definition).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Controller>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Look again at whatever compositions or functions that change have to do with.
+    fn follow(self: &Arc<Self>) {
+        let context = &self.shared.context;
+        let composites = Arc::downgrade(self);
+        context.revisions.listen(move |_, change| {
+            let Some(composites) = composites.upgrade() else { return };
+            let composition = change.head().label(ferroplane_api::keys::COMPOSITION_NAME).unwrap_or_default();
+            for controller in composites.all() {
+                controller.composition_changed(composition);
+            }
+        });
+        let composites = Arc::downgrade(self);
+        context.compositions.listen(move |_, change| {
+            let Some(composites) = composites.upgrade() else { return };
+            for controller in composites.all() {
+                controller.composition_changed(&change.head().metadata.name);
+            }
+        });
+        for mirror in [&context.functions, &context.function_revisions] {
+            let composites = Arc::downgrade(self);
+            mirror.listen(move |_, _| {
+                let Some(composites) = composites.upgrade() else { return };
+                for controller in composites.all() {
+                    controller.look_at_all();
+                }
+            });
+        }
+    }
+
+    /// Something that a composite resource composes has changed.
+    fn composed_changed(&self, owner: &Owner<'_>, resource: &Resource, change: Change<'_>) {
+        let group = meta::group(&owner.api_version);
+        let controller = {
+            let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+            running.values().find(|controller| controller.is_of(group, &owner.kind)).cloned()
+        };
+        if let Some(controller) = controller {
+            controller.composed_changed(&owner.name, resource, change);
+        }
     }
 }

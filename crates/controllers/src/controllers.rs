@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use ferroplane_runner::grpc;
 use tokio::task::JoinSet;
 
+use crate::callables::{BuiltIns, Registry};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
+use crate::composite::Composites;
 use crate::composition;
 use crate::context::Context;
+use crate::definition;
 use crate::protection::Protection;
 use crate::revision;
 use crate::usage::{self, Usages};
@@ -16,18 +20,16 @@ use crate::usage::{self, Usages};
 #[derive(Debug)]
 pub struct Settings {
     pub clock: Clock,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { clock: Clock::system() }
-    }
+    pub built_ins: BuiltIns,
+    /// How functions are called that are served somewhere.
+    pub calls: grpc::Options,
 }
 
 /// Controllers that run. Dropping them ends them.
 #[derive(Debug)]
 pub struct Controllers {
     context: Arc<Context>,
+    composites: Arc<Composites>,
     usages: Arc<Usages>,
     tasks: JoinSet<()>,
 }
@@ -36,12 +38,20 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
+        let callables = Registry::new(
+            settings.built_ins,
+            settings.calls,
+            context.functions.clone(),
+            context.function_revisions.clone(),
+        );
+        let composites = Composites::new(context.clone(), callables);
         let usages = Usages::start(&context.cluster).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone()));
+        tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(usage::run(context.clone(), usages.clone()));
-        Ok(Self { context, usages, tasks })
+        Ok(Self { context, composites, usages, tasks })
     }
 
     /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
@@ -52,13 +62,12 @@ impl Controllers {
     /// End all controllers, and wait until they have.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
-        self.context.stop();
-        self.usages.stop();
     }
 }
 
 impl Drop for Controllers {
     fn drop(&mut self) {
+        self.composites.stop_all();
         self.context.stop();
         self.usages.stop();
     }

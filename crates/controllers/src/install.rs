@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use ferroplane_api::{Object, crds, meta};
-use serde_json::Value;
-use tracing::info;
+use ferroplane_wire::to_hex;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use sha2::{Digest as _, Sha256};
+use tracing::debug;
 
 use crate::cluster::{Cluster, Error, Part, Place, Resource};
 
 /// Owns the definitions of our kinds.
 const MANAGER: &str = "ferroplane/install";
 /// How soon to look again whether a kind is served.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(5);
+/// How many are installed at the same time.
+const CONCURRENCY: usize = 8;
+/// On a definition: what text it was made from.
+const DIGEST: &str = "ferroplane.io/definition-digest";
 
 /// Why the kinds we serve cannot be installed.
 #[derive(Debug, thiserror::Error)]
@@ -24,24 +30,32 @@ pub enum InstallError {
 
 /// Install every kind we serve, unless it is there already, and wait until all are served.
 pub async fn install(cluster: &Cluster) -> Result<(), InstallError> {
-    let resource = definitions();
-    for crd in crds::ALL {
-        let unreadable = |source| InstallError::Unreadable { kind: crd.kind, source };
-        let definition: Object =
-            serde_saphyr::from_str(crd.yaml).map_err(|error| unreadable(Box::new(error)))?;
-        let name = meta::name(&definition).to_owned();
-        let fail = |source| InstallError::Apply { name: name.clone(), source };
-        let place = Place { resource: &resource, namespace: "", name: &name };
-        let present = cluster.get_object(place).await.map_err(fail)?;
-        if !present.as_ref().is_some_and(|present| holds(present, &definition)) {
-            cluster.apply(place, Part::Whole, MANAGER, &definition).await.map_err(fail)?;
-            info!(name, "installed a definition");
-        }
-        while !cluster.get_object(place).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
+    let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd));
+    let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
+    installed?;
     cluster.forget_kinds();
+    Ok(())
+}
+
+async fn install_one(cluster: &Cluster, crd: &crds::Crd) -> Result<(), InstallError> {
+    let resource = definitions();
+    let name = crd.name();
+    let fail = |source| InstallError::Apply { name: name.clone(), source };
+    let place = Place { resource: &resource, namespace: "", name: &name };
+    let digest = to_hex(&Sha256::digest(crd.yaml));
+    let present = cluster.get_object(place).await.map_err(fail)?;
+    // Reading the text takes longer than anything else here.
+    if present.as_ref().is_none_or(|present| meta::annotation(present, DIGEST) != digest) {
+        let definition: Result<Object, _> = serde_saphyr::from_str(crd.yaml);
+        let mut definition = definition
+            .map_err(|error| InstallError::Unreadable { kind: crd.kind, source: Box::new(error) })?;
+        meta::set_annotation(&mut definition, DIGEST, &digest);
+        cluster.apply(place, Part::Whole, MANAGER, &definition).await.map_err(fail)?;
+        debug!(name, "installed a definition");
+    }
+    while !cluster.get_object(place).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
+        tokio::time::sleep(PAUSE).await;
+    }
     Ok(())
 }
 
@@ -60,22 +74,4 @@ pub(crate) fn is_established(crd: &Object) -> bool {
     let conditions = crd.get("status").and_then(|status| status.get("conditions")?.as_array());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-}
-
-/// Whether everything that is wanted is there already.
-fn holds(present: &Object, wanted: &Object) -> bool {
-    contains(present.get("spec").unwrap_or(&Value::Null), wanted.get("spec").unwrap_or(&Value::Null))
-}
-
-fn contains(present: &Value, wanted: &Value) -> bool {
-    match (present, wanted) {
-        (Value::Object(present), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| present.get(key).is_some_and(|present| contains(present, value)))
-        }
-        (Value::Array(present), Value::Array(wanted)) => {
-            present.len() == wanted.len()
-                && present.iter().zip(wanted).all(|(present, wanted)| contains(present, wanted))
-        }
-        (present, wanted) => present == wanted,
-    }
 }

@@ -4,21 +4,27 @@
 //! and on any cluster alike.
 
 mod backoff;
+mod callables;
 mod clock;
 mod cluster;
 mod composite;
 mod composition;
 mod context;
 mod controllers;
+mod definition;
 mod events;
+mod finalizers;
 mod head;
 mod install;
 mod mirror;
+mod offered;
 mod protection;
 mod queue;
 mod revision;
+mod shelf;
 mod usage;
 
+pub use callables::{BuiltIns, Natives};
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use controllers::{Controllers, Settings};

@@ -46,15 +46,10 @@ pub(crate) struct Held {
 /// What happened to an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
-    Put {
-        head: &'a Head<'a>,
-        object: &'a Held,
-    },
+    /// With what it said before, if it was there.
+    Put { head: &'a Head<'a>, object: &'a Held, before: Option<&'a Held> },
     /// With what it said last.
-    Gone {
-        head: &'a Head<'a>,
-        object: &'a Held,
-    },
+    Gone { head: &'a Head<'a>, object: &'a Held },
 }
 
 impl<'a> Change<'a> {
@@ -80,9 +75,18 @@ pub(crate) struct Mirror {
     cluster: Cluster,
     listeners: RwLock<Vec<Listener>>,
     contents: RwLock<Contents>,
-    /// Whether everything that was there has been read.
-    is_complete: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How far a mirror has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    /// Everything that was there has been read.
+    Complete,
+    /// It cannot be read, for this reason.
+    Failing(String),
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +110,7 @@ impl Mirror {
             cluster,
             listeners: RwLock::default(),
             contents: RwLock::default(),
-            is_complete: watch::Sender::new(false),
+            phase: watch::Sender::new(Phase::Reading),
             task: Mutex::default(),
         });
         let task = tokio::spawn(mirror.clone().follow());
@@ -121,7 +125,7 @@ impl Mirror {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener.clone());
         for object in self.all() {
             if let Some(head) = Head::read(&object.bytes) {
-                listener(&self.subject, Change::Put { head: &head, object: &object });
+                listener(&self.subject, Change::Put { head: &head, object: &object, before: None });
             }
         }
     }
@@ -146,17 +150,27 @@ impl Mirror {
 
     /// Wait until everything that was there has been read.
     pub(crate) async fn complete(&self) {
-        let mut is_complete = self.is_complete.subscribe();
+        let mut phase = self.phase.subscribe();
         // The sender lives as long as the mirror.
-        let _ = is_complete.wait_for(|is_complete| *is_complete).await;
+        let _ = phase.wait_for(|phase| *phase == Phase::Complete).await;
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        *self.is_complete.borrow()
+    /// Wait until everything that was there has been read, or it is known why that cannot be.
+    pub(crate) async fn settled(&self) -> Result<(), String> {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(|phase| *phase != Phase::Reading).await.as_deref() {
+            Ok(Phase::Failing(reason)) => Err(reason.clone()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Held> {
         self.read().objects.get(key(namespace, name).as_str()).cloned()
+    }
+
+    /// The same by what it is called among those of its kind.
+    pub(crate) fn get_by_key(&self, key: &str) -> Option<Held> {
+        self.read().objects.get(key).cloned()
     }
 
     /// One object, read as JSON.
@@ -214,6 +228,10 @@ impl Mirror {
             if error.is_not_found() {
                 self.lose_all();
             }
+            let is_first = self.contents.read().unwrap_or_else(PoisonError::into_inner).told == 0;
+            if is_first {
+                self.phase.send_replace(Phase::Failing(ferroplane_engine::chain(&error)));
+            }
             let pause = backoff.next().max(error.retry_after().unwrap_or_default());
             warn!(
                 kind = self.subject.resource.kind,
@@ -250,7 +268,7 @@ impl Mirror {
                 self.lose_all_but(&present);
                 let version = page.metadata.resource_version;
                 self.note(version.parse().unwrap_or_default());
-                self.is_complete.send_replace(true);
+                self.phase.send_replace(Phase::Complete);
                 return Ok(version);
             }
         }
@@ -310,9 +328,9 @@ impl Mirror {
     fn put(&self, bytes: Bytes) -> Option<Box<str>> {
         let head = Head::read(&bytes)?;
         let object = Held { version: head.version(), bytes: bytes.clone() };
-        let is_news = self.write().put(&head, &object);
-        if is_news {
-            self.announce(Change::Put { head: &head, object: &object });
+        let kept = self.write().put(&head, &object);
+        if let Some(before) = kept {
+            self.announce(Change::Put { head: &head, object: &object, before: before.as_ref() });
         }
         Some(head.key().into())
     }
@@ -346,7 +364,6 @@ impl Mirror {
 
     fn lose_all(&self) {
         self.lose_all_but(&HashSet::new());
-        self.is_complete.send_replace(true);
     }
 
     fn note(&self, version: u64) {
@@ -364,19 +381,14 @@ impl Mirror {
 }
 
 impl Contents {
-    /// Keep an object, unless what is held is newer. Whether it was news that there is something else than before.
-    fn put(&mut self, head: &Head<'_>, object: &Held) -> bool {
+    /// Keep an object, unless what is held is newer. Returns what was held before, if it was kept.
+    #[expect(clippy::option_option, reason = "whether it was kept, and what was there")]
+    fn put(&mut self, head: &Head<'_>, object: &Held) -> Option<Option<Held>> {
         let key = head.key();
         match self.objects.get_mut(key.as_str()) {
-            Some(held) if held.version > object.version => false,
-            Some(held) => {
-                *held = object.clone();
-                true
-            }
-            None => {
-                self.objects.insert(key.into(), object.clone());
-                true
-            }
+            Some(held) if held.version > object.version => None,
+            Some(held) => Some(Some(std::mem::replace(held, object.clone()))),
+            None => Some(self.objects.insert(key.into(), object.clone())),
         }
     }
 }

@@ -174,10 +174,13 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             Next::Conflict => Some(pause(FIRST_CONFLICT_PAUSE, longest, failures)),
             Next::Retry => Some(pause(FIRST_PAUSE, longest, failures)),
         };
-        if matches!(next, Next::Conflict | Next::Retry) {
-            state.failures.insert(key.clone(), failures.saturating_add(1));
-        } else {
-            state.failures.remove(&key);
+        match next {
+            Next::Conflict | Next::Retry => {
+                state.failures.insert(key.clone(), failures.saturating_add(1));
+            }
+            Next::Rest | Next::After(_) => {
+                state.failures.remove(&key);
+            }
         }
         if let Some(delay) = delay {
             state.add_at(key, Instant::now() + delay);

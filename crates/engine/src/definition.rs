@@ -8,11 +8,13 @@
 //!   v2.
 //! * Only JSON is moved around: whether the schema makes sense is for an API server to say.
 
+mod kinds;
 mod machinery;
 
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
+pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite};
 use machinery::{claim_columns, claim_spec, composite_columns, composite_spec, status};
 
 /// Names of composite resources and claims are values of labels, and have to fit there.

@@ -26,13 +26,17 @@ mod resources;
 mod revisions;
 mod run;
 mod schemas;
+mod selection;
 mod settle;
 mod usage;
 mod validity;
 pub mod versions;
 
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
-pub use definition::{Underivable, claim_definition, composite_definition, scope};
+pub use definition::{
+    Defined, NotOurs, Underivable, adopt, claim_definition, composite_definition, defined_claim,
+    defined_composite, scope,
+};
 pub use failure::{Failure, chain};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};
@@ -42,6 +46,10 @@ pub use plan::{Deletion, Plan, Reference, Wanted};
 pub use resources::to_pipeline;
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
-pub use settle::{Settlement, World, conditions_in, conditions_to_json, settle};
+pub use selection::{
+    Candidate, Defaults, Preferences, RevisionCandidate, Unselectable, Why, choose_composition,
+    choose_revision, machinery, machinery_mut,
+};
+pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
 pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

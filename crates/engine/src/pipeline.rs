@@ -101,6 +101,14 @@ impl Pipeline {
         })
     }
 
+    /// Whether the steps of a pipeline that was made from the same composition call the same versions.
+    pub fn calls_the_same_as(&self, other: &Self) -> bool {
+        let callees = |pipeline: &'_ Self| -> Vec<_> {
+            pipeline.steps.iter().map(|step| (step.name.clone(), step.callee.clone())).collect()
+        };
+        callees(self) == callees(other)
+    }
+
     /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps

@@ -45,11 +45,33 @@ pub fn settle(outcome: &Outcome, world: World) -> Settlement {
     let status = match &outcome.result {
         Ok(plan) => settling.success(outcome, plan),
         Err(failure) => {
-            settling.failure(outcome, &format!("cannot compose resources: {}", chain(failure)));
+            let message = format!("cannot compose resources: {}", chain(failure));
+            settling.trouble(&Trouble { reason: COMPOSE, message, stable_message: None }, Some(outcome));
             Object::new()
         }
     };
-    settling.into_settlement(outcome, status)
+    settling.into_settlement(Some(outcome), status)
+}
+
+/// Why nothing was composed, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// In one word, for the event.
+    pub reason: &'static str,
+    /// For the event.
+    pub message: String,
+    /// For the condition, if what the event says would never be the same twice.
+    pub stable_message: Option<String>,
+}
+
+/// Settle what came to nothing before a pipeline was run, or after. Given what the pipeline came to, conditions of
+/// functions that were not set again are no longer known to hold.
+pub fn settle_trouble(trouble: &Trouble, outcome: Option<&Outcome>, world: World) -> Settlement {
+    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), world };
+    settling.trouble(trouble, outcome);
+    let mut settlement = settling.into_settlement(None, Object::new());
+    settlement.claim_conditions = outcome.map(claim_conditions).unwrap_or_default();
+    settlement
 }
 
 struct Settling {
@@ -96,11 +118,13 @@ impl Settling {
         }
     }
 
-    fn failure(&mut self, outcome: &Outcome, message: &str) {
+    fn trouble(&mut self, trouble: &Trouble, outcome: Option<&Outcome>) {
         self.conditions = std::mem::take(&mut self.world.conditions);
-        self.events.push(Event::new(EventKind::Warning, COMPOSE, message));
-        self.events.extend(outcome.events.iter().cloned());
+        self.events.push(Event::new(EventKind::Warning, trouble.reason, &trouble.message));
+        let message = trouble.stable_message.as_ref().unwrap_or(&trouble.message);
         self.set(Condition::new("Synced", Status::False, "ReconcileError").with_message(message));
+        let Some(outcome) = outcome else { return };
+        self.events.extend(outcome.events.iter().cloned());
         let seen = self.function_conditions(outcome);
         let unseen = self.conditions.iter().filter(|condition| !condition.is_system());
         let unseen: Vec<_> =
@@ -132,15 +156,15 @@ impl Settling {
         set_condition(&mut self.conditions, condition);
     }
 
-    fn into_settlement(self, outcome: &Outcome, mut status: Object) -> Settlement {
+    fn into_settlement(self, outcome: Option<&Outcome>, mut status: Object) -> Settlement {
         if !self.conditions.is_empty() {
             status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&self.conditions)));
         }
         Settlement {
             status,
             events: self.events,
-            claim_conditions: claim_conditions(outcome),
-            look_again_in: outcome.ttl.filter(|_| outcome.result.is_ok()),
+            claim_conditions: outcome.map(claim_conditions).unwrap_or_default(),
+            look_again_in: outcome.filter(|outcome| outcome.result.is_ok()).and_then(|outcome| outcome.ttl),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Which function is called how.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use ferroplane_functions::Implementation;
+use ferroplane_engine::versions::Record;
+use ferroplane_functions::{Implementation, Library};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
 
@@ -10,10 +12,10 @@ use crate::error::CallError;
 use crate::grpc;
 use crate::process::Program;
 
-/// The functions that can be called, by name.
-#[derive(Debug, Default)]
+/// The functions that can be called, by name. Clones share the functions.
+#[derive(Debug, Default, Clone)]
 pub struct Directory {
-    runners: BTreeMap<String, Runner>,
+    runners: BTreeMap<String, Arc<Runner>>,
     deadline: Option<Instant>,
 }
 
@@ -29,9 +31,26 @@ pub enum Runner {
 }
 
 impl Directory {
+    /// Everything that is built in, by the names of its versions.
+    pub fn built_in(library: &Library) -> Self {
+        let records = library.catalogue().families().flat_map(|family| {
+            let runner = |record: &Record| {
+                let code = library.implementation(&family.function, record.version.as_ref()?)?;
+                Some((record.revision.name.clone(), Runner::Builtin(code.clone())))
+            };
+            family.records.iter().filter_map(runner).collect::<Vec<_>>()
+        });
+        records.collect()
+    }
+
     /// List a function.
-    pub fn insert(&mut self, name: String, runner: Runner) {
-        self.runners.insert(name, runner);
+    pub fn insert(&mut self, name: String, runner: impl Into<Arc<Runner>>) {
+        self.runners.insert(name, runner.into());
+    }
+
+    /// How a function is called.
+    pub fn get(&self, name: &str) -> Option<&Arc<Runner>> {
+        self.runners.get(name)
     }
 
     /// Let no call go on after this.
@@ -56,9 +75,9 @@ impl Directory {
         name: &str,
         request: &RunFunctionRequest,
     ) -> Result<RunFunctionResponse, CallError> {
-        match self.runners.get(name) {
+        match self.runners.get(name).map(AsRef::as_ref) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
-            Some(Runner::Builtin(function)) => Ok(function.run(request)),
+            Some(Runner::Builtin(function)) => Ok(timeless(function.run(request))),
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
         }
@@ -68,7 +87,7 @@ impl Directory {
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
         for runner in self.runners.into_values() {
-            if let Runner::Program(program) = runner {
+            if let Some(Runner::Program(program)) = Arc::into_inner(runner) {
                 stopping.spawn(program.stop());
             }
         }
@@ -78,6 +97,15 @@ impl Directory {
 
 impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
-        Self { runners: runners.into_iter().collect(), deadline: None }
+        let runners = runners.into_iter().map(|(name, runner)| (name, Arc::new(runner)));
+        Self { runners: runners.collect(), deadline: None }
     }
+}
+
+/// What is built in is pure: its answer holds until something else is asked.
+fn timeless(mut response: RunFunctionResponse) -> RunFunctionResponse {
+    if let Some(meta) = &mut response.meta {
+        meta.ttl = None;
+    }
+    response
 }

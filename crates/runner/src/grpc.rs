@@ -12,6 +12,7 @@ mod route;
 mod target;
 
 use std::future::poll_fn;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -66,6 +67,25 @@ pub struct Tls {
     pub ca: Vec<u8>,
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
+}
+
+/// Certificates that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}", path.display())]
+pub struct UnreadableTls {
+    path: PathBuf,
+    source: std::io::Error,
+}
+
+impl Tls {
+    /// Read `ca.crt`, `tls.crt` and `tls.key` from a directory.
+    pub fn read(directory: &Path) -> Result<Self, UnreadableTls> {
+        let read = |name: &str| {
+            let path = directory.join(name);
+            std::fs::read(&path).map_err(|source| UnreadableTls { path, source })
+        };
+        Ok(Self { ca: read("ca.crt")?, certificate: read("tls.crt")?, key: read("tls.key")? })
+    }
 }
 
 impl std::fmt::Debug for Tls {

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of our own kinds, of HTTP or of storage.
 
+pub mod admission;
 pub mod builtin;
 mod calendar;
 pub mod cel;
@@ -21,4 +22,5 @@ pub mod selector;
 pub mod status;
 pub mod structural;
 pub mod table;
+mod webhook_address;
 pub mod writes;

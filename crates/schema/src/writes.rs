@@ -22,11 +22,12 @@ mod update;
 
 use serde_json::{Map, Value};
 
+use crate::managed::Convert;
 use crate::status::{Resource, Status};
 use crate::structural::strict_json::FieldValidation;
 
 pub use behaviour::{Behaviour, Part};
-pub use body::Body;
+pub use body::{Body, shown};
 pub use builtin::Builtin;
 pub use create::already_exists;
 pub use custom::Custom;
@@ -57,6 +58,8 @@ pub struct Circumstances<'c> {
     /// The end of a generated name.
     pub random: &'c str,
     pub field_validation: FieldValidation,
+    /// Who knows what objects are in other versions, if the kind itself does not.
+    pub converter: Option<&'c dyn Convert>,
 }
 
 /// What is asked for.

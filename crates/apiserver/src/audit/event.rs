@@ -45,6 +45,8 @@ pub struct ObjectReference<'e> {
 pub enum Outcome<'e> {
     Success(u16),
     Failure(&'e Status),
+    /// The client went away first. What it asked for may have happened.
+    Unanswered,
 }
 
 /// A request that was answered.
@@ -173,6 +175,11 @@ impl Outcome<'_> {
                 "message": clip(&status.message),
                 "reason": status.reason,
                 "code": status.code,
+            }),
+            Self::Unanswered => json!({
+                "metadata": {},
+                "status": "Failure",
+                "message": "the client went away before it was answered; what it asked for may have happened",
             }),
         }
     }

@@ -112,13 +112,11 @@ fn forget(server: &Inner, name: &str) {
 /// Serves what is defined, and says so in the definition.
 async fn take_up(server: &Inner, name: &str, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
-    let problem = names.conflict(&server.registry.catalogue(), definition);
+    let problem = names.conflict(&server.registry.catalogue());
     let was_established = is_true(definition, "Established");
     if problem.is_none() || was_established {
-        let resource = registry::custom(definition).map_err(|error| Status::internal(&error))?;
-        let resource = Arc::new(resource);
         // First it is served, then it is said to be: who reads it can rely on it.
-        server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+        serve(server, &names, definition).map_err(|error| Status::internal(&error))?;
     }
     let status = status_after(definition, problem.as_ref());
     if definition.get("status") == Some(&status) {
@@ -134,6 +132,17 @@ async fn take_up(server: &Inner, name: &str, definition: &Value) -> Result<(), S
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
     }
+}
+
+/// Serves what is defined, unless it is served as it is already: those who watch it need not begin again.
+fn serve(server: &Inner, names: &Names<'_>, definition: &Value) -> Result<(), String> {
+    let fingerprint = registry::fingerprint(definition);
+    if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
+        return Ok(());
+    }
+    let resource = Arc::new(registry::custom(definition)?);
+    server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+    Ok(())
 }
 
 impl Inner {
@@ -174,13 +183,13 @@ impl<'d> Names<'d> {
         }
     }
 
-    /// Whether another resource of the group has one of the names already.
-    fn conflict(&self, catalogue: &Catalogue, definition: &Value) -> Option<Conflict> {
-        let uid = format!("{} ", definition["metadata"]["uid"]);
-        let others: Vec<_> = catalogue
-            .resources(self.group)
-            .filter(|other| other.names.plural != self.plural || !other.fingerprint.starts_with(&uid))
-            .collect();
+    /// Whether another resource of the group has one of the names already. What was made of a definition of the same
+    /// name was made of this one, or of one that is gone.
+    fn conflict(&self, catalogue: &Catalogue) -> Option<Conflict> {
+        let is_former = |other: &Resource| {
+            other.names.plural == self.plural && matches!(other.origin, Origin::Custom { .. })
+        };
+        let others: Vec<_> = catalogue.resources(self.group).filter(|other| !is_former(other)).collect();
         let is_resource = |name: &str| {
             others.iter().any(|other| {
                 let names = &other.names;
@@ -270,12 +279,9 @@ fn is_true(definition: &Value, kind: &str) -> bool {
 /// Deletes all objects of a definition that is to go, and lets it go when none is left.
 async fn clean_up(server: &Inner, entry: &Entry, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
-    if let Ok(resource) = registry::custom(definition)
-        && is_true(definition, "Established")
-    {
-        // From now on none can be made.
-        let resource = Arc::new(resource);
-        server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+    if is_true(definition, "Established") {
+        // One that cannot be read any more can still go.
+        let _ = serve(server, &names, definition);
     }
     let collection = server.store.collection(&format!("{}/{}", names.group, names.plural));
     for object in server.store.snapshot(&collection).iter().filter(|object| !object.facts().is_terminating) {

@@ -57,6 +57,8 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 }
 
+const CLUSTER_ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
+
 /// How long to wait before trying again what did not work.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
@@ -71,6 +73,8 @@ pub(crate) struct Signals {
     pub(crate) emptied: Queue<Box<str>>,
     /// Namespaces that may have become empty.
     pub(crate) namespaces: Queue<Box<str>>,
+    /// Some cluster role is new or has changed. Told after the policy has learned of it, which a watch would not wait for.
+    pub(crate) roles: Notify,
 }
 
 impl Signals {
@@ -79,6 +83,9 @@ impl Signals {
         let entry = event.entry();
         let facts = entry.facts();
         let is_deleted = event.kind() == EventKind::Deleted;
+        if entry.key().collection().name() == CLUSTER_ROLES {
+            self.roles.notify_one();
+        }
         if is_deleted || facts.is_terminating || !facts.owners.is_empty() {
             self.garbage.push(facts.uid.clone());
         }

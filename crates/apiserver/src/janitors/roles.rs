@@ -10,17 +10,12 @@ use super::queue::PAUSE;
 use crate::auth::rbac::{GROUP, Kind};
 use crate::server::Inner;
 
-/// Works until it is stopped.
+/// Works until it is stopped. Whoever watched the store could be told of a role before the policy knows it, and would find
+/// nothing to do.
 pub(super) async fn run(server: Arc<Inner>) {
-    let plural = Kind::ClusterRole.resource();
-    let collection = server.store.collection(&format!("{GROUP}/{plural}"));
     loop {
-        let revision = server.store.revision();
-        let Ok(mut watcher) = server.store.watch(&collection, revision) else { continue };
         write_all(&server).await;
-        while watcher.next().await.is_ok() {
-            write_all(&server).await;
-        }
+        server.signals.roles.notified().await;
     }
 }
 
@@ -36,6 +31,7 @@ async fn write_all(server: &Inner) {
             Err(status) if !matches!(status.code, 404 | 409) => {
                 warn!(role = name, problem = status.message, "cannot write the rules that a role gathers");
                 tokio::time::sleep(PAUSE).await;
+                server.signals.roles.notify_one();
             }
             _ => {}
         }

@@ -45,7 +45,7 @@ pub(crate) enum ResourceVersion {
 pub(crate) struct Continue {
     /// As of when; nothing if the list may go on with newer objects.
     pub(crate) revision: Option<u64>,
-    /// Behind which object.
+    /// Behind which object of the list: its name, with its namespace if the list has several.
     pub(crate) behind: String,
 }
 
@@ -155,21 +155,28 @@ fn check_watch(query: &Query) -> Vec<Error> {
 
 impl Continue {
     fn read(token: &str) -> Result<Self, Status> {
-        let refuse = |why: &str| Status::bad_request(&format!("continue key is not valid: {why}"));
+        let refuse = |why: &str| {
+            Status::bad_request(&format!("invalid continue token: continue key is not valid: {why}"))
+        };
         if token.len() > MAX_TOKEN {
             return Err(refuse("it is too long"));
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| refuse(&error.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(&error.to_string()))?;
         if value["v"] != TOKEN_VERSION {
-            return Err(refuse("server does not recognize this encoded version"));
+            let version = value["v"].as_str().unwrap_or_default();
+            return Err(refuse(&format!("server does not recognize this encoded version {version}")));
         }
         let behind = value["start"].as_str().and_then(|start| start.strip_suffix('\0'));
-        let behind = behind.ok_or_else(|| refuse("it names no object"))?.to_owned();
+        if behind.is_some_and(|behind| !is_clean(behind)) {
+            return Err(refuse(value["start"].as_str().unwrap_or_default()));
+        }
+        let empty = "encoded start key empty (version meta.k8s.io/v1)";
+        let behind = behind.ok_or_else(|| refuse(empty))?.to_owned();
         match value["rv"].as_i64() {
             Some(-1) => Ok(Self { revision: None, behind }),
             Some(revision) if revision > 0 => Ok(Self { revision: u64::try_from(revision).ok(), behind }),
-            _ => Err(refuse("incorrect encoded start resourceVersion")),
+            _ => Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),
         }
     }
 
@@ -178,6 +185,12 @@ impl Continue {
         let value = json!({"v": TOKEN_VERSION, "rv": revision, "start": format!("{}\0", self.behind)});
         URL_SAFE_NO_PAD.encode(value.to_string())
     }
+}
+
+/// Whether a path stays below where it begins.
+fn is_clean(path: &str) -> bool {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use ferroplane_schema::status;
 use ferroplane_schema::structural::Scale;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Builtin;
+use tokio::sync::watch;
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Part, Resource, Version};
@@ -86,10 +87,44 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
         deletion: match (row.group, row.plural) {
             ("", "namespaces") => Deletion::OfNamespace,
             ("apiextensions.k8s.io", "customresourcedefinitions") => Deletion::OfDefinition,
+            ("batch", "jobs") => Deletion::Orphaning { warning: Some(JOBS_LEAVE_PODS) },
+            ("", "replicationcontrollers") => Deletion::Orphaning { warning: None },
             _ => Deletion::Plain,
         },
+        shows_deleted: shows_deleted(row.group, row.plural),
         fingerprint: KUBERNETES_VERSION.to_owned(),
+        converter: None,
+        end: watch::Sender::default(),
     }
+}
+
+const JOBS_LEAVE_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
+/// Of most, only that it is gone is told.
+fn shows_deleted(group: &str, plural: &str) -> bool {
+    matches!(
+        (group, plural),
+        (
+            "",
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ) | ("resource.k8s.io", _)
+            | (
+                "storage.k8s.io",
+                "csidrivers"
+                    | "csinodes"
+                    | "storageclasses"
+                    | "volumeattachments"
+                    | "volumeattributesclasses"
+            )
+    )
 }
 
 fn version(row: &builtin::Resource) -> Option<Version> {

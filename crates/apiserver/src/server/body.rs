@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ferroplane_schema::builtin;
 use ferroplane_schema::status::Status;
-use ferroplane_schema::writes::Body;
+use ferroplane_schema::writes::{self, Body};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 
@@ -30,19 +30,29 @@ where
 
 /// An object that was sent.
 pub(super) fn object<'b>(form: BodyForm, text: &'b Bytes, kind: &str) -> Result<Body<'b>, Status> {
-    let refuse = |why: &str| {
-        let shown = String::from_utf8_lossy(&text[..text.len().min(30)]);
-        let shown = if shown.is_empty() { "<empty>".into() } else { shown };
+    read(form, text, kind).map_err(|why| {
+        let shown = writes::shown(text);
         Status::bad_request(&format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
-    };
+    })
+}
+
+/// What was sent, or why it cannot be read.
+pub(super) fn read<'b>(form: BodyForm, text: &'b Bytes, kind: &str) -> Result<Body<'b>, String> {
     match form {
-        BodyForm::Json => Body::json(text)
-            .map_err(|error| refuse(&format!("couldn't get version/kind; json parse error: {error}"))),
-        BodyForm::Yaml => yaml(text).map_err(|error| refuse(&error)),
-        BodyForm::Protobuf => protobuf(text, kind).map_err(|error| refuse(&error)),
+        BodyForm::Json => {
+            Body::json(text).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        }
+        BodyForm::Yaml => yaml(text),
+        BodyForm::Protobuf => protobuf(text, kind),
     }
+}
+
+pub(super) fn unknown_kind(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )
 }
 
 /// An object of one of Kubernetes' own kinds. What it is, its envelope says.
@@ -51,8 +61,7 @@ fn protobuf<'b>(text: &'b Bytes, kind: &str) -> Result<Body<'b>, String> {
     let name = if decoded.kind.is_empty() { kind } else { &decoded.kind };
     let (group, version) = decoded.api_version.split_once('/').unwrap_or(("", &decoded.api_version));
     let known = builtin::kind(group, version, name);
-    let known = known
-        .ok_or_else(|| format!("no kind \"{name}\" is registered for version \"{}\"", decoded.api_version))?;
+    let known = known.ok_or_else(|| unknown_kind(name, &decoded.api_version))?;
     let value = decoded.object(known).map_err(|error| error.to_string())?;
     Ok(Body { value, complaints: Vec::new(), text })
 }

@@ -23,7 +23,7 @@ use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, Wri
 use crate::registry::Origin;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::store::{Snapshot, WatchError};
-use crate::verbs::{self, Deleted, Outcome, Page, Place, Rows, Selection, View};
+use crate::verbs::{self, Deleted, Outcome, Page, Place, Rows, Seen, Selection, View};
 
 /// How long a request for something that has not happened yet waits for it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -106,31 +106,34 @@ impl Objects<'_> {
     }
 
     async fn get(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
-        if let ResourceVersion::NotOlderThan(revision) =
-            ListOptions::read(&self.query, false)?.resource_version
-        {
-            self.reach(revision).await?;
+        let (store, place) = (&self.server.store, self.place());
+        let key = place.key(store, &place.name);
+        match ListOptions::read(&self.query, false)?.resource_version {
+            ResourceVersion::NotOlderThan(revision) => self.reach(revision).await?,
+            ResourceVersion::Newest => store.settled(&key).await,
+            ResourceVersion::Any | ResourceVersion::Exactly(_) => {}
         }
-        let place = self.place();
-        let entry = self.server.store.get(&place.key(&self.server.store, &place.name));
+        let entry = store.get(&key);
         let entry = entry.ok_or_else(|| Status::not_found(&self.view.resource.identity, &place.name))?;
         if place.part == Part::Scale {
-            return self.scaled(presentation, &self.view.object(entry.bytes()));
+            let seen = self.view.see(entry.bytes(), &self.server.store).await?;
+            return self.scaled(presentation, &seen.into_object());
         }
-        self.shown(StatusCode::OK, presentation, entry.bytes())
+        self.shown(StatusCode::OK, presentation, entry.bytes()).await
     }
 
     /// A stored object as the client wants to see it.
-    fn shown(
+    async fn shown(
         &self,
         code: StatusCode,
         presentation: Presentation,
         stored: &Bytes,
     ) -> Result<Response<Body>, Status> {
+        let seen = self.view.see(stored, &self.server.store).await?;
         if presentation == Presentation::Objects(Form::Json) {
-            return Ok(answer::json(code, self.view.bytes(stored)));
+            return Ok(answer::json(code, seen.into_bytes()));
         }
-        self.presented(code, presentation, &self.view.value(stored))
+        self.presented(code, presentation, &seen.into_value())
     }
 
     /// The scale of an object.
@@ -170,7 +173,7 @@ impl Objects<'_> {
             Ok(snapshot) => snapshot,
             Err(expired) => return Ok(expired),
         };
-        let page = Page::read(&snapshot, &selection, &options);
+        let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
         Ok(page.answer(&self.view, presentation, rows))
     }
 
@@ -194,6 +197,9 @@ impl Objects<'_> {
         match (store.snapshot_at(&collection, revision), &options.continues) {
             (Ok(snapshot), _) => Ok(Ok(snapshot)),
             (Err(WatchError::TooOld { .. }), Some(continues)) => Ok(Err(verbs::expired(&continues.behind))),
+            (Err(WatchError::TooOld { .. }), None) => {
+                Err(Status::expired("The resourceVersion for the provided list is too old."))
+            }
             (Err(error), _) => Err(verbs::too_old(&error)),
         }
     }
@@ -239,7 +245,7 @@ impl Objects<'_> {
             marks_initial: begins_anew && options.allows_bookmarks,
             timeout: options.timeout.unwrap_or_else(some_time),
         };
-        Ok(verbs::watch(subject, initial, watcher, self.server.stop.subscribe()))
+        Ok(verbs::watch(subject, initial, watcher, store.clone(), self.server.stop.subscribe()))
     }
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
@@ -318,7 +324,7 @@ impl Objects<'_> {
         let admission = self.admission(options.to_json(self.server_would_create()), options.is_dry_run);
         let outcome = verbs::write(store, &admission, &self.place(), request, options).await;
         let mut response = match outcome {
-            Ok(outcome) => self.written(presentation, outcome)?,
+            Ok(outcome) => self.written(presentation, outcome).await?,
             Err(status) => answer::status(&status, error_form(&self.parts.headers)),
         };
         annotate(&mut response, admission);
@@ -344,17 +350,20 @@ impl Objects<'_> {
     }
 
     /// What a client is told of a write.
-    fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
+    async fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
         let Outcome { bytes, is_presented, is_created, warnings } = outcome;
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = if self.place().part == Part::Scale {
-            let object: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-            self.scaled(presentation, &object)?
+            let seen = if is_presented {
+                Seen::Bytes(bytes)
+            } else {
+                self.view.see(&bytes, &self.server.store).await?
+            };
+            self.scaled(presentation, &seen.into_object())?
         } else if is_presented {
-            let object = serde_json::from_slice(&bytes).unwrap_or_default();
-            self.presented(code, presentation, &object)?
+            self.presented(code, presentation, &Seen::Bytes(bytes).into_value())?
         } else {
-            self.shown(code, presentation, &bytes)?
+            self.shown(code, presentation, &bytes).await?
         };
         answer::warn(&mut response, &warnings);
         Ok(response)
@@ -365,10 +374,10 @@ impl Objects<'_> {
             return DeleteOptions::read(None, &self.query);
         }
         let form = BodyForm::of(&self.parts.headers, true)?;
-        let body = body::object(form, text, "DeleteOptions")?;
-        let kind = body.value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if !matches!(kind, "" | "DeleteOptions") {
-            return Err(Status::bad_request(&format!("{kind} cannot be handled as a DeleteOptions")));
+        let body = body::read(form, text, "DeleteOptions").map_err(|why| Status::bad_request(&why))?;
+        let field = |name: &str| body.value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(kind) = field("kind").filter(|kind| *kind != "DeleteOptions") {
+            return Err(Status::bad_request(&body::unknown_kind(kind, field("apiVersion").unwrap_or("v1"))));
         }
         DeleteOptions::read(Some(&body.value), &self.query)
     }
@@ -379,10 +388,10 @@ impl Objects<'_> {
         let admission = self.admission(options.to_json(), options.is_dry_run);
         let mut response = match verbs::delete(&admission, &place, &options).await {
             Ok(Deleted { is_gone, bytes, warnings }) => {
-                let mut response = if is_gone {
+                let mut response = if is_gone && !self.view.resource.shows_deleted {
                     answer::status(&verbs::success(&place, &bytes), presentation.form())
                 } else {
-                    self.shown(StatusCode::OK, presentation, &bytes)?
+                    self.shown(StatusCode::OK, presentation, &bytes).await?
                 };
                 answer::warn(&mut response, &warnings);
                 response
@@ -403,9 +412,11 @@ impl Objects<'_> {
         let list_options = ListOptions::read(&self.query, false)?;
         let rows = self.rows()?;
         let selection = Selection::new(self.view.clone(), &self.path.namespace, &list_options)?;
-        let store = &self.server.store;
-        let snapshot = store.snapshot(&store.collection(&self.view.resource.collection));
-        let page = Page::read(&snapshot, &selection, &list_options);
+        let snapshot = match self.snapshot(&list_options).await? {
+            Ok(snapshot) => snapshot,
+            Err(expired) => return Ok(expired),
+        };
+        let page = Page::read(&snapshot, &selection, &list_options, &self.server.store).await?;
         let admission = self.admission(options.to_json(), options.is_dry_run);
         for entry in &page.entries {
             let place = Place {

@@ -5,20 +5,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_schema::status::Status;
-use http::header::USER_AGENT;
+use http::header::{HeaderName, USER_AGENT};
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use jiff::Timestamp;
+use uuid::Uuid;
 
-use super::{Annotations, Impersonated, Server};
+use super::{Annotations, Granted, Impersonated, Server};
 use crate::answer::{self, Body};
-use crate::audit::{Event, Level, ObjectReference, Outcome};
+use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::Identity;
 use crate::doors::https::Connection;
 use crate::limits::Class;
 use crate::negotiate;
 use crate::request::{Query, ResourcePath, Target, Verb};
+
+/// By which a request is found in the log.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// The longest name that a client may give its request.
+const LONGEST_ID: usize = 64;
 
 impl Server {
     /// Answers a request from outside.
@@ -28,10 +34,17 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let form = negotiate::error_form(request.headers());
-        self.admitted(request).await.unwrap_or_else(|status| answer::status(&status, form))
+        let id = audit_id(request.headers());
+        let reads_gzip = answer::is_compression_welcome(request.headers());
+        let answered = self.admitted(request, &id).await;
+        let mut response = answered.unwrap_or_else(|status| answer::status(&status, form));
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(AUDIT_ID, id);
+        }
+        if reads_gzip { answer::compress(response).await } else { response }
     }
 
-    async fn admitted<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    async fn admitted<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -47,57 +60,93 @@ impl Server {
         let permit = self.inner.limits.enter(asked.class(), &caller.name).await?;
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(caller.clone());
-        let uri = parts.uri.to_string();
-        let agent = user_agent(&parts);
+        let granted = Granted::default();
+        parts.extensions.insert(granted.clone());
+        let line =
+            self.inner.audit.get().filter(|_| asked.verb.is_some_and(Verb::changes_something)).map(|log| {
+                let source = connection.map(|connection| connection.remote.ip());
+                let (uri, agent) = (parts.uri.to_string(), user_agent(&parts));
+                Line {
+                    log,
+                    asked: &asked,
+                    caller: &caller,
+                    granted,
+                    id,
+                    received,
+                    uri,
+                    agent,
+                    source,
+                    is_written: false,
+                }
+            });
         let mut response = self.answer(Request::from_parts(parts, body)).await;
-        if asked.verb.is_some_and(Verb::changes_something) {
-            let source = connection.map(|connection| connection.remote.ip());
-            self.audit(&asked, &caller, source, &Heard { received, uri, agent }, &response);
+        if let Some(line) = line {
+            line.finish(&response);
         }
         if asked.class() == Class::Watch {
             response = response.map(|body| body.holding(permit));
         }
         Ok(response)
     }
+}
 
-    fn audit(
-        &self,
-        asked: &Asked,
-        caller: &Identity,
-        source: Option<IpAddr>,
-        heard: &Heard,
-        response: &Response<Body>,
-    ) {
-        let Some(log) = self.inner.audit.get() else { return };
+/// A line for the log. It is written when the request is answered, or when nobody waits for the answer any more: what was
+/// begun by then may well have happened.
+struct Line<'r> {
+    log: &'r AuditLog,
+    asked: &'r Asked,
+    caller: &'r Identity,
+    granted: Granted,
+    id: &'r str,
+    received: Timestamp,
+    uri: String,
+    agent: String,
+    source: Option<IpAddr>,
+    is_written: bool,
+}
+
+impl Line<'_> {
+    fn finish(mut self, response: &Response<Body>) {
+        self.is_written = true;
+        let extensions = response.extensions();
+        let impersonated = extensions.get::<Impersonated>().map(|impersonated| &impersonated.0);
+        let annotations = extensions.get::<Annotations>().map_or(&[][..], |annotations| &annotations.0);
         let code = response.status().as_u16();
-        let failure = Status::generic(code, "", &ferroplane_schema::status::Resource::default(), "", "");
-        let annotations = response.extensions().get::<Annotations>();
-        let sources: Vec<_> = source.into_iter().collect();
-        log.record(&Event {
+        let outcome = match extensions.get::<Arc<Status>>() {
+            Some(status) if code >= 400 => Outcome::Failure(status),
+            _ => Outcome::Success(code),
+        };
+        self.write(outcome, impersonated, annotations);
+    }
+
+    fn write(&self, outcome: Outcome<'_>, impersonated: Option<&Identity>, annotations: &[(String, String)]) {
+        let sources: Vec<_> = self.source.into_iter().collect();
+        self.log.record(&Event {
             level: Level::Metadata,
-            id: "",
-            received: heard.received,
+            id: self.id,
+            received: self.received,
             answered: Timestamp::now(),
-            uri: &heard.uri,
-            verb: asked.verb.map_or("", Verb::name),
-            user: caller,
-            impersonated: response.extensions().get::<Impersonated>().map(|impersonated| &impersonated.0),
+            uri: &self.uri,
+            verb: self.asked.verb.map_or("", Verb::name),
+            user: self.caller,
+            impersonated,
             sources: &sources,
-            user_agent: &heard.agent,
-            object: asked.path.as_ref().map(reference),
-            outcome: if code < 400 { Outcome::Success(code) } else { Outcome::Failure(&failure) },
-            reason: None,
+            user_agent: &self.agent,
+            object: self.asked.path.as_ref().map(reference),
+            outcome,
+            reason: self.granted.0.get().map(String::as_str),
             request: None,
-            annotations: annotations.map_or(&[], |annotations| &annotations.0),
+            annotations,
         });
     }
 }
 
-/// What of a request the log tells.
-struct Heard {
-    received: Timestamp,
-    uri: String,
-    agent: String,
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if !self.is_written {
+            self.write(Outcome::Unanswered, None, &[]);
+        }
+    }
 }
 
 /// What is asked for, as far as room and log are concerned.
@@ -140,4 +189,11 @@ fn reference(path: &ResourcePath) -> ObjectReference<'_> {
 fn user_agent(parts: &Parts) -> String {
     let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     agent.unwrap_or_default().to_owned()
+}
+
+/// The name that a client gave its request, or a new one.
+fn audit_id(headers: &HeaderMap) -> String {
+    let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
+    let given = given.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
+    given.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
 }

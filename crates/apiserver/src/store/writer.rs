@@ -20,6 +20,7 @@ use super::key::Collection;
 use super::log::{Batch, Log, LogError, Marks};
 use super::ring::Event;
 use super::state::State;
+use super::underway::Begun;
 use super::{Refused, Shared, SubmitError};
 
 /// How many submissions share a commit at most.
@@ -50,6 +51,8 @@ pub(super) struct Submission {
     pub(super) reply: Reply,
     /// Room in the queue, given back with the answer.
     pub(super) permit: OwnedSemaphorePermit,
+    /// Ends with the answer, too.
+    pub(super) begun: Begun,
 }
 
 /// An answer that waits until it is true.
@@ -57,6 +60,7 @@ struct Answer {
     verdict: Result<Vec<Arc<Entry>>, Refused>,
     reply: Reply,
     _permit: OwnedSemaphorePermit,
+    _begun: Begun,
 }
 
 /// Everything the thread owns.
@@ -146,7 +150,7 @@ impl Writer {
             pending.events().iter().for_each(|event| (observer.0)(event));
         }
         self.shared.note_room();
-        for Answer { verdict, reply, _permit } in answers {
+        for Answer { verdict, reply, _permit, _begun } in answers {
             let _ = reply.send(verdict.map_err(SubmitError::from));
         }
     }
@@ -154,9 +158,9 @@ impl Writer {
     fn judge(&self, batch: Vec<Submission>) -> (Pending, Vec<Answer>) {
         let state = self.state();
         let mut pending = Pending::after(state.revision());
-        let mut judge = |Submission { operations, reply, permit }| {
+        let mut judge = |Submission { operations, reply, permit, begun }| {
             let verdict = pending.admit(&state, operations);
-            Answer { verdict, reply, _permit: permit }
+            Answer { verdict, reply, _permit: permit, _begun: begun }
         };
         let answers = batch.into_iter().map(&mut judge).collect();
         (pending, answers)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
-use super::write::{Place, unavailable};
+use super::write::{Place, unavailable, while_wanted};
 use crate::admission::Admission;
 use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
@@ -56,8 +56,12 @@ async fn attempt(
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
     check_preconditions(place, &object, options)?;
-    let warnings = admission.delete(place, &place.view.value(entry.bytes())).await?;
-    let begun = begin(object.clone(), place.view.resource.deletion, options)?;
+    let mut warnings = admission.delete(place, entry).await?;
+    let deletion = place.view.resource.deletion;
+    if let (Deletion::Orphaning { warning: Some(warning) }, None) = (deletion, options.propagation) {
+        warnings.insert(0, warning.to_owned());
+    }
+    let begun = begin(object.clone(), deletion, options)?;
     let is_gone = begun.is_none();
     if options.is_dry_run {
         let pretended = begun.map(|object| Bytes::from(Value::Object(object).to_string()));
@@ -72,6 +76,7 @@ async fn attempt(
         None => Change::Delete,
     };
     let expect = Expect::Revision(entry.revision());
+    while_wanted().await;
     match admission.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(entries) => {
             let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
@@ -113,7 +118,7 @@ fn begin(
     options: &DeleteOptions,
 ) -> Result<Option<Map<String, Value>>, Status> {
     let mut finalizers = finalizers(&object);
-    follow_propagation(&mut finalizers, options.propagation);
+    follow_propagation(&mut finalizers, options.propagation, deletion);
     let is_begun = object.get("metadata").is_some_and(|metadata| !metadata["deletionTimestamp"].is_null());
     if deletion == Deletion::OfDefinition && !is_begun {
         let cleanup = "customresourcecleanup.apiextensions.k8s.io".to_owned();
@@ -136,7 +141,7 @@ fn begin(
     if !is_begun {
         metadata.insert("deletionTimestamp".to_owned(), moment::timestamp().into());
         // What has to be emptied first goes its own way.
-        if deletion == Deletion::Plain {
+        if matches!(deletion, Deletion::Plain | Deletion::Orphaning { .. }) {
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
@@ -153,9 +158,12 @@ fn finalizers(object: &Map<String, Value>) -> Vec<String> {
     finalizers.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What is to become of what the object owns is noted in its finalizers. Nothing said leaves it as it is.
-fn follow_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>) {
-    let Some(propagation) = propagation else { return };
+/// What is to become of what the object owns is noted in its finalizers. Nothing said leaves it as it is noted, or as it is
+/// usual.
+fn follow_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>, deletion: Deletion) {
+    let is_noted = finalizers.iter().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND);
+    let usual = (matches!(deletion, Deletion::Orphaning { .. }) && !is_noted).then_some(Propagation::Orphan);
+    let Some(propagation) = propagation.or(usual) else { return };
     finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
     match propagation {
         Propagation::Background => {}

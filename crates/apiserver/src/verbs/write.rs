@@ -1,15 +1,18 @@
 //! Creates and changes objects: read, decide, store what was decided if nothing has changed since, or read again.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
 use ferroplane_schema::status::Status;
-use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Write, Written};
+use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::scale;
+use super::translations::Translations;
 use super::view::View;
 use crate::admission::Admission;
 use crate::moment;
@@ -68,7 +71,7 @@ pub(crate) async fn write<'w>(
 ) -> Result<Outcome, Status> {
     for _ in 0..ATTEMPTS {
         let attempt = Attempt { store, admission, place, options };
-        if let Some(outcome) = attempt.run(request()?).await? {
+        if let Some(outcome) = attempt.run(request).await? {
             return Ok(outcome);
         }
     }
@@ -85,10 +88,16 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Tries once. Nothing if the object changed in the meantime.
-    async fn run(self, write: Write<'_>) -> Result<Option<Outcome>, Status> {
+    async fn run<'w>(
+        self,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    ) -> Result<Option<Outcome>, Status> {
         let place = self.place;
         let entry = self.stored();
-        let live = entry.as_ref().map(|entry| place.view.value(entry.bytes()));
+        let live = match &entry {
+            Some(entry) => Some(place.view.see(entry.bytes(), self.store).await?.into_value()),
+            None => None,
+        };
         let (time, uid, random) = (moment::timestamp(), Uuid::new_v4().to_string(), random_end());
         let circumstances = Circumstances {
             manager: &self.options.manager,
@@ -96,11 +105,12 @@ impl Attempt<'_> {
             uid: &uid,
             random: &random,
             field_validation: self.options.field_validation,
+            converter: None,
         };
         let written = if place.part == Part::Scale {
-            scale::write(place, self.admission, write, live.as_ref(), &circumstances).await?
+            scale::write(place, self.admission, request()?, live.as_ref(), &circumstances).await?
         } else {
-            let proposal = writes::propose(&place.endpoint(), write, live.as_ref(), &circumstances)?;
+            let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
             let proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
             let mut written = writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?;
             self.admission.validate(place, &mut written, live.as_ref()).await?;
@@ -108,6 +118,9 @@ impl Attempt<'_> {
         };
         if self.options.is_dry_run {
             self.is_free(&written)?;
+            if place.view.resource.converter.is_some() {
+                self.draft(written.object.clone()).await?;
+            }
             return pretend(&written).map(Some);
         }
         self.store(written, entry.as_deref()).await
@@ -145,11 +158,12 @@ impl Attempt<'_> {
             last = Some(Bytes::from(Value::Object(written.object).to_string()));
             Change::Delete
         } else {
-            Change::Put(self.draft(written.object)?)
+            Change::Put(self.draft(written.object).await?)
         };
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
         operations.extend(self.admission.conditions(self.place, is_created));
+        while_wanted().await;
         match self.store.submit(operations).await {
             Ok(entries) => {
                 let is_presented = last.is_some();
@@ -179,11 +193,36 @@ impl Attempt<'_> {
         }
     }
 
+    /// What the request asks for. Owners in other versions are found once it is known what the object is in those.
+    async fn propose<'w>(
+        self,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        live: Option<&Value>,
+        circumstances: &Circumstances<'_>,
+    ) -> Result<Proposal, Status> {
+        let endpoint = self.place.endpoint();
+        let Some(converter) = &self.place.view.resource.converter else {
+            return writes::propose(&endpoint, request()?, live, circumstances);
+        };
+        let translations = Translations::default();
+        let circumstances = Circumstances { converter: Some(&translations), ..*circumstances };
+        loop {
+            let proposal = writes::propose(&endpoint, request()?, live, &circumstances);
+            if !translations.learn(converter, self.store).await? {
+                return proposal;
+            }
+        }
+    }
+
     /// The object in the version that is stored.
-    fn draft(self, mut object: Map<String, Value>) -> Result<Draft, Status> {
-        let stored = self.place.view.resource.stored();
-        if stored.behaviour.api_version() != self.place.view.version().behaviour.api_version() {
-            stored.behaviour.revive(&mut object);
+    async fn draft(self, mut object: Map<String, Value>) -> Result<Draft, Status> {
+        let resource = &self.place.view.resource;
+        let (stored, current) = (resource.stored(), self.place.view.version());
+        if stored.behaviour.api_version() != current.behaviour.api_version() {
+            if let Some(converter) = &resource.converter {
+                object = converter.convert(object, stored.behaviour.api_version(), self.store).await?;
+            }
+            stored.behaviour.adopt(&mut object);
         }
         let draft = Draft::new(&object).map_err(|error| match error {
             DraftError::TooLarge { .. } => too_large(),
@@ -191,6 +230,21 @@ impl Attempt<'_> {
         })?;
         if draft.size() > MAX_OBJECT { Err(too_large()) } else { Ok(draft) }
     }
+}
+
+/// Pauses just long enough for the door to drop a request whose client went away: what nobody waits for is not begun. Who
+/// asks next, by the same connection, then finds either nothing of it or, by [`Store::settled`], how it ended.
+pub(super) async fn while_wanted() {
+    let mut has_paused = false;
+    poll_fn(|context| {
+        if has_paused {
+            return Poll::Ready(());
+        }
+        has_paused = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The answer to a dry run.

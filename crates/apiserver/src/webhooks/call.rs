@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::destination::Route;
 use super::hook::Hook;
 use super::insiders::Insiders;
-use super::question::Question;
+use super::question::{Question, Shown};
 use super::review::{self, Verdict};
 use crate::store::Store;
 
@@ -21,11 +21,11 @@ pub(super) enum Failure {
 }
 
 impl Hook {
-    /// Asks the webhook about a request, showing it a version of the resource.
+    /// Asks the webhook about a request.
     pub(super) async fn ask(
         &self,
         question: &Question<'_>,
-        version: &str,
+        shown: &Shown,
         may_change: bool,
         insiders: &Insiders,
         store: &Store,
@@ -40,7 +40,7 @@ impl Hook {
             return Err(Failure::Call(words.to_owned()));
         }
         let uid = Uuid::new_v4().to_string();
-        let review = review::ask(&question.to_request(&uid, version));
+        let review = review::ask(&question.to_request(&uid, shown));
         let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
         let route = self.destination.route(store).map_err(client)?;
         let asked = async {

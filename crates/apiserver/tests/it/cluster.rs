@@ -109,7 +109,7 @@ impl Cluster {
 }
 
 impl Answer {
-    async fn read(response: Response<Body>) -> Self {
+    pub(crate) async fn read(response: Response<Body>) -> Self {
         let warnings = response.headers().get_all("warning").iter();
         let warnings = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
         let code = response.status().as_u16();

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod abandoned;
 mod cluster;
+mod conversion;
 mod definitions;
 #[allow(dead_code, reason = "not everything that others need is needed here")]
 #[path = "../../../schema/tests/it/dice.rs"]
 mod dice;
 mod events;
+mod gate;
 mod hook;
 mod kube_rs;
 mod namespaces;

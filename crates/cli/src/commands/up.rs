@@ -9,8 +9,8 @@ use crate::up::{self, Configuration, data_directory};
 
 /// Start a control plane on this machine, without Kubernetes
 ///
-/// Starts a Kubernetes-compatible API server in this process and keeps everything in one directory. kubectl and every
-/// other Kubernetes client can use it: the kubeconfig that is written says how. Runs until it is told to end (Ctrl-C), and
+/// Starts a Kubernetes-compatible API server and the controllers in this process, and keeps everything in one directory.
+/// kubectl and every other Kubernetes client can use it: the kubeconfig that is written says how. Runs until it is told to end (Ctrl-C), and
 /// goes on from where it was when it is started again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
@@ -37,6 +37,14 @@ pub(crate) struct Up {
     /// Where to write down who changed what [default: audit.log in the data directory]
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+
+    /// Only the API server: nothing is composed
+    #[arg(long)]
+    no_controllers: bool,
+
+    /// Certificates to call functions with: a directory with ca.crt, tls.crt and tls.key
+    #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
+    tls_client_certs_dir: Option<PathBuf>,
 }
 
 impl Up {
@@ -49,6 +57,8 @@ impl Up {
             kubeconfig: self.kubeconfig,
             token_file: self.token_auth_file,
             audit_log: self.audit_log,
+            has_controllers: !self.no_controllers,
+            client_certificates: self.tls_client_certs_dir,
         };
         up::run(&configuration, terminal)
     }

@@ -101,7 +101,10 @@ pub(crate) fn way(function: &Function, manifest: &Manifest, library: &Library) -
             let target =
                 target.parse().map_err(|problem| error(TARGET, format!("function `{name}`: {problem}")))?;
             let directory = annotation(TLS_DIRECTORY).map(|path| manifest.source().directory().join(path));
-            Ok(Way::Served { target, tls: directory.map(|directory| read_tls(&directory)).transpose()? })
+            Ok(Way::Served {
+                target,
+                tls: directory.map(|directory| grpc::Tls::read(&directory)).transpose()?,
+            })
         }
         None | Some("Docker") => built_in(function, manifest, library),
         Some(other) => {
@@ -157,14 +160,6 @@ fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyh
 fn last_part(package: &str) -> &str {
     let name = package.rsplit('/').next().unwrap_or_default();
     name.split(['@', ':']).next().unwrap_or_default()
-}
-
-fn read_tls(directory: &Path) -> anyhow::Result<grpc::Tls> {
-    let read = |name: &str| {
-        let path = directory.join(name);
-        std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    Ok(grpc::Tls { ca: read("ca.crt")?, certificate: read("tls.crt")?, key: read("tls.key")? })
 }
 
 fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located {

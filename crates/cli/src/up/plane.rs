@@ -13,11 +13,12 @@ use ferroplane_apiserver::doors::https::{self, Https};
 use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
+use ferroplane_controllers::Controllers;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Configuration;
+use super::{Configuration, controllers};
 
 /// Who has the kubeconfig: one who may do everything.
 const ADMIN: &str = "ferroplane-admin";
@@ -32,6 +33,7 @@ pub(super) struct Plane {
     end: oneshot::Sender<()>,
     door: JoinHandle<usize>,
     renewal: JoinHandle<()>,
+    controllers: Option<Controllers>,
     /// Holds the kubeconfig of a plane that keeps nothing else.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -60,7 +62,11 @@ impl Plane {
             let _ = ended.await;
         }));
         let renewal = tokio::spawn(certificates.keep_renewed());
-        Ok(Self { server, address, kubeconfig, end, door, renewal, _temporary: temporary })
+        let controllers = match configuration.has_controllers {
+            true => Some(controllers::start(&server, configuration).await?),
+            false => None,
+        };
+        Ok(Self { server, address, kubeconfig, end, door, renewal, controllers, _temporary: temporary })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -73,6 +79,9 @@ impl Plane {
 
     /// Ends watches, answers what was asked, and closes the store.
     pub(super) async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
         self.server.stop();
         let _ = self.end.send(());
         let _ = self.door.await;

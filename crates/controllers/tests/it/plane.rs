@@ -1,12 +1,16 @@
 //! A control plane in memory: an API server, and controllers that work on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Insider, Server, Settings as ServerSettings};
-use ferroplane_controllers::{Cluster, Controllers, PROTECTION_PATH, Settings, install};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Settings, install};
+use ferroplane_functions::{Contract, Implementation, Library, Native};
+use ferroplane_runner::{Directory, grpc};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -22,15 +26,28 @@ pub(crate) struct Plane {
     server: Server,
     ledger: Ledger,
     controllers: Option<Controllers>,
+    functions: Vec<(String, Implementation)>,
 }
 
 impl Plane {
     pub(crate) async fn new() -> Self {
+        Self::with_functions(Vec::new()).await
+    }
+
+    /// A plane on which one more function can be called.
+    pub(crate) async fn with_function(
+        name: &str,
+        answer: impl Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_functions(vec![(name.to_owned(), Implementation::new(answer))]).await
+    }
+
+    async fn with_functions(functions: Vec<(String, Implementation)>) -> Self {
         let store = Store::in_memory(Options::default()).unwrap();
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
         let client = kube::Client::new(door(&server, "user"), "default");
         install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
-        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None };
+        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None, functions };
         plane.start().await;
         plane
     }
@@ -49,7 +66,7 @@ impl Plane {
 
     pub(crate) async fn start(&mut self) {
         let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
-        let controllers = Controllers::start(client, Settings::default()).await.unwrap();
+        let controllers = Controllers::start(client, settings(&self.functions)).await.unwrap();
         let protection = controllers.protection();
         let insider = {
             let protection = protection.clone();
@@ -67,6 +84,18 @@ impl Plane {
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.ledger.take()
+    }
+
+    /// Wait until controllers have nothing to change any more. Returns what they have changed.
+    pub(crate) async fn quiet(&self) -> Vec<String> {
+        let mut writes = self.writes();
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            match self.writes() {
+                more if more.is_empty() => return writes,
+                more => writes.extend(more),
+            }
+        }
     }
 
     /// Send a request. Returns the code and the body of the answer.
@@ -96,8 +125,8 @@ impl Plane {
     }
 
     /// Change some fields of an object as a user would.
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Value {
-        let (code, answer) = self.send(Method::PATCH, path, "application/merge-patch+json", patch).await;
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Value {
+        let (code, answer) = self.send(Method::PATCH, path, "application/merge-patch+json", change).await;
         assert!(code < 300, "{code} {answer}");
         answer
     }
@@ -118,10 +147,54 @@ impl Plane {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+
+    /// Wait until an event about an object says so, as in `Normal/Reason: text`.
+    pub(crate) async fn until_said(&self, name: &str, words: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let events = self.events(name).await;
+            if events.iter().any(|event| event.contains(words)) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "nobody said `{words}`: {events:#?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// All events about an object, as `Normal/Reason: text`.
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
+        let list = self.get("/api/v1/events").await;
+        let events = list["items"].as_array().unwrap().iter();
+        let events = events.filter(|event| event["involvedObject"]["name"] == name);
+        let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        let line =
+            |event| format!("{}/{}: {}", text(event, "type"), text(event, "reason"), text(event, "message"));
+        events.map(line).collect()
+    }
 }
 
 fn door(server: &Server, name: &str) -> Door {
     Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
+}
+
+fn settings(functions: &[(String, Implementation)]) -> Settings {
+    Settings { clock: Clock::system(), built_ins: built_ins(functions), calls: grpc::Options::default() }
+}
+
+fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
+    let mut library = Library::built_in().unwrap();
+    for (name, answer) in functions {
+        library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
+    }
+    let library = Arc::new(library);
+    BuiltIns {
+        catalogue: library.catalogue().clone(),
+        directory: Directory::built_in(&library),
+        natives: Arc::new(move |package| match library.native(package) {
+            Native::Covered { function, version } => Some((function, version)),
+            _ => None,
+        }),
+    }
 }
 
 /// The status and reason of a condition of an object, as `True/Reason`.

@@ -27,20 +27,23 @@ impl<'b> Body<'b> {
         let complaints = duplicates.iter().map(|path| strict_json::duplicate_field(path)).collect();
         Ok(Self { value, complaints, text })
     }
+}
 
-    fn shown(&self) -> String {
-        match self.text.first() {
-            None => "<empty>".to_owned(),
-            Some(b'{') => {
-                let text = String::from_utf8_lossy(&self.text[..self.text.len().min(SHOWN)]);
-                if self.text.len() > SHOWN { format!("{text} ...") } else { text.into_owned() }
-            }
-            Some(_) => self.text.iter().take(SHOWN).fold(String::new(), |mut text, byte| {
-                text.push_str(&format!("{byte:02x}"));
-                text
-            }),
-        }
+/// The beginning of a body that makes no sense, for whoever sent it.
+pub fn shown(text: &[u8]) -> String {
+    let beginning = &text[..text.len().min(SHOWN)];
+    let mut shown = match text.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(beginning).into_owned(),
+        Some(_) => beginning.iter().fold(String::new(), |mut text, byte| {
+            text.push_str(&format!("{byte:02x}"));
+            text
+        }),
+    };
+    if text.len() > SHOWN {
+        shown.push_str(" ...");
     }
+    shown
 }
 
 /// An object in its normal form, and what a client should be told about it.
@@ -70,7 +73,7 @@ pub(super) fn decode(
     let behaviour = endpoint.behaviour;
     let unrecognised = |why: &str, body: &Body<'_>| {
         let kind = &behaviour.kind().name;
-        let shown = body.shown();
+        let shown = shown(body.text);
         Status::bad_request(&format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))

@@ -57,6 +57,7 @@ impl Server {
             uid: "u-1",
             random: "abcde",
             field_validation: FieldValidation::Strict,
+            converter: None,
         };
         let proposal = propose(&endpoint, write, self.live.as_ref(), &circumstances)?;
         let written = settle(&endpoint, proposal, self.live.as_ref(), &circumstances)?;

@@ -103,8 +103,9 @@ func electLeaders(ctx context.Context, config *rest.Config) {
 	running.Wait()
 }
 
-// renewed waits until a new leader has renewed its lease once, which it does at once. Whoever resigns while that is
-// under way may find that it cannot give the lease back.
+// renewed waits until a new leader has renewed its lease once, which it does at once. Whoever resigns meanwhile cancels the
+// renewal, reads the lease and writes that it has no holder. If the cancelled write happens between the two, which no server
+// can rule out, that is a conflict, and client-go does not try again: the lease lasts until it expires.
 func renewed(ctx context.Context, client kubernetes.Interface) (lease *coordinationv1.Lease) {
 	eventually(ctx, "the lease is renewed", func() bool {
 		lease = got(client.CoordinationV1().Leases(namespace).Get(ctx, "throne", metav1.GetOptions{}))

@@ -8,6 +8,9 @@ use http_body_util::{BodyExt as _, Full};
 pub(super) trait Server {
     async fn ask(&self, request: Request<Full<Bytes>>) -> Answer;
 
+    /// Forgets everything that was before a resource version.
+    async fn forget(&self, version: &str);
+
     /// The token of somebody who may do everything.
     fn master(&self) -> String;
 }

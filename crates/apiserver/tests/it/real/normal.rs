@@ -247,17 +247,27 @@ impl Names {
     }
 }
 
-/// Removes what is at a pointer.
+/// Removes what is at a pointer, in which `*` is everything in a list or an object.
 pub(super) fn remove(value: &mut Value, pointer: &str) {
-    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    let Some(rest) = pointer.strip_prefix('/') else { return };
+    let (name, rest) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let name = name.replace("~1", "/");
-    match value.pointer_mut(parent) {
-        Some(Value::Object(fields)) => {
-            fields.remove(&name);
+    match value {
+        Value::Object(fields) if rest.is_empty() => {
+            fields.retain(|field, _| *field != name && name != "*");
         }
-        Some(Value::Array(items)) => {
-            if let Some(item) = name.parse().ok().and_then(|index: usize| items.get_mut(index)) {
-                *item = Value::Null;
+        Value::Object(fields) => {
+            let matching = fields.iter_mut().filter(|(field, _)| **field == name || name == "*");
+            matching.for_each(|(_, value)| remove(value, rest));
+        }
+        Value::Array(items) => {
+            let matching = |index: usize| name == "*" || name.parse() == Ok(index);
+            for (_, item) in items.iter_mut().enumerate().filter(|(index, _)| matching(*index)) {
+                if rest.is_empty() {
+                    *item = Value::Null;
+                } else {
+                    remove(item, rest);
+                }
             }
         }
         _ => {}

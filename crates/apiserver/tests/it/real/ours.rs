@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
-use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::store::{Options, Store, Window};
 use ferroplane_apiserver::{Server, Settings};
 use http::Request;
 use http_body_util::Full;
@@ -17,8 +17,11 @@ const TOKENS: &str = "master,oracle,oracle,system:masters\nalice,alice,alice-1,\
 pub(super) struct Ours(Server);
 
 impl Ours {
-    pub(super) async fn start() -> Self {
-        let store = Store::in_memory(Options::default()).unwrap();
+    /// A server that remembers nothing of the past if it is to forget something.
+    pub(super) async fn start(forgets: bool) -> Self {
+        let events = if forgets { 0 } else { Window::default().events };
+        let options = Options { window: Window { events, ..Window::default() }, ..Options::default() };
+        let store = Store::in_memory(options).unwrap();
         let server = Server::start(store, Settings::default()).await.unwrap();
         let lookup = server.account_lookup();
         let accounts = ServiceAccountTokens::ephemeral("https://kubernetes.default.svc", lookup).unwrap();
@@ -41,6 +44,8 @@ impl exchange::Server for Ours {
         }
         answer
     }
+
+    async fn forget(&self, _version: &str) {}
 
     fn master(&self) -> String {
         MASTER.to_owned()

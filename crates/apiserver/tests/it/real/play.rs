@@ -20,6 +20,9 @@ pub(super) async fn play(server: &impl Server, steps: &[Step]) -> Vec<Value> {
     let mut saved = BTreeMap::new();
     let mut answers = Vec::new();
     for step in steps {
+        if let Some(version) = &step.forgets {
+            server.forget(&fill(version, &saved)).await;
+        }
         let answer = ask(server, step, &saved).await;
         let body = if step.method == "HEAD" { Value::Null } else { normal::body(&answer) };
         for (name, pointer) in &step.saves {

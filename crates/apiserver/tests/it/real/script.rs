@@ -6,7 +6,9 @@
 //! @save rv /metadata/resourceVersion      remembered as {{rv}}, from the answer
 //! @until /status/phase "Active"           asked again until this is the answer
 //! @pick /kind /items/*/metadata/name      compared is only this of the body
-//! @except /body/message                   not compared is this
+//! @except /body/message                   not compared is this; `*` is everything
+//! @sometimes /body/message                nor is this, which is left to chance
+//! @forget {{rv}}                          before that, the server forgets what was before
 //! @managed                                managed fields are compared too
 //! @hex                                    the body is written in hexadecimal
 //! PATCH /api/v1/namespaces/default
@@ -31,8 +33,10 @@ pub(super) struct Step {
     pub(super) until: Option<(String, String)>,
     pub(super) picks: Vec<String>,
     pub(super) exceptions: Vec<String>,
+    pub(super) chances: Vec<String>,
     pub(super) shows_managed: bool,
     pub(super) is_hex: bool,
+    pub(super) forgets: Option<String>,
 }
 
 pub(super) fn parse(text: &str) -> Vec<Step> {
@@ -94,8 +98,10 @@ impl Step {
             "until" => self.until = Some(pair()),
             "pick" => self.picks.extend(words()),
             "except" => self.exceptions.extend(words()),
+            "sometimes" => self.chances.extend(words()),
             "managed" => self.shows_managed = true,
             "hex" => self.is_hex = true,
+            "forget" => self.forgets = Some(rest.to_owned()),
             _ => panic!("nobody knows @{name}"),
         }
     }

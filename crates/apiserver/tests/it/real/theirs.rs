@@ -23,8 +23,11 @@ pub(super) struct Theirs {
 }
 
 impl Theirs {
-    /// The server that the environment names, if it does.
-    pub(super) fn find() -> Option<Self> {
+    /// The server that the environment names, if it does. Without controllers nothing is collected.
+    pub(super) fn find(needs_controllers: bool) -> Option<Self> {
+        if needs_controllers && env::var_os("FERROPLANE_ORACLE_CONTROLLERS").is_none() {
+            return None;
+        }
         let url: http::Uri =
             env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?.parse().unwrap();
         let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
@@ -56,6 +59,21 @@ impl Server for Theirs {
         };
         connection.abort();
         answer
+    }
+
+    async fn forget(&self, version: &str) {
+        let etcd: http::Uri =
+            env::var("FERROPLANE_ORACLE_ETCD").expect("the server has a store").parse().unwrap();
+        let stream = TcpStream::connect(etcd.authority().unwrap().as_str()).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let body = format!(r#"{{"revision": {version}, "physical": true}}"#);
+        let request = Request::post("/v3/kv/compaction").header("host", "etcd");
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let answer = Answer::read(sender.send_request(request).await.unwrap()).await;
+        assert_eq!(answer.code, 200, "{}", String::from_utf8_lossy(&answer.body));
+        connection.abort();
     }
 
     fn master(&self) -> String {

@@ -5,7 +5,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
-use super::super::Object;
+use super::super::{Object, metadata_text};
 use crate::field::{Error, Path};
 use crate::structural::crd::{self, Definition};
 
@@ -18,6 +18,8 @@ pub(super) enum Special {
     Event,
     Job,
     Pod,
+    /// Says who may decide what is written.
+    Admission,
 }
 
 impl Special {
@@ -28,7 +30,16 @@ impl Special {
             ("" | "events.k8s.io", "Event") => Self::Event,
             ("batch", "Job") => Self::Job,
             ("", "Pod") => Self::Pod,
+            ("admissionregistration.k8s.io", _) => Self::Admission,
             _ => Self::None,
+        }
+    }
+
+    /// Group and version of all forms that objects have, if there are several.
+    pub(super) fn forms(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Event => &[("", "v1"), ("events.k8s.io", "v1")],
+            _ => &[],
         }
     }
 }
@@ -39,13 +50,13 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
         Special::Definition => note_stored_version(object),
         Special::Job => workloads::select_own_pods(object),
         Special::Pod => workloads::await_a_node(object),
-        Special::Event | Special::None => {}
+        Special::Event | Special::Admission | Special::None => {}
     }
 }
 
 /// Makes of an object in another version one of this version.
 pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
-    if special == Special::Event && object.get("apiVersion").is_some_and(|found| found != api_version) {
+    if special == Special::Event {
         events::convert(object, api_version);
     }
 }
@@ -63,8 +74,19 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
-        Special::Event | Special::Job | Special::Pod | Special::None => {}
+        Special::Event | Special::Job | Special::Pod | Special::Admission | Special::None => {}
     }
+}
+
+/// What a client should be told about an object that is fine.
+pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
+    const RESERVED: &str = ".static.k8s.io";
+    let is_reserved = special == Special::Admission && metadata_text(object, "name").ends_with(RESERVED);
+    let words = format!(
+        "metadata.name: names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be \
+         managed via the API"
+    );
+    is_reserved.then_some(words).into_iter().collect()
 }
 
 /// A namespace stays until everything in it is gone.

@@ -1,0 +1,165 @@
+//! Carries out a plan: delete, record references, apply.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::{Deletion, Event, EventKind, Plan, Wanted, chain, field_manager};
+use ferroplane_schema::managed::holds;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+
+use super::controller::Controller;
+use super::observe::{World, resource_of};
+use super::problem::{COMPOSE, Problem};
+use crate::cluster::{Error, Part, Place, Propagation, Resource};
+use crate::head::Head;
+
+/// How many composed resources of one composite resource are applied at the same time.
+const CONCURRENCY: usize = 16;
+
+/// What came of applying.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// What the API server would not have, by the name the composition knows it by.
+    pub(super) unsynced: BTreeSet<String>,
+    pub(super) events: Vec<Event>,
+    /// Whether anything is different now.
+    pub(super) has_news: bool,
+    /// The versions of what was applied.
+    pub(super) versions: Vec<u64>,
+}
+
+/// What came of applying one composed resource.
+enum Application {
+    /// It was so already.
+    Held,
+    Written {
+        resource: Arc<Resource>,
+        bytes: Bytes,
+        version: u64,
+    },
+    Refused(Error),
+}
+
+impl Controller {
+    /// Delete what is no longer wanted. It loses the labels of what is composed first: from now on it is not.
+    pub(super) async fn delete_unwanted(&self, deletions: &[Deletion]) -> Result<bool, Problem> {
+        let cluster = &self.shared.context.cluster;
+        for deletion in deletions {
+            let Ok(object) = deletion.object.json() else { continue };
+            let fail = |error: Error| {
+                let what = format!("cannot delete composed resource `{}`", deletion.resource);
+                Problem::refused(COMPOSE, &what, &error)
+            };
+            let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
+            let place = place_of(&resource, object);
+            if let Some(labels) = composed_labels(object) {
+                match cluster.merge(place, Part::Whole, &json!({"metadata": {"labels": labels}})).await {
+                    Err(error) if !error.is_not_found() => return Err(fail(error)),
+                    _ => {}
+                }
+            }
+            let uid = meta::uid(object);
+            cluster.delete(place, Some(uid), Propagation::Foreground).await.map_err(fail)?;
+        }
+        Ok(!deletions.is_empty())
+    }
+
+    /// Apply everything that is wanted and not so already.
+    pub(super) async fn apply_wanted(
+        &self,
+        composite: &Object,
+        plan: &Plan,
+        world: &World,
+    ) -> Result<Applied, Problem> {
+        let manager = field_manager(composite);
+        let mut applications = Vec::with_capacity(plan.apply.len());
+        for wanted in &plan.apply {
+            let observed =
+                world.observed.get(&wanted.resource).and_then(|observed| observed.object.json().ok());
+            let application = self.apply_one(wanted, observed, &manager);
+            applications.push(async move { (wanted, application.await) });
+        }
+        let mut applying = stream::iter(applications).buffer_unordered(CONCURRENCY);
+        let mut applied = Applied::default();
+        let mut failure = None;
+        while let Some((wanted, result)) = applying.next().await {
+            match result {
+                Ok(Application::Held) => {}
+                Ok(Application::Written { resource, bytes, version }) => {
+                    self.shared.dependencies.composed(&resource).learn(&bytes);
+                    applied.has_news = true;
+                    applied.versions.push(version);
+                }
+                Ok(Application::Refused(error)) => {
+                    let message =
+                        format!("cannot apply composed resource `{}`: {}", wanted.resource, chain(&error));
+                    applied.events.push(Event::new(EventKind::Warning, COMPOSE, message));
+                    applied.unsynced.insert(wanted.resource.clone());
+                }
+                Err(problem) => failure = failure.or(Some(problem)),
+            }
+        }
+        match failure {
+            Some(problem) => Err(problem),
+            None => Ok(applied),
+        }
+    }
+
+    async fn apply_one(
+        &self,
+        wanted: &Wanted,
+        observed: Option<&Object>,
+        manager: &str,
+    ) -> Result<Application, Problem> {
+        if observed.is_some_and(|observed| holds(&wanted.object, observed, manager, "")) {
+            return Ok(Application::Held);
+        }
+        let cluster = &self.shared.context.cluster;
+        let what =
+            || format!("cannot apply composed resource `{}` of step `{}`", wanted.resource, wanted.step);
+        let found = resource_of(cluster, &wanted.object).await;
+        let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {
+            let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
+            let message = format!("{}: there is no kind {kind} in {api_version}: is it installed?", what());
+            return Err(Problem::new(COMPOSE, message));
+        };
+        // From now on it is followed: what happens to it is not missed.
+        self.shared.dependencies.composed(&resource);
+        let place = place_of(&resource, &wanted.object);
+        match cluster.apply(place, Part::Whole, manager, &wanted.object).await {
+            Ok(bytes) => {
+                let version = Head::read(&bytes).map_or(0, |head| head.version());
+                let before = observed.map(meta::resource_version).and_then(|version| version.parse().ok());
+                // The API server knows better that nothing changed.
+                if before == Some(version) {
+                    Ok(Application::Held)
+                } else {
+                    Ok(Application::Written { resource, bytes, version })
+                }
+            }
+            Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
+            Err(error) => {
+                let denied = match error.is_forbidden() {
+                    true => self.denied(&resource, meta::namespace(&wanted.object)).await,
+                    false => None,
+                };
+                Err(Problem::refused(COMPOSE, &what(), &error).with_denial(denied))
+            }
+        }
+    }
+}
+
+fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {
+    Place { resource, namespace: meta::namespace(object), name: meta::name(object) }
+}
+
+/// The labels that say that something is composed, as a patch that removes them. None if it has none of them.
+fn composed_labels(object: &Object) -> Option<Value> {
+    let labels = [keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE];
+    let present = labels.into_iter().filter(|label| !meta::label(object, label).is_empty());
+    let removal: Object = present.map(|label| (label.to_owned(), Value::Null)).collect();
+    (!removal.is_empty()).then_some(Value::Object(removal))
+}

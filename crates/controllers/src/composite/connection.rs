@@ -1,0 +1,120 @@
+//! Publishes the connection details of legacy composite resources in Secrets.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::Layout;
+use serde_json::{Value, json};
+
+use super::controller::Controller;
+use super::problem::Problem;
+use super::read::{data_of, secrets};
+use crate::cluster::{Part, Place};
+
+const PUBLISH: &str = "PublishConnectionSecret";
+
+impl Controller {
+    /// Where a composite resource that does not say where its connection details go has them written to.
+    pub(super) fn default_secret(&self, composite: &Object, namespace: Option<&str>) -> Option<Value> {
+        let namespace = namespace.filter(|_| self.layout == Layout::Legacy)?;
+        let spec = composite.get("spec").and_then(Value::as_object);
+        let is_ours = ferroplane_schema::managed::owns(
+            composite,
+            keys::COMPOSITE_MANAGER,
+            "",
+            &["spec", "writeConnectionSecretToRef"],
+        );
+        match spec.and_then(|spec| spec.get("writeConnectionSecretToRef")) {
+            Some(present) => is_ours.then(|| present.clone()),
+            None => Some(json!({"name": meta::uid(composite), "namespace": namespace})),
+        }
+    }
+
+    /// Write connection details to where the composite resource wants them. Whether that changed anything.
+    pub(super) async fn publish(
+        &self,
+        composite: &Object,
+        details: &BTreeMap<String, Bytes>,
+    ) -> Result<bool, Problem> {
+        let reference = composite.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
+        let text =
+            |field: &str| reference.and_then(|reference| reference.get(field)?.as_str()).unwrap_or_default();
+        let (namespace, name) = (text("namespace"), text("name"));
+        if self.layout != Layout::Legacy || name.is_empty() || namespace.is_empty() {
+            return Ok(false);
+        }
+        let wanted = self.published(details);
+        let cluster = &self.shared.context.cluster;
+        let resource = secrets();
+        let place = Place { resource: &resource, namespace, name };
+        let fail = |error| Problem::refused(PUBLISH, "cannot publish connection details", &error);
+        match cluster.get_object(place).await.map_err(fail)? {
+            None => {
+                let secret = secret(composite, namespace, name, &wanted);
+                cluster.create(&resource, namespace, &secret).await.map_err(fail)?;
+                Ok(true)
+            }
+            Some(present) => {
+                self.refuse_foreign(composite, &present)?;
+                let held = data_of(&present);
+                if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
+                    return Ok(false);
+                }
+                let version = meta::resource_version(&present);
+                let patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(&wanted)});
+                cluster.merge(place, Part::Whole, &patch).await.map_err(fail)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Only what the definition lists is published; if it lists nothing, everything.
+    fn published(&self, details: &BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
+        let keys = self.kind.object.get("spec").and_then(|spec| spec.get("connectionSecretKeys")?.as_array());
+        let keys = keys.map(Vec::as_slice).unwrap_or_default();
+        let is_listed = |key: &String| keys.is_empty() || keys.iter().any(|listed| listed == key);
+        details
+            .iter()
+            .filter(|(key, _)| is_listed(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
+    /// What belongs to somebody else is not written to.
+    fn refuse_foreign(&self, composite: &Object, secret: &Object) -> Result<(), Problem> {
+        let is_ours = match meta::controller_uid(secret) {
+            Some(controller) => controller == meta::uid(composite),
+            None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
+        };
+        if is_ours {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot publish connection details: Secret `{}/{}` belongs to something else",
+            meta::namespace(secret),
+            meta::name(secret)
+        );
+        Err(Problem::new(PUBLISH, message))
+    }
+}
+
+fn secret(composite: &Object, namespace: &str, name: &str, details: &BTreeMap<String, Bytes>) -> Object {
+    let mut secret = Object::new();
+    secret.insert("apiVersion".to_owned(), "v1".into());
+    secret.insert("kind".to_owned(), "Secret".into());
+    secret.insert("type".to_owned(), keys::CONNECTION_SECRET.into());
+    secret.insert("data".to_owned(), encoded(details));
+    meta::set_field(&mut secret, "name", name);
+    meta::set_field(&mut secret, "namespace", namespace);
+    meta::set_controller(&mut secret, composite);
+    secret
+}
+
+fn encoded(details: &BTreeMap<String, Bytes>) -> Value {
+    let encode = |(key, value): (&String, &Bytes)| {
+        (key.clone(), Value::from(base64::engine::general_purpose::STANDARD.encode(value)))
+    };
+    Value::Object(details.iter().map(encode).collect())
+}

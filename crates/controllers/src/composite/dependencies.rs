@@ -1,0 +1,202 @@
+//! What composite resources depend on, followed: what they compose, and what functions want to see.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use ferroplane_api::keys;
+use ferroplane_engine::Requirement;
+use ferroplane_wire::v1::ResourceSelector;
+use ferroplane_wire::v1::resource_selector::Match;
+
+use super::Composites;
+use super::memory::Name;
+use crate::cluster::{Cluster, Resource, Selector};
+use crate::head::Head;
+use crate::mirror::{Change, Mirror, Subject};
+
+#[derive(Debug)]
+pub(super) struct Dependencies {
+    cluster: Cluster,
+    composites: Weak<Composites>,
+    composed: Mutex<BTreeMap<Arc<Resource>, Arc<Mirror>>>,
+    required: Mutex<BTreeMap<Arc<Resource>, Arc<Mirror>>>,
+    interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
+}
+
+/// Which objects of a kind are of interest.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    namespace: Option<String>,
+    by: By,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum By {
+    Name(String),
+    Labels(BTreeMap<String, String>),
+}
+
+/// Who wants to know.
+#[derive(Debug, Default)]
+struct Interest {
+    /// Grows whenever something that is wanted changes.
+    epoch: u64,
+    /// By the name of their definition, and their own.
+    composites: BTreeSet<(String, Name)>,
+}
+
+impl Wanted {
+    pub(super) fn of(selector: &ResourceSelector) -> Self {
+        let by = match &selector.r#match {
+            Some(Match::MatchName(name)) => By::Name(name.clone()),
+            Some(Match::MatchLabels(labels)) => {
+                By::Labels(labels.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
+            }
+            None => By::Labels(BTreeMap::new()),
+        };
+        Self { namespace: selector.namespace.clone().filter(|namespace| !namespace.is_empty()), by }
+    }
+
+    /// Whether it is the object with this head that is wanted.
+    pub(super) fn matches(&self, head: &Head<'_>) -> bool {
+        let namespace = &head.metadata.namespace;
+        match &self.by {
+            By::Name(name) => {
+                *name == head.metadata.name && self.namespace.as_deref().unwrap_or_default() == namespace
+            }
+            By::Labels(labels) => {
+                self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+                    && labels.iter().all(|(key, value)| head.label(key) == Some(value))
+            }
+        }
+    }
+
+    /// The name that is wanted, if it is one.
+    pub(super) fn name(&self) -> Option<(&str, &str)> {
+        match &self.by {
+            By::Name(name) => Some((self.namespace.as_deref().unwrap_or_default(), name)),
+            By::Labels(_) => None,
+        }
+    }
+}
+
+impl Dependencies {
+    pub(super) fn new(cluster: Cluster, composites: Weak<Composites>) -> Self {
+        Self {
+            cluster,
+            composites,
+            composed: Mutex::default(),
+            required: Mutex::default(),
+            interests: Mutex::default(),
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        for mirrors in [&self.composed, &self.required] {
+            for mirror in mirrors.lock().unwrap_or_else(PoisonError::into_inner).values() {
+                mirror.stop();
+            }
+        }
+    }
+
+    /// Everything of a kind that is composed, by whomever.
+    pub(super) fn composed(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
+        let mut mirrors = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mirror) = mirrors.get(resource) {
+            return mirror.clone();
+        }
+        let labels = Selector { exists: Some(keys::COMPOSITE), ..Selector::default() };
+        let subject = Subject { resource: resource.clone(), labels, heads_only: false };
+        let mirror = Mirror::start(self.cluster.clone(), subject);
+        let composites = self.composites.clone();
+        mirror.listen(move |subject, change| {
+            let owner = change.head().controller();
+            if let (Some(owner), Some(composites)) = (owner, composites.upgrade()) {
+                composites.composed_changed(owner, &subject.resource, change);
+            }
+        });
+        mirrors.insert(resource.clone(), mirror.clone());
+        mirror
+    }
+
+    /// Everything of a kind.
+    pub(super) fn required(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
+        let mut mirrors = self.required.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mirror) = mirrors.get(resource) {
+            return mirror.clone();
+        }
+        let labels = Selector::default();
+        let subject = Subject { resource: resource.clone(), labels, heads_only: false };
+        let mirror = Mirror::start(self.cluster.clone(), subject);
+        let composites = self.composites.clone();
+        mirror.listen(move |subject, change| {
+            if let Some(composites) = composites.upgrade() {
+                composites.shared.dependencies.required_changed(&composites, &subject.resource, change);
+            }
+        });
+        mirrors.insert(resource.clone(), mirror.clone());
+        mirror
+    }
+
+    /// Whenever one of these changes, this composite resource wants to know.
+    pub(super) fn follow(&self, definition: &str, name: &Name, before: &[Requirement], now: &[Requirement]) {
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let me = (definition.to_owned(), name.clone());
+        for requirement in now {
+            let of_kind = interests.entry(kind_of(&requirement.selector)).or_default();
+            of_kind.entry(Wanted::of(&requirement.selector)).or_default().composites.insert(me.clone());
+        }
+        for requirement in before {
+            let is_still_wanted = now.iter().any(|other| other.selector == requirement.selector);
+            if is_still_wanted {
+                continue;
+            }
+            let kind = kind_of(&requirement.selector);
+            let Some(of_kind) = interests.get_mut(&kind) else { continue };
+            let wanted = Wanted::of(&requirement.selector);
+            if let Some(interest) = of_kind.get_mut(&wanted) {
+                interest.composites.remove(&me);
+                if interest.composites.is_empty() {
+                    of_kind.remove(&wanted);
+                }
+            }
+            if of_kind.is_empty() {
+                interests.remove(&kind);
+            }
+        }
+    }
+
+    /// How often what is required has changed.
+    pub(super) fn epoch(&self, selector: &ResourceSelector) -> u64 {
+        let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get(&kind_of(selector));
+        of_kind.and_then(|of_kind| of_kind.get(&Wanted::of(selector))).map_or(0, |interest| interest.epoch)
+    }
+
+    fn required_changed(&self, composites: &Composites, resource: &Resource, change: Change<'_>) {
+        let before = match change {
+            Change::Put { before, .. } => before.and_then(|before| Head::read(&before.bytes)),
+            Change::Gone { .. } => None,
+        };
+        let mut woken = BTreeSet::new();
+        {
+            let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+            let kind = (resource.api_version.clone(), resource.kind.clone());
+            for (wanted, interest) in interests.get_mut(&kind).into_iter().flatten() {
+                if wanted.matches(change.head()) || before.as_ref().is_some_and(|head| wanted.matches(head)) {
+                    interest.epoch += 1;
+                    woken.extend(interest.composites.iter().cloned());
+                }
+            }
+        }
+        for (definition, name) in woken {
+            if let Some(controller) = composites.get(&definition) {
+                controller.wake(name);
+            }
+        }
+    }
+}
+
+fn kind_of(selector: &ResourceSelector) -> (String, String) {
+    (selector.api_version.clone(), selector.kind.clone())
+}

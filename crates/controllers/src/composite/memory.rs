@@ -1,0 +1,201 @@
+//! What is remembered about composite resources: enough to tell that nothing changed. Losing it costs time, no more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ferroplane_engine::Requirement;
+use tokio::time::Instant;
+
+/// What a composite resource is called among those of its kind: `namespace/name`.
+pub(super) type Name = Arc<str>;
+
+/// How many events a composite resource may cause in a row, and how many per second after that.
+const BURST: f64 = 50.0;
+const REFILL_PER_SECOND: f64 = 0.5;
+/// For how long one that causes too many is looked at rarely, and how rarely.
+const COOLDOWN: Duration = Duration::from_mins(5);
+const PROBE: Duration = Duration::from_secs(30);
+const SOURCES: usize = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<HashMap<Name, Remembered>>);
+
+/// What is remembered about one composite resource.
+#[derive(Debug, Default)]
+struct Remembered {
+    settled: Option<Settled>,
+    /// The versions that our own writes came to, and those that were seen when it was last looked at. To be told of
+    /// them is no news.
+    seen: Vec<u64>,
+    breaker: Option<Box<Breaker>>,
+}
+
+/// How a look at a composite resource ended.
+#[derive(Debug, Clone)]
+pub(super) struct Settled {
+    /// What it was made from.
+    pub(super) fingerprint: Fingerprint,
+    pub(super) composition: Arc<str>,
+    /// What steps asked for.
+    pub(super) requirements: Arc<[Requirement]>,
+    /// When to look again, whatever happens.
+    pub(super) look_again_at: Option<Instant>,
+    /// How often in a row it did not work.
+    pub(super) failures: u32,
+}
+
+/// Tells whether anything changed.
+pub(super) type Fingerprint = [u8; 32];
+
+/// Counts what happens, to notice when it is too much.
+#[derive(Debug)]
+struct Breaker {
+    tokens: f64,
+    counted_at: Instant,
+    opened_at: Option<Instant>,
+    sources: Vec<String>,
+    probed_at: Option<Instant>,
+}
+
+impl Memory {
+    pub(super) fn recall(&self, name: &str) -> Option<Settled> {
+        self.lock().get(name)?.settled.clone()
+    }
+
+    pub(super) fn remember(&self, name: &Name, settled: Settled, seen: Vec<u64>) {
+        let mut memory = self.lock();
+        let remembered = memory.entry(name.clone()).or_default();
+        remembered.settled = Some(settled);
+        remembered.seen = seen;
+    }
+
+    /// It is not known any more what it was made from.
+    pub(super) fn unsettle(&self, name: &str) {
+        if let Some(remembered) = self.lock().get_mut(name) {
+            remembered.settled = None;
+            remembered.seen.clear();
+        }
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    pub(super) fn names(&self) -> Vec<Name> {
+        let mut names: Vec<_> = self.lock().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Those that follow a composition, and those that follow none yet.
+    pub(super) fn that_follow(&self, composition: &str) -> Vec<Name> {
+        let memory = self.lock();
+        let follows = |remembered: &Remembered| {
+            let settled = remembered.settled.as_ref();
+            settled
+                .is_none_or(|settled| settled.composition.is_empty() || &*settled.composition == composition)
+        };
+        let mut names: Vec<_> = memory
+            .iter()
+            .filter(|(_, remembered)| follows(remembered))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether this version is known already.
+    pub(super) fn is_echo(&self, name: &str, version: u64) -> bool {
+        version != 0 && self.lock().get(name).is_some_and(|remembered| remembered.seen.contains(&version))
+    }
+
+    /// Something else than ourselves has changed what it composes.
+    pub(super) fn count_event(&self, name: &str, source: impl FnOnce() -> String) {
+        let mut memory = self.lock();
+        let Some(remembered) = memory.get_mut(name) else { return };
+        let breaker = remembered.breaker.get_or_insert_with(Box::default);
+        breaker.count(Instant::now(), source);
+    }
+
+    /// For how long to leave it alone because too much happens to it. It is looked at every now and then even so.
+    pub(super) fn wait_for_calm(&self, name: &str) -> Option<Duration> {
+        let mut memory = self.lock();
+        let breaker = memory.get_mut(name)?.breaker.as_mut()?;
+        let now = Instant::now();
+        breaker.unrest(now)?;
+        let next = breaker.probed_at.map_or(now, |probed| probed + PROBE);
+        if next > now {
+            return Some(next - now);
+        }
+        breaker.probed_at = Some(now);
+        None
+    }
+
+    /// What is to blame, if too much happens to it.
+    pub(super) fn unrest(&self, name: &str) -> Option<String> {
+        let mut memory = self.lock();
+        let remembered = memory.get_mut(name)?;
+        let unrest = remembered.breaker.as_mut()?.unrest(Instant::now());
+        if unrest.is_none() && remembered.breaker.as_ref().is_some_and(|breaker| breaker.is_calm()) {
+            remembered.breaker = None;
+        }
+        unrest
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self {
+            tokens: BURST,
+            counted_at: Instant::now(),
+            opened_at: None,
+            sources: Vec::new(),
+            probed_at: None,
+        }
+    }
+}
+
+impl Breaker {
+    fn count(&mut self, now: Instant, source: impl FnOnce() -> String) {
+        self.refill(now);
+        self.tokens = (self.tokens - 1.0).max(0.0);
+        if self.sources.len() == SOURCES {
+            self.sources.remove(0);
+        }
+        self.sources.push(source());
+        if self.tokens < 1.0 && self.opened_at.is_none() {
+            self.opened_at = Some(now);
+        }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let refill = now.duration_since(self.counted_at).as_secs_f64() * REFILL_PER_SECOND;
+        self.tokens = (self.tokens + refill).min(BURST);
+        self.counted_at = now;
+    }
+
+    fn unrest(&mut self, now: Instant) -> Option<String> {
+        self.refill(now);
+        let opened_at = self.opened_at?;
+        if now.duration_since(opened_at) >= COOLDOWN {
+            (self.opened_at, self.probed_at) = (None, None);
+            return None;
+        }
+        Some(self.loudest())
+    }
+
+    fn is_calm(&self) -> bool {
+        self.opened_at.is_none() && self.tokens >= BURST
+    }
+
+    /// What happened most often of late.
+    fn loudest(&self) -> String {
+        let count = |source: &String| self.sources.iter().filter(|other| *other == source).count();
+        self.sources.iter().max_by_key(|source| count(source)).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,66 @@
+//! Why a composite resource could not be composed.
+
+use ferroplane_engine::{Outcome, Trouble, chain};
+
+use crate::cluster::Error;
+
+/// What stands in a condition instead of a refusal that would never be the same twice.
+const UNSTABLE: &str = "cannot compose resources: the API server finds an object invalid; its events say why";
+
+pub(super) const COMPOSE: &str = "ComposeResources";
+pub(super) const SELECT: &str = "SelectComposition";
+
+/// Why a composite resource could not be composed.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// Somebody else was faster: look again, and tell nobody.
+    Conflict,
+    /// It is gone.
+    Gone,
+    /// Something that the user should know.
+    Trouble(Box<Report>),
+}
+
+/// What to tell the user.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) trouble: Trouble,
+    /// What functions had said by then.
+    pub(super) outcome: Option<Box<Outcome>>,
+    /// What we may not do, if that is the trouble.
+    pub(super) denied: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        let trouble = Trouble { reason, message: message.into(), stable_message: None };
+        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None }))
+    }
+
+    /// The API server would not have it.
+    pub(super) fn refused(reason: &'static str, what: &str, error: &Error) -> Self {
+        if error.is_conflict() {
+            return Self::Conflict;
+        }
+        let message = format!("{what}: {}", chain(error));
+        let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
+        let trouble = Trouble { reason, message, stable_message };
+        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None }))
+    }
+
+    /// The same, with what functions had said by then.
+    pub(super) fn after(mut self, outcome: Outcome) -> Self {
+        if let Self::Trouble(report) = &mut self {
+            report.outcome = Some(Box::new(outcome));
+        }
+        self
+    }
+
+    /// The same, with what we may not do.
+    pub(super) fn with_denial(mut self, denied: Option<String>) -> Self {
+        if let Self::Trouble(report) = &mut self {
+            report.denied = denied;
+        }
+        self
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads what functions want to see.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use ferroplane_api::meta;
+use ferroplane_engine::{Answer, Requirement, Want, chain, inlined_schema};
+use ferroplane_runner::Resources;
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::{ResourceSelector, SchemaSelector};
+use serde_json::Value;
+
+use super::Shared;
+use super::dependencies::Wanted;
+use super::memory::Name;
+use crate::cluster::{Error, Place, Resource};
+use crate::head::Head;
+
+/// The world, as one composite resource sees it while it is composed.
+pub(super) struct World<'a> {
+    shared: &'a Shared,
+    definition: &'a str,
+    name: &'a Name,
+    /// How often what was read had changed by then.
+    epochs: Mutex<Vec<(ResourceSelector, u64)>>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(shared: &'a Shared, definition: &'a str, name: &'a Name) -> Self {
+        Self { shared, definition, name, epochs: Mutex::default() }
+    }
+
+    /// How often each of these had changed when it was read.
+    pub(super) fn epochs_of(&self, requirements: &[Requirement]) -> Vec<u64> {
+        let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = |requirement: &Requirement| {
+            let read = epochs.iter().rev().find(|(selector, _)| *selector == requirement.selector);
+            // What was not read does not have to stay as it was.
+            read.map_or(u64::MAX, |(_, epoch)| *epoch)
+        };
+        requirements.iter().map(epoch).collect()
+    }
+
+    /// Everything that was asked for.
+    pub(super) fn asked(&self) -> Vec<Requirement> {
+        let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let requirement = |(selector, _): &(ResourceSelector, u64)| Requirement {
+            step: String::new(),
+            name: String::new(),
+            selector: selector.clone(),
+        };
+        epochs.iter().map(requirement).collect()
+    }
+
+    async fn resources(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
+        // First say that it is of interest, then look: what changes in between is not missed.
+        let interest = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
+        self.shared.dependencies.follow(self.definition, self.name, &[], &[interest]);
+        let epoch = self.shared.dependencies.epoch(selector);
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((selector.clone(), epoch));
+
+        let resource = self.resource(&selector.api_version, &selector.kind).await?;
+        let Some(resource) = resource else {
+            return Err(format!("there is no kind {} in {}", selector.kind, selector.api_version));
+        };
+        let mirror = self.shared.dependencies.required(&resource);
+        mirror.settled().await?;
+        let wanted = Wanted::of(selector);
+        let found = match wanted.name() {
+            Some((namespace, name)) => mirror.get(namespace, name).into_iter().collect(),
+            None => mirror.all(),
+        };
+        let found = found.iter().filter(|held| {
+            let head = Head::read(&held.bytes);
+            head.is_some_and(|head| wanted.matches(&head))
+        });
+        let objects = found.filter_map(|held| mirror.to_object(held));
+        objects.map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
+    }
+
+    async fn schema(&self, selector: &SchemaSelector) -> Result<Option<Struct>, String> {
+        let SchemaSelector { api_version, kind } = selector;
+        let group = if meta::group(api_version).is_empty() { "api" } else { "apis" };
+        if self.resource(api_version, kind).await?.is_none() {
+            return Ok(None);
+        }
+        let path = format!("/openapi/v3/{group}/{api_version}");
+        let Some(document) = self.shared.context.cluster.read(&path).await.map_err(text)? else {
+            return Ok(None);
+        };
+        let document: Value = serde_json::from_slice(&document).map_err(|error| error.to_string())?;
+        match inlined_schema(&document, api_version, kind).map_err(|error| error.to_string())? {
+            Some(Value::Object(schema)) => {
+                Struct::try_from(schema).map(Some).map_err(|error| error.to_string())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn scope(&self, api_version: &str, kind: &str) -> Result<bool, String> {
+        match self.resource(api_version, kind).await? {
+            Some(resource) => Ok(resource.is_namespaced),
+            None => Err(format!("there is no kind {kind} in {api_version}")),
+        }
+    }
+
+    async fn resource(&self, api_version: &str, kind: &str) -> Result<Option<Arc<Resource>>, String> {
+        self.shared.context.cluster.resource(api_version, kind).await.map_err(text)
+    }
+}
+
+impl Resources for World<'_> {
+    async fn fetch(&self, want: &Want) -> Answer {
+        let answer = match want {
+            Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
+            Want::Schema(selector) => self.schema(selector).await.map(Answer::Schema),
+            Want::Secret { namespace, name } => {
+                secret_data(self.shared, namespace, name).await.map(Answer::Secret).map_err(text)
+            }
+            Want::Scope { api_version, kind } => {
+                self.scope(api_version, kind).await.map(|is_namespaced| Answer::Scope { is_namespaced })
+            }
+        };
+        answer.unwrap_or_else(Answer::Failed)
+    }
+}
+
+/// What a Secret holds. None if there is none.
+pub(super) async fn secret_data(
+    shared: &Shared,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<BTreeMap<String, Bytes>>, Error> {
+    let place = Place { resource: &secrets(), namespace, name };
+    let secret = shared.context.cluster.get_object(place).await?;
+    Ok(secret.map(|secret| data_of(&secret)))
+}
+
+/// What is in a Secret.
+pub(super) fn data_of(secret: &ferroplane_api::Object) -> BTreeMap<String, Bytes> {
+    let data = secret.get("data").and_then(Value::as_object);
+    let decode = |(key, value): (&String, &Value)| {
+        let value = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
+        Some((key.clone(), Bytes::from(value)))
+    };
+    data.into_iter().flatten().filter_map(decode).collect()
+}
+
+pub(super) fn secrets() -> Resource {
+    Resource {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        plural: "secrets".to_owned(),
+        is_namespaced: true,
+    }
+}
+
+fn text(error: Error) -> String {
+    chain(&error)
+}

@@ -1,0 +1,55 @@
+//! What we may not do, told to the user who can change it.
+
+use serde_json::{Value, json};
+
+use super::controller::Controller;
+use crate::cluster::Resource;
+
+const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const OURSELVES: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+impl Controller {
+    /// What we would have to be allowed to do with a kind, and are not.
+    pub(super) async fn denied(&self, resource: &Resource, namespace: &str) -> Option<String> {
+        let mut denied = Vec::new();
+        for verb in VERBS {
+            if !self.may(verb, resource, namespace).await? {
+                denied.push(verb);
+            }
+        }
+        if denied.is_empty() {
+            return None;
+        }
+        let (group, plural) = (resource.group(), &resource.plural);
+        let version = ferroplane_api::meta::version(&resource.api_version);
+        let what = if group.is_empty() {
+            format!("{plural}/{version}")
+        } else {
+            format!("{plural}.{group}/{version}")
+        };
+        let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+        Some(format!(
+            "{} is not allowed to [{}] resource {what}{place}",
+            self.ourselves().await,
+            denied.join(", ")
+        ))
+    }
+
+    async fn may(&self, verb: &str, resource: &Resource, namespace: &str) -> Option<bool> {
+        let question = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {
+                "verb": verb, "group": resource.group(), "resource": resource.plural, "namespace": namespace,
+            }},
+        });
+        let answer = self.shared.context.cluster.ask(REVIEWS, &question).await.ok()?;
+        answer["status"]["allowed"].as_bool()
+    }
+
+    async fn ourselves(&self) -> String {
+        let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let answer = self.shared.context.cluster.ask(OURSELVES, &question).await.unwrap_or(Value::Null);
+        answer["status"]["userInfo"]["username"].as_str().unwrap_or("the control plane").to_owned()
+    }
+}

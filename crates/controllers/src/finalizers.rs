@@ -1,0 +1,63 @@
+//! What keeps an object from going before somebody has let go of it.
+
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Error, Part, Place};
+
+/// Whether the object has the finalizer.
+pub(crate) fn has(object: &Object, finalizer: &str) -> bool {
+    list(object).any(|present| present == finalizer)
+}
+
+/// Add a finalizer, if it is not there. Returns the object as it is then, if that took a write.
+pub(crate) async fn add(
+    cluster: &Cluster,
+    place: Place<'_>,
+    object: &Object,
+    finalizer: &str,
+) -> Result<Option<Bytes>, Error> {
+    if has(object, finalizer) {
+        return Ok(None);
+    }
+    let finalizers: Vec<_> = list(object).chain([finalizer]).collect();
+    write(cluster, place, object, &finalizers).await.map(Some)
+}
+
+/// Remove a finalizer, if it is there. Whoever is gone already has none. Returns the object as it is then, if that took a
+/// write.
+pub(crate) async fn remove(
+    cluster: &Cluster,
+    place: Place<'_>,
+    object: &Object,
+    finalizer: &str,
+) -> Result<Option<Bytes>, Error> {
+    if !has(object, finalizer) {
+        return Ok(None);
+    }
+    let finalizers: Vec<_> = list(object).filter(|present| *present != finalizer).collect();
+    match write(cluster, place, object, &finalizers).await {
+        Err(error) if error.is_not_found() => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+fn list(object: &Object) -> impl Iterator<Item = &str> {
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")?.as_array());
+    finalizers.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Only if nobody has changed the object since: a list is replaced as a whole.
+async fn write(
+    cluster: &Cluster,
+    place: Place<'_>,
+    object: &Object,
+    finalizers: &[&str],
+) -> Result<Bytes, Error> {
+    let version = meta::resource_version(object);
+    let patch = json!({
+        "metadata": {"uid": meta::uid(object), "resourceVersion": version, "finalizers": finalizers},
+    });
+    cluster.merge(place, Part::Whole, &patch).await
+}

@@ -1,0 +1,393 @@
+//! Definitions become kinds of composite resources.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, condition};
+
+const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
+const OLD_XRDS: &str = "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.example.org";
+const ESTABLISHED: Option<&str> = Some("True/WatchingCompositeResource");
+
+fn xrd() -> String {
+    format!("{XRDS}/sites.example.org")
+}
+
+fn definition(api: &str, spec: &Value) -> Value {
+    let mut definition = json!({
+        "apiVersion": format!("apiextensions.crossplane.io/{api}"), "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "sites.example.org"},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Site", "plural": "sites"},
+            "versions": [version("v1", true)],
+        },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        definition["spec"][field] = value.clone();
+    }
+    definition
+}
+
+fn version(name: &str, is_referenceable: bool) -> Value {
+    json!({
+        "name": name, "served": true, "referenceable": is_referenceable,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+        }}},
+    })
+}
+
+fn established(xrd: &Value) -> Option<String> {
+    condition(xrd, "Established")
+}
+
+async fn establish(plane: &Plane, spec: &Value) -> Value {
+    plane.apply(&xrd(), &definition("v2", spec)).await;
+    plane.until(&xrd(), |xrd| established(xrd).as_deref() == ESTABLISHED).await
+}
+
+#[tokio::test]
+async fn definition_becomes_a_kind() {
+    let plane = Plane::new().await;
+    let xrd = establish(&plane, &json!({})).await;
+    assert_eq!(xrd["metadata"]["finalizers"], json!(["defined.apiextensions.crossplane.io"]));
+    assert_eq!(
+        xrd["status"]["controllers"]["compositeResourceType"],
+        json!({"apiVersion": "example.org/v1", "kind": "Site"})
+    );
+    let crd = plane.get(CRD).await;
+    assert_eq!(crd["metadata"]["ownerReferences"][0]["uid"], xrd["metadata"]["uid"]);
+    assert_eq!(crd["spec"]["scope"], "Namespaced");
+    plane.until_said("sites.example.org", "Normal/EstablishComposite: Applied").await;
+
+    let site = json!({"apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": "a"}, "spec": {"size": 1}});
+    plane.apply("/apis/example.org/v1/namespaces/default/sites/a", &site).await;
+}
+
+#[tokio::test]
+async fn addition_to_the_schema_is_taken_over_and_another_group_is_not() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    let mut larger = version("v1", true);
+    larger["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["colour"] =
+        json!({"type": "string"});
+    plane.merge(&xrd(), &json!({"spec": {"versions": [larger]}})).await;
+    let colour = |crd: &Value| {
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"]["properties"]["colour"].clone()
+    };
+    plane.until(CRD, |crd| colour(crd) == json!({"type": "string"})).await;
+    plane.until(&xrd(), |xrd| xrd["status"]["conditions"][0]["observedGeneration"] == 2).await;
+    plane.until_said("sites.example.org", "Normal/RestartComposite").await;
+
+    // What is taken away goes, too.
+    plane.merge(&xrd(), &json!({"spec": {"versions": [version("v1", true)]}})).await;
+    plane.until(CRD, |crd| colour(crd).is_null()).await;
+
+    let merge = "application/merge-patch+json";
+    let other = json!({"spec": {"group": "example.net"}});
+    let (code, answer) = plane.send(Method::PATCH, &xrd(), merge, &other).await;
+    assert_eq!(code, 422, "{answer}");
+}
+
+#[tokio::test]
+async fn scope_follows_the_version_of_the_definition() {
+    let plane = Plane::new().await;
+    let old = format!("{OLD_XRDS}/sites.example.org");
+    plane.apply(&old, &definition("v1", &json!({}))).await;
+    plane.until(&old, |xrd| established(xrd).as_deref() == ESTABLISHED).await;
+    let crd = plane.get(CRD).await;
+    assert_eq!(crd["spec"]["scope"], "Cluster");
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    assert!(spec["claimRef"].is_object() && spec["crossplane"].is_null(), "{spec}");
+}
+
+#[tokio::test]
+async fn claims_are_refused_where_there_are_none() {
+    let plane = Plane::new().await;
+    let claims = json!({"claimNames": {"kind": "Page", "plural": "pages"}});
+    let mut cluster = claims.clone();
+    cluster["scope"] = json!("Cluster");
+    let mut shouted = claims.clone();
+    shouted["claimNames"]["plural"] = json!("Pages");
+    let keys = json!({"connectionSecretKeys": ["a"]});
+    for (path, api, spec) in
+        [(OLD_XRDS, "v1", cluster), (OLD_XRDS, "v1", shouted), (XRDS, "v2", claims), (XRDS, "v2", keys)]
+    {
+        let (code, answer) =
+            plane.send(Method::POST, path, "application/json", &definition(api, &spec)).await;
+        assert_eq!(code, 422, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn scale_and_metadata_are_handed_on() {
+    let plane = Plane::new().await;
+    let scale = json!({
+        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.labels",
+    });
+    let mut scaled = version("v1", true);
+    scaled["subresources"] = json!({"scale": scale});
+    let spec = json!({
+        "versions": [scaled],
+        "metadata": {"labels": {"both": "spec", "given": "1"}, "annotations": {"said": "1"}},
+    });
+    let mut definition = definition("v2", &spec);
+    definition["metadata"]["labels"] = json!({"both": "own", "own": "1"});
+    definition["metadata"]["annotations"] = json!({"private": "1"});
+    plane.apply(&xrd(), &definition).await;
+    plane.until(&xrd(), |xrd| established(xrd).as_deref() == ESTABLISHED).await;
+    let crd = plane.get(CRD).await;
+    assert_eq!(crd["spec"]["versions"][0]["subresources"]["scale"], scale);
+    assert_eq!(crd["metadata"]["labels"], json!({"both": "spec", "given": "1", "own": "1"}));
+    assert_eq!(crd["metadata"]["annotations"], json!({"said": "1"}));
+}
+
+#[tokio::test]
+async fn another_version_becomes_referenceable() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({"versions": [version("v1", true), version("v2", false)]})).await;
+    let versions = json!({"spec": {"versions": [version("v1", false), version("v2", true)]}});
+    plane.merge(&xrd(), &versions).await;
+    let controlled =
+        |xrd: &Value| xrd["status"]["controllers"]["compositeResourceType"]["apiVersion"].clone();
+    plane.until(&xrd(), |xrd| controlled(xrd) == "example.org/v2").await;
+    let crd = plane.get(CRD).await;
+    assert_eq!(crd["spec"]["versions"][1]["storage"], true);
+    plane.until_said("sites.example.org", "Normal/RestartComposite").await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_definition_is_said_of_the_definition() {
+    let plane = Plane::new().await;
+    let cases = [
+        ("sites.example.org", json!({"versions": [version("v1", false)]}), "and none is"),
+        (
+            "sites.example.org",
+            json!({"versions": [version("v1", true), version("v2", true)]}),
+            "not several: v1, v2",
+        ),
+        ("places.example.org", json!({}), "metadata.name: has to be `sites.example.org`"),
+    ];
+    for (name, spec, words) in cases {
+        let mut definition = definition("v2", &spec);
+        definition["metadata"]["name"] = json!(name);
+        let path = format!("{XRDS}/{name}");
+        plane.apply(&path, &definition).await;
+        let is_said = |xrd: &Value| {
+            let message = xrd["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
+            established(xrd).as_deref() == Some("False/ReconcileError") && message.contains(words)
+        };
+        plane.until(&path, is_said).await;
+        plane.until_said(name, "Warning/RenderCRD").await;
+        assert_eq!(plane.get(CRD).await, Value::Null);
+        plane.delete(&path).await;
+        plane.until(&path, Value::is_null).await;
+    }
+}
+
+#[tokio::test]
+async fn established_kind_survives_a_change_that_cannot_be_made() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    let mut wrong = version("v1", true);
+    wrong["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] =
+        json!({"type": "colour"});
+    plane.merge(&xrd(), &json!({"spec": {"versions": [wrong]}})).await;
+    let complains = |xrd: &Value| {
+        let condition = &xrd["status"]["conditions"][0];
+        established(xrd).as_deref() == ESTABLISHED
+            && condition["observedGeneration"] == 1
+            && condition["message"].as_str().is_some_and(|message| message.contains("size"))
+    };
+    plane.until(&xrd(), complains).await;
+    plane.until_said("sites.example.org", "Warning/EstablishComposite").await;
+
+    plane.merge(&xrd(), &json!({"spec": {"versions": [version("v1", true)]}})).await;
+    let is_well = |xrd: &Value| {
+        let condition = &xrd["status"]["conditions"][0];
+        condition["observedGeneration"] == 3 && condition["message"].is_null()
+    };
+    plane.until(&xrd(), is_well).await;
+}
+
+#[tokio::test]
+async fn kind_of_somebody_else_is_left_alone_until_it_is_gone() {
+    let plane = Plane::new().await;
+    let owner = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "them", "uid": "1", "controller": true,
+    });
+    let theirs = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sites.example.org", "finalizers": ["example.org/keep"], "ownerReferences": [owner]},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Site", "plural": "sites"}, "scope": "Cluster",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    // The owner does not exist, so the garbage collector wants it gone: the finalizer keeps it.
+    plane.apply(CRD, &theirs).await;
+    plane.apply(&xrd(), &definition("v2", &json!({}))).await;
+    let refused = |xrd: &Value| {
+        let message = xrd["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
+        established(xrd).as_deref() == Some("False/ReconcileError") && message.contains("ConfigMap `them`")
+    };
+    plane.until(&xrd(), refused).await;
+    plane.until_said("sites.example.org", "Warning/EstablishComposite").await;
+    assert_eq!(plane.get(CRD).await["spec"]["scope"], "Cluster");
+
+    plane.merge(CRD, &json!({"metadata": {"finalizers": null}})).await;
+    plane.delete(CRD).await;
+    plane.until(&xrd(), |xrd| established(xrd).as_deref() == ESTABLISHED).await;
+}
+
+#[tokio::test]
+async fn kind_of_nobody_is_adopted() {
+    let plane = Plane::new().await;
+    let orphan = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sites.example.org", "labels": {"old": "1"}},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Site", "plural": "sites"}, "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    plane.apply(CRD, &orphan).await;
+    let xrd = establish(&plane, &json!({})).await;
+    let crd = plane.get(CRD).await;
+    assert_eq!(crd["metadata"]["ownerReferences"][0]["uid"], xrd["metadata"]["uid"]);
+    assert_eq!(crd["metadata"]["labels"], Value::Null);
+}
+
+#[tokio::test]
+async fn kind_that_somebody_changed_or_deleted_is_restored() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    let before = plane.get(CRD).await;
+    plane
+        .merge(
+            CRD,
+            &json!({"metadata": {"labels": {"stray": "1"}}, "spec": {"names": {"shortNames": ["s"]}}}),
+        )
+        .await;
+    plane.until(CRD, |crd| crd["spec"] == before["spec"] && crd["metadata"]["labels"].is_null()).await;
+
+    plane.delete(CRD).await;
+    let is_another = |crd: &Value| !crd.is_null() && crd["metadata"]["uid"] != before["metadata"]["uid"];
+    plane.until(CRD, is_another).await;
+    let site = json!({"apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": "a"}, "spec": {}});
+    plane.until(CRD, |crd| condition(crd, "Established").is_some_and(|text| text.starts_with("True"))).await;
+    plane.apply("/apis/example.org/v1/namespaces/default/sites/a", &site).await;
+}
+
+#[tokio::test]
+async fn restart_changes_nothing() {
+    let mut plane = Plane::new().await;
+    establish(&plane, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    let old = json!({
+        "names": {"kind": "Host", "plural": "hosts", "shortNames": ["h"], "categories": ["all"]},
+        "conversion": {"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "a", "namespace": "b"}},
+        }},
+        "versions": [{
+            "name": "v1", "served": true, "referenceable": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                "type": "object", "required": [],
+                "properties": {"size": {"type": "number", "minimum": 1.0, "default": 2.0}},
+            }}}},
+            "additionalPrinterColumns": [{"name": "S", "type": "integer", "jsonPath": ".spec.size", "priority": 0}],
+        }],
+    });
+    let hosts = format!("{OLD_XRDS}/hosts.example.org");
+    let mut definition = definition("v1", &old);
+    definition["metadata"]["name"] = json!("hosts.example.org");
+    plane.apply(&hosts, &definition).await;
+    plane.until(&hosts, |xrd| established(xrd).as_deref() == ESTABLISHED).await;
+
+    plane.stop().await;
+    plane.writes();
+    plane.start().await;
+    // What comes later is done later: by then, what was there has been looked at.
+    establish_another(&plane).await;
+    let writes = plane.writes();
+    let others: Vec<_> = writes.iter().filter(|write| !write.contains("marks")).collect();
+    assert_eq!(others, ["POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions"]);
+}
+
+async fn establish_another(plane: &Plane) {
+    let mut definition = definition("v2", &json!({"names": {"kind": "Mark", "plural": "marks"}}));
+    definition["metadata"]["name"] = json!("marks.example.org");
+    let path = format!("{XRDS}/marks.example.org");
+    plane.apply(&path, &definition).await;
+    plane.until(&path, |xrd| established(xrd).as_deref() == ESTABLISHED).await;
+}
+
+async fn sites_that_linger(plane: &Plane) -> [String; 2] {
+    let paths = ["a", "b"].map(|namespace| format!("/apis/example.org/v1/namespaces/{namespace}/sites/s"));
+    for (namespace, path) in ["a", "b"].iter().zip(&paths) {
+        let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        plane.apply(&format!("/api/v1/namespaces/{namespace}"), &space).await;
+        let site = json!({
+            "apiVersion": "example.org/v1", "kind": "Site", "spec": {},
+            "metadata": {"name": "s", "finalizers": ["example.org/keep"]},
+        });
+        plane.apply(path, &site).await;
+    }
+    paths
+}
+
+#[tokio::test]
+async fn definition_goes_after_its_composite_resources_and_their_kind() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    let sites = sites_that_linger(&plane).await;
+    plane.delete(&xrd()).await;
+    for site in &sites {
+        plane.until(site, |site| site["metadata"]["deletionTimestamp"].is_string()).await;
+    }
+    plane
+        .until(&xrd(), |xrd| established(xrd).as_deref() == Some("False/TerminatingCompositeResource"))
+        .await;
+    plane.until_said("sites.example.org", "Normal/TerminateComposite: Waiting").await;
+    assert_eq!(plane.get(CRD).await["metadata"]["deletionTimestamp"], Value::Null);
+
+    for site in &sites {
+        assert!(!plane.get(&xrd()).await.is_null());
+        plane.merge(site, &json!({"metadata": {"finalizers": null}})).await;
+    }
+    plane.until(&xrd(), Value::is_null).await;
+    assert_eq!(plane.get(CRD).await, Value::Null);
+    plane.until_said("sites.example.org", "Normal/TerminateComposite: Deleted").await;
+}
+
+#[tokio::test]
+async fn deletion_goes_on_after_a_restart() {
+    let mut plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    let sites = sites_that_linger(&plane).await;
+    plane.delete(&xrd()).await;
+    plane.until(&sites[1], |site| site["metadata"]["deletionTimestamp"].is_string()).await;
+    plane.restart().await;
+    for site in &sites {
+        plane.merge(site, &json!({"metadata": {"finalizers": null}})).await;
+    }
+    plane.until(&xrd(), Value::is_null).await;
+    assert_eq!(plane.get(CRD).await, Value::Null);
+}
+
+#[tokio::test]
+async fn definition_that_lost_its_kind_to_somebody_else_goes_without_it() {
+    let plane = Plane::new().await;
+    establish(&plane, &json!({})).await;
+    plane.merge(CRD, &json!({"metadata": {"ownerReferences": null}})).await;
+    plane.until(CRD, |crd| crd["metadata"]["ownerReferences"].is_array()).await;
+    plane.delete(&xrd()).await;
+    plane.until(&xrd(), Value::is_null).await;
+}

@@ -1,0 +1,224 @@
+//! What functions say, and what comes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ferroplane_wire::v1::RunFunctionRequest;
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, condition};
+use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites_by};
+
+const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
+
+/// A setting that is wanted, and ready.
+fn setting(name: &str, color: &str) -> Value {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"color": color}});
+    json!({"resource": object, "ready": "READY_TRUE"})
+}
+
+/// The color of the site that a function is asked about.
+fn color(request: &RunFunctionRequest) -> String {
+    let composite = request.observed.as_ref().and_then(|observed| observed.composite()?.resource.as_ref());
+    composite.unwrap().json().unwrap()["spec"]["color"].as_str().unwrap().to_owned()
+}
+
+/// The data of what a function required under this name.
+fn required(request: &RunFunctionRequest, name: &str) -> Vec<String> {
+    let items =
+        request.required_resources.get(name).map(|resources| resources.items.clone()).unwrap_or_default();
+    let text = |item: &ferroplane_wire::v1::Resource| {
+        item.resource.as_ref().unwrap().json().unwrap()["data"]["color"].as_str().unwrap().to_owned()
+    };
+    items.iter().map(text).collect()
+}
+
+async fn is_unsynced(plane: &Plane, words: &str) -> Value {
+    plane
+        .until(BLOG, |site| {
+            let conditions = site["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|condition| {
+                condition["type"] == "Synced"
+                    && condition["reason"] == "ReconcileError"
+                    && condition["message"].as_str().is_some_and(|message| message.contains(words))
+            })
+        })
+        .await
+}
+
+#[tokio::test]
+async fn fatal_result_changes_nothing_and_says_why() {
+    let plane = plane_with_sites_by(|request| match color(request).as_str() {
+        "red" => json!({
+            "desired": {"resources": {"a": setting("a", "red")}},
+            "conditions": [{"type": "Painted", "status": "STATUS_CONDITION_TRUE", "reason": "Done"}],
+        }),
+        _ => json!({"results": [
+            {"severity": "SEVERITY_NORMAL", "message": "looked"},
+            {"severity": "SEVERITY_FATAL", "message": "no such color"},
+            {"severity": "SEVERITY_NORMAL", "message": "never said"},
+        ]}),
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.merge(BLOG, &json!({"spec": {"color": "none"}})).await;
+    let site = is_unsynced(&plane, "no such color").await;
+    assert_eq!(condition(&site, "Ready").as_deref(), Some("True/Available"));
+    assert_eq!(condition(&site, "Painted").as_deref(), Some("Unknown/FatalError"));
+    assert_eq!(plane.get(&format!("{SETTINGS}/a")).await["data"]["color"], "red");
+    plane.until_said("blog", "looked").await;
+    assert!(!plane.events("blog").await.iter().any(|event| event.contains("never said")));
+}
+
+#[tokio::test]
+async fn failure_is_not_tried_again_at_once() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_with_sites_by(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "no").await;
+    plane.quiet().await;
+    assert!(calls.load(Ordering::Relaxed) <= 2, "{}", calls.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn functions_are_not_called_when_nothing_changed() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_with_sites_by(move |request| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        json!({"desired": {
+            "composite": {"resource": {"status": {"color": color(request)}}},
+            "resources": {"a": setting("a", &color(request))},
+        }})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn what_a_function_requires_is_followed() {
+    let plane = plane_with_sites_by(|request| {
+        let by_name = required(request, "by-name").join(",");
+        let by_label = required(request, "by-label").join(",");
+        json!({
+            "requirements": {"resources": {
+                "by-name": {
+                    "apiVersion": "v1", "kind": "ConfigMap", "matchName": "paint", "namespace": "default",
+                },
+                "by-label": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"labels": {"paint": "yes"}}},
+            }},
+            "desired": {"composite": {"resource": {"status": {"color": format!("{by_name}/{by_label}")}}}},
+        })
+    })
+    .await;
+    let paint = |name: &str, color: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"paint": "yes"}},
+            "data": {"color": color},
+        })
+    };
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, |site| site["status"]["color"] == "/").await;
+    plane.apply(&format!("{SETTINGS}/paint"), &paint("paint", "green")).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "green/green").await;
+    plane.apply(&format!("{SETTINGS}/more"), &paint("more", "blue")).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "green/blue,green").await;
+    plane.merge(&format!("{SETTINGS}/more"), &json!({"metadata": {"labels": {"paint": "no"}}})).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "green/green").await;
+    plane.delete(&format!("{SETTINGS}/paint")).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "/").await;
+}
+
+#[tokio::test]
+async fn cluster_scoped_resources_are_none_of_a_namespaced_one() {
+    let plane = plane_with_sites_by(|_| {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "mine"}, "rules": [],
+        });
+        json!({"desired": {"resources": {"role": {"resource": role}}}})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "cluster scoped").await;
+    assert!(plane.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/mine").await.is_null());
+}
+
+#[tokio::test]
+async fn what_is_invalid_does_not_keep_the_rest_from_being_applied() {
+    let plane = plane_with_sites_by(|_| {
+        let bad = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}, "data": {"not a key": "x"}});
+        json!({"desired": {"resources": {
+            "bad": {"resource": bad, "ready": "READY_TRUE"}, "good": setting("good", "red"),
+        }}})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "Unsynced resources: bad").await;
+    plane.until(&format!("{SETTINGS}/good"), |object| object["data"]["color"] == "red").await;
+    plane.until_said("blog", "Warning/ComposeResources: cannot apply composed resource `bad`").await;
+}
+
+#[tokio::test]
+async fn object_belongs_to_the_first_that_composes_it() {
+    let plane = plane_with_sites_by(
+        |request| json!({"desired": {"resources": {"a": setting("shared", &color(request))}}}),
+    )
+    .await;
+    plane.create_site("first", "red").await;
+    plane.until(&format!("{SITES}/first"), is_ready).await;
+    plane.create_site("blog", "blue").await;
+    is_unsynced(&plane, "Unsynced resources: a").await;
+    plane.delete(BLOG).await;
+    plane.until(BLOG, Value::is_null).await;
+    let shared = plane.get(&format!("{SETTINGS}/shared")).await;
+    assert_eq!(shared["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+    assert_eq!(shared["metadata"]["ownerReferences"][0]["name"], "first");
+}
+
+#[tokio::test]
+async fn function_that_wants_nothing_any_more_has_everything_deleted() {
+    let plane = plane_with_sites_by(|request| match color(request).as_str() {
+        "red" => json!({"desired": {"resources": {"a": setting("a", "red")}}}),
+        _ => json!({"desired": {}}),
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.merge(BLOG, &json!({"spec": {"color": "none"}})).await;
+    plane.until(&format!("{SETTINGS}/a"), Value::is_null).await;
+    plane.until(BLOG, |site| site["spec"]["crossplane"]["resourceRefs"] == json!([])).await;
+}
+
+#[tokio::test]
+async fn missing_function_is_named() {
+    let plane = plane_with_sites_by(|_| json!({})).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-nobody"}}])).await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "there is no function `function-nobody`").await;
+}
+
+#[tokio::test]
+async fn missing_credentials_are_named() {
+    let plane = plane_with_sites_by(|_| json!({})).await;
+    plane
+        .compose_sites_of(&json!([{
+            "step": "test", "functionRef": {"name": "function-test"},
+            "credentials": [{
+                "name": "cloud", "source": "Secret", "secretRef": {"namespace": "default", "name": "missing"},
+            }],
+        }]))
+        .await;
+    plane.create_site("blog", "red").await;
+    let site = is_unsynced(&plane, "credential `cloud`").await;
+    assert_eq!(site["spec"]["crossplane"]["compositionRef"]["name"], "sites", "what was chosen stays chosen");
+}

@@ -1,0 +1,256 @@
+//! Which kinds a `CompositeResourceDefinition` brings, and what becomes of a definition that is there already.
+
+use ferroplane_api::{Object, Scope, meta};
+use serde_json::Value;
+
+use super::{Underivable, claim_definition, composite_definition, scope, spec, text};
+
+/// A kind that a definition brings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defined {
+    /// That of the version that compositions refer to.
+    pub api_version: String,
+    pub kind: String,
+    pub plural: String,
+    pub is_namespaced: bool,
+    /// Its `CustomResourceDefinition`.
+    pub definition: Object,
+}
+
+/// A `CustomResourceDefinition` that belongs to somebody else.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the CustomResourceDefinition `{name}` is controlled by {kind} `{controller}`")]
+pub struct NotOurs {
+    pub name: String,
+    /// The kind of whom it belongs to.
+    pub kind: String,
+    pub controller: String,
+}
+
+/// The kind of the composite resources.
+pub fn defined_composite(xrd: &Object) -> Result<Defined, Underivable> {
+    check_name(xrd)?;
+    let definition = composite_definition(xrd)?;
+    defined(xrd, "names", scope(xrd) == Scope::Namespaced, definition)
+}
+
+/// The kind of the claims, if there are any.
+pub fn defined_claim(xrd: &Object) -> Result<Option<Defined>, Underivable> {
+    let Some(definition) = claim_definition(xrd)? else { return Ok(None) };
+    defined(xrd, "claimNames", true, definition).map(Some)
+}
+
+/// What becomes of a definition that is there already. What we say nothing about stays: who else owns it, what waits for
+/// its end, and the certificates that somebody gave its webhook.
+pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, NotOurs> {
+    refuse_another_owner(present, owner)?;
+    let mut adopted = present.clone();
+    let mut spec = wanted.get("spec").cloned().unwrap_or_default();
+    keep_certificates(present, &mut spec);
+    adopted.insert("spec".to_owned(), spec);
+    let metadata = meta::child(&mut adopted, "metadata");
+    for field in ["labels", "annotations"] {
+        match wanted.get("metadata").and_then(|metadata| metadata.get(field)) {
+            Some(entries) => metadata.insert(field.to_owned(), entries.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    if let Some(controller) = meta::controller(wanted) {
+        let owners = metadata.entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(owners) = owners {
+            let controller = Value::Object(controller.clone());
+            match owners.iter_mut().find(|present| present.get("uid") == controller.get("uid")) {
+                Some(present) => *present = controller,
+                None => owners.push(controller),
+            }
+        }
+    }
+    Ok(adopted)
+}
+
+fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
+    let Some(controller) = meta::controller(present) else { return Ok(()) };
+    let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if text("uid") == owner {
+        return Ok(());
+    }
+    Err(NotOurs { name: meta::name(present).to_owned(), kind: text("kind"), controller: text("name") })
+}
+
+fn keep_certificates(present: &Object, spec: &mut Value) {
+    const CLIENT: &str = "/conversion/webhook/clientConfig";
+    let bundle = present.get("spec").and_then(|spec| spec.pointer(CLIENT)?.get("caBundle"));
+    if let (Some(bundle), Some(Value::Object(client))) = (bundle, spec.pointer_mut(CLIENT)) {
+        client.entry("caBundle").or_insert_with(|| bundle.clone());
+    }
+}
+
+fn defined(
+    xrd: &Object,
+    names: &str,
+    is_namespaced: bool,
+    definition: Object,
+) -> Result<Defined, Underivable> {
+    let version = referenceable(xrd)?;
+    let name = |field: &str| {
+        let name = spec(xrd).and_then(|spec| spec.get(names)?.get(field)?.as_str());
+        name.unwrap_or_default().to_owned()
+    };
+    let group = text(xrd, "group").unwrap_or_default();
+    Ok(Defined {
+        api_version: format!("{group}/{version}"),
+        kind: name("kind"),
+        plural: name("plural"),
+        is_namespaced,
+        definition,
+    })
+}
+
+/// The API server would refuse what is made of it, in words about an object that nobody wrote.
+fn check_name(xrd: &Object) -> Result<(), Underivable> {
+    let plural = spec(xrd).and_then(|spec| spec.get("names")?.get("plural")?.as_str());
+    let (plural, group) = (plural.unwrap_or_default(), text(xrd, "group").unwrap_or_default());
+    let wanted = format!("{plural}.{group}");
+    if meta::name(xrd) == wanted {
+        return Ok(());
+    }
+    let problem = format!("has to be `{wanted}`, the plural and the group of what is defined");
+    Err(Underivable { field: "metadata.name".to_owned(), problem })
+}
+
+/// The one version that compositions refer to.
+fn referenceable(xrd: &Object) -> Result<&str, Underivable> {
+    let versions = spec(xrd).and_then(|spec| spec.get("versions")?.as_array());
+    let is = |version: &Value, field: &str| version.get(field) == Some(&Value::Bool(true));
+    let referenceable: Vec<_> =
+        versions.into_iter().flatten().filter(|version| is(version, "referenceable")).collect();
+    let name =
+        |version: &'_ Value| version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let refuse = |problem| Err(Underivable { field: "spec.versions".to_owned(), problem });
+    match referenceable.as_slice() {
+        [version] if !is(version, "served") => {
+            refuse(format!("the version `{}` is referenceable and has to be served", name(version)))
+        }
+        [version] => Ok(version.get("name").and_then(Value::as_str).unwrap_or_default()),
+        [] => refuse("one version has to be referenceable, and none is".to_owned()),
+        several => {
+            let names: Vec<_> = several.iter().map(|version| name(version)).collect();
+            refuse(format!("one version has to be referenceable, not several: {}", names.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: &Value) -> Object {
+        value.as_object().unwrap().clone()
+    }
+
+    fn xrd(versions: &Value) -> Object {
+        object(&json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition",
+            "metadata": {"name": "xs.example.org", "uid": "u"},
+            "spec": {
+                "group": "example.org", "scope": "LegacyCluster", "names": {"kind": "X", "plural": "xs"},
+                "claimNames": {"kind": "C", "plural": "cs"}, "versions": versions,
+            },
+        }))
+    }
+
+    fn version(name: &str, is_referenceable: bool, is_served: bool) -> Value {
+        json!({
+            "name": name, "referenceable": is_referenceable, "served": is_served,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+        })
+    }
+
+    #[test]
+    fn the_referenceable_version_is_the_one_that_counts() {
+        let xrd = xrd(&json!([version("v1", false, true), version("v2", true, true)]));
+        let composite = defined_composite(&xrd).unwrap();
+        assert_eq!((composite.api_version.as_str(), composite.kind.as_str()), ("example.org/v2", "X"));
+        assert!(!composite.is_namespaced);
+        let claim = defined_claim(&xrd).unwrap().unwrap();
+        assert_eq!((claim.api_version.as_str(), claim.plural.as_str()), ("example.org/v2", "cs"));
+        assert!(claim.is_namespaced);
+    }
+
+    #[test]
+    fn what_an_api_server_would_refuse_is_said_of_the_field_that_is_wrong() {
+        let cases = [
+            (
+                json!([version("v1", false, true)]),
+                "spec.versions: one version has to be referenceable, and none is",
+            ),
+            (
+                json!([version("v1", true, true), version("v2", true, true)]),
+                "spec.versions: one version has to be referenceable, not several: v1, v2",
+            ),
+            (
+                json!([version("v1", true, false)]),
+                "spec.versions: the version `v1` is referenceable and has to be served",
+            ),
+        ];
+        for (versions, words) in cases {
+            assert_eq!(defined_composite(&xrd(&versions)).unwrap_err().to_string(), words);
+        }
+        let mut wrong = xrd(&json!([version("v1", true, true)]));
+        wrong["metadata"]["name"] = json!("x.example.org");
+        assert_eq!(
+            defined_composite(&wrong).unwrap_err().to_string(),
+            "metadata.name: has to be `xs.example.org`, the plural and the group of what is defined"
+        );
+    }
+
+    #[test]
+    fn definition_is_adopted_with_what_others_gave_it() {
+        let present = object(&json!({
+            "metadata": {
+                "name": "xs.example.org", "resourceVersion": "7", "labels": {"old": "1"}, "finalizers": ["f"],
+                "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
+            },
+            "spec": {"group": "old", "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}}},
+            "status": {"storedVersions": ["v1"]},
+        }));
+        let wanted = object(&json!({
+            "metadata": {
+                "name": "xs.example.org", "annotations": {"new": "1"},
+                "ownerReferences": [{"uid": "u", "controller": true}],
+            },
+            "spec": {"group": "new", "conversion": {"webhook": {"clientConfig": {"url": "https://a"}}}},
+        }));
+        let adopted = adopt(&present, &wanted, "u").unwrap();
+        assert_eq!(
+            Value::Object(adopted.clone()),
+            json!({
+                "metadata": {
+                    "name": "xs.example.org", "resourceVersion": "7", "annotations": {"new": "1"}, "finalizers": ["f"],
+                    "ownerReferences": [
+                        {"uid": "other", "kind": "K", "name": "k"}, {"uid": "u", "controller": true},
+                    ],
+                },
+                "spec": {
+                    "group": "new",
+                    "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ==", "url": "https://a"}}},
+                },
+                "status": {"storedVersions": ["v1"]},
+            })
+        );
+        assert_eq!(adopt(&adopted, &wanted, "u").unwrap(), adopted);
+    }
+
+    #[test]
+    fn definition_of_somebody_else_is_left_alone() {
+        let owner = json!({"uid": "other", "kind": "Provider", "name": "p", "controller": true});
+        let present = object(&json!({"metadata": {"name": "xs.example.org", "ownerReferences": [owner]}}));
+        let refusal = adopt(&present, &Object::new(), "u").unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "the CustomResourceDefinition `xs.example.org` is controlled by Provider `p`"
+        );
+    }
+}

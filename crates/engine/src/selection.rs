@@ -1,0 +1,290 @@
+//! Which composition a composite resource follows, and which revision of it.
+//!
+//! What has been chosen stays chosen: a composition is looked for only while none is named. Of several that would do, the
+//! first by name is taken, so that the same question always has the same answer.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{Object, TypeRef, meta};
+use serde_json::{Map, Value, json};
+
+use crate::inputs::Layout;
+
+type Labels = BTreeMap<String, String>;
+
+/// What a composite resource says about its composition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preferences {
+    pub composition: Option<String>,
+    pub selector: Option<Labels>,
+    pub revision: Option<String>,
+    pub revision_selector: Option<Labels>,
+    /// Stay with the revision until somebody changes it.
+    pub is_manual: bool,
+}
+
+/// What a definition says about the compositions of its composite resources.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The only one that may be followed.
+    pub enforced: Option<String>,
+    /// For those that name none.
+    pub composition: Option<String>,
+    pub revision_selector: Option<Labels>,
+}
+
+/// A composition, as far as choosing it needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: String,
+    pub uid: String,
+    pub labels: Labels,
+    pub composes: TypeRef,
+}
+
+/// A revision of a composition, as far as choosing it needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevisionCandidate {
+    pub name: String,
+    pub number: i64,
+    /// The identity of the composition that controls it.
+    pub controller: String,
+    pub labels: Labels,
+}
+
+/// Why a composition was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It was named already.
+    Named,
+    Enforced,
+    Default,
+    /// It is the first that may be used.
+    Found,
+}
+
+/// Why nothing can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unselectable {
+    #[error("no Composition{} composes {kind} ({api_version})", with_labels(.labels.as_ref()))]
+    NoComposition { labels: Option<Labels>, api_version: String, kind: String },
+    #[error("there is no Composition `{0}`")]
+    UnknownComposition(String),
+    #[error("there is no CompositionRevision `{0}`")]
+    UnknownRevision(String),
+    #[error("Composition `{composition}` has no revision{} yet", with_labels(.labels.as_ref()))]
+    NoRevision { composition: String, labels: Option<Labels> },
+    #[error(
+        "CompositionRevision `{revision}` composes {} ({}), not {} ({})", .composes.kind, .composes.api_version,
+        .wanted.kind, .wanted.api_version
+    )]
+    Incompatible { revision: String, composes: TypeRef, wanted: TypeRef },
+}
+
+fn with_labels(labels: Option<&Labels>) -> String {
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return String::new() };
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!(" with the labels {}", labels.join(","))
+}
+
+impl Preferences {
+    /// What a composite resource says.
+    pub fn read(composite: &Object, layout: Layout) -> Self {
+        let Some(machinery) = machinery(composite, layout) else { return Self::default() };
+        let name = |field: &str| {
+            let name = machinery.get(field)?.get("name")?.as_str()?;
+            (!name.is_empty()).then(|| name.to_owned())
+        };
+        Self {
+            composition: name("compositionRef"),
+            selector: match_labels(machinery.get("compositionSelector")),
+            revision: name("compositionRevisionRef"),
+            revision_selector: match_labels(machinery.get("compositionRevisionSelector")),
+            is_manual: machinery.get("compositionUpdatePolicy") == Some(&json!("Manual")),
+        }
+    }
+
+    /// Take over what the definition says for those that say nothing. Whether it said anything new.
+    pub fn take_default_revision_selector(&mut self, defaults: &Defaults) -> bool {
+        if self.revision_selector.is_some() || self.revision.is_some() || defaults.revision_selector.is_none()
+        {
+            return false;
+        }
+        self.revision_selector.clone_from(&defaults.revision_selector);
+        true
+    }
+}
+
+impl Defaults {
+    /// What a definition says.
+    pub fn read(definition: &Object) -> Self {
+        let spec = definition.get("spec");
+        let name = |field: &str| {
+            let name = spec?.get(field)?.get("name")?.as_str()?;
+            (!name.is_empty()).then(|| name.to_owned())
+        };
+        let selector = spec.and_then(|spec| spec.get("defaultCompositionRevisionSelector"));
+        Self {
+            enforced: name("enforcedCompositionRef"),
+            composition: name("defaultCompositionRef"),
+            revision_selector: match_labels(selector),
+        }
+    }
+}
+
+/// The composition to follow.
+pub fn choose_composition<'c>(
+    preferences: &Preferences,
+    defaults: &Defaults,
+    kind: &TypeRef,
+    candidates: impl IntoIterator<Item = &'c Candidate>,
+) -> Result<(String, Why), Unselectable> {
+    if let Some(enforced) = &defaults.enforced {
+        let is_named = preferences.composition.as_ref() == Some(enforced);
+        return Ok((enforced.clone(), if is_named { Why::Named } else { Why::Enforced }));
+    }
+    if let Some(named) = &preferences.composition {
+        return Ok((named.clone(), Why::Named));
+    }
+    if let (None, Some(default)) = (&preferences.selector, &defaults.composition) {
+        return Ok((default.clone(), Why::Default));
+    }
+    let fits = |candidate: &&Candidate| {
+        let wanted = preferences.selector.iter().flatten();
+        candidate.composes == *kind && has(&candidate.labels, wanted)
+    };
+    let found = candidates.into_iter().filter(fits).min_by(|one, other| one.name.cmp(&other.name));
+    let found = found.ok_or_else(|| Unselectable::NoComposition {
+        labels: preferences.selector.clone(),
+        api_version: kind.api_version.clone(),
+        kind: kind.kind.clone(),
+    })?;
+    Ok((found.name.clone(), Why::Found))
+}
+
+/// The revision to follow: the one that is named, if it is to stay so, or the latest that may be used.
+pub fn choose_revision<'r>(
+    preferences: &Preferences,
+    composition: &Candidate,
+    revisions: impl IntoIterator<Item = &'r RevisionCandidate>,
+) -> Result<String, Unselectable> {
+    if let (true, Some(pinned)) = (preferences.is_manual, &preferences.revision) {
+        return Ok(pinned.clone());
+    }
+    let labels = preferences.revision_selector.as_ref();
+    let fits = |revision: &&RevisionCandidate| {
+        revision.controller == composition.uid && has(&revision.labels, labels.into_iter().flatten())
+    };
+    let latest = revisions.into_iter().filter(fits).max_by_key(|revision| revision.number);
+    let none = || Unselectable::NoRevision { composition: composition.name.clone(), labels: labels.cloned() };
+    Ok(latest.ok_or_else(none)?.name.clone())
+}
+
+/// Where the plane's own fields of a composite resource are.
+pub fn machinery(composite: &Object, layout: Layout) -> Option<&Object> {
+    let spec = composite.get("spec")?.as_object()?;
+    match layout {
+        Layout::Modern => spec.get("crossplane")?.as_object(),
+        Layout::Legacy => Some(spec),
+    }
+}
+
+/// The same, to be changed.
+pub fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Map<String, Value> {
+    let spec = meta::child(composite, "spec");
+    match layout {
+        Layout::Modern => meta::child(spec, "crossplane"),
+        Layout::Legacy => spec,
+    }
+}
+
+fn has<'l>(labels: &Labels, wanted: impl IntoIterator<Item = (&'l String, &'l String)>) -> bool {
+    wanted.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+fn match_labels(selector: Option<&Value>) -> Option<Labels> {
+    let labels = selector?.get("matchLabels")?.as_object()?;
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    Some(labels.iter().filter_map(text).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind() -> TypeRef {
+        TypeRef { api_version: "example.org/v1".to_owned(), kind: "XR".to_owned() }
+    }
+
+    fn labels(of: &[(&str, &str)]) -> Labels {
+        of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn candidate(name: &str, of: &[(&str, &str)]) -> Candidate {
+        Candidate { name: name.to_owned(), uid: format!("uid-{name}"), labels: labels(of), composes: kind() }
+    }
+
+    fn choose(preferences: &Preferences, defaults: &Defaults) -> Result<(String, Why), Unselectable> {
+        let other = TypeRef { kind: "Other".to_owned(), ..kind() };
+        let candidates = [
+            Candidate { composes: other, ..candidate("a", &[]) },
+            candidate("c", &[("tier", "gold")]),
+            candidate("b", &[("tier", "gold")]),
+            candidate("d", &[]),
+        ];
+        choose_composition(preferences, defaults, &kind(), &candidates)
+    }
+
+    #[test]
+    fn composition_is_enforced_named_default_or_found_in_this_order() {
+        let (mut preferences, mut defaults) = (Preferences::default(), Defaults::default());
+        assert_eq!(choose(&preferences, &defaults), Ok(("b".to_owned(), Why::Found)));
+        defaults.composition = Some("default".to_owned());
+        assert_eq!(choose(&preferences, &defaults), Ok(("default".to_owned(), Why::Default)));
+        preferences.selector = Some(labels(&[("tier", "gold")]));
+        assert_eq!(choose(&preferences, &defaults), Ok(("b".to_owned(), Why::Found)));
+        preferences.composition = Some("named".to_owned());
+        assert_eq!(choose(&preferences, &defaults), Ok(("named".to_owned(), Why::Named)));
+        defaults.enforced = Some("enforced".to_owned());
+        assert_eq!(choose(&preferences, &defaults), Ok(("enforced".to_owned(), Why::Enforced)));
+    }
+
+    #[test]
+    fn composition_with_other_labels_is_not_chosen() {
+        let preferences =
+            Preferences { selector: Some(labels(&[("tier", "silver")])), ..Preferences::default() };
+        let error = choose(&preferences, &Defaults::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no Composition with the labels tier=silver composes XR (example.org/v1)"
+        );
+    }
+
+    #[test]
+    fn revision_is_the_latest_unless_it_is_pinned() {
+        let revision = |number: i64, controller: &str, of: &[(&str, &str)]| RevisionCandidate {
+            name: format!("r{number}"),
+            number,
+            controller: controller.to_owned(),
+            labels: labels(of),
+        };
+        let revisions = [
+            revision(1, "uid-c", &[("channel", "stable")]),
+            revision(3, "uid-c", &[]),
+            revision(2, "uid-c", &[]),
+            revision(9, "uid-other", &[]),
+        ];
+        let choose = |preferences: &Preferences| {
+            choose_revision(preferences, &candidate("c", &[]), &revisions).unwrap()
+        };
+        let mut preferences = Preferences { revision: Some("r2".to_owned()), ..Preferences::default() };
+        assert_eq!(choose(&preferences), "r3");
+        preferences.revision_selector = Some(labels(&[("channel", "stable")]));
+        assert_eq!(choose(&preferences), "r1");
+        preferences.is_manual = true;
+        assert_eq!(choose(&preferences), "r2");
+        preferences.revision = None;
+        // Design 000: with a selector and no reference, the selector counts, whatever the policy.
+        assert_eq!(choose(&preferences), "r1");
+    }
+}

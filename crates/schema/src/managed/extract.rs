@@ -1,0 +1,81 @@
+//! What a manager has applied, taken out of the object: what it would have to apply to keep everything as it is.
+
+use serde_json::{Map, Value};
+
+use super::holds::{find_item, owned_by};
+
+type Object = Map<String, Value>;
+
+/// The fields that a manager owns by having applied them. Nothing if it has applied nothing.
+pub fn extract(live: &Object, manager: &str, subresource: &str) -> Object {
+    owned_by(live, manager, subresource).map(|fields| extract_object(live, fields)).unwrap_or_default()
+}
+
+/// Whether a manager owns this field by having applied it.
+pub fn owns(live: &Object, manager: &str, subresource: &str, path: &[&str]) -> bool {
+    let mut fields = owned_by(live, manager, subresource);
+    for field in path {
+        fields = fields.and_then(|fields| fields.get(&format!("f:{field}"))?.as_object());
+    }
+    fields.is_some()
+}
+
+fn extract_object(live: &Object, fields: &Object) -> Object {
+    let owned = fields.iter().filter_map(|(key, fields)| {
+        let name = key.strip_prefix("f:")?;
+        Some((name.to_owned(), extract_value(live.get(name)?, fields.as_object()?)))
+    });
+    owned.collect()
+}
+
+fn extract_value(live: &Value, fields: &Object) -> Value {
+    if fields.is_empty() {
+        return live.clone();
+    }
+    match live {
+        Value::Object(live) => Value::Object(extract_object(live, fields)),
+        Value::Array(live) => {
+            let found = fields.iter().filter_map(|(key, fields)| Some((find_item(key, live)?, key, fields)));
+            let mut found: Vec<_> = found.collect();
+            found.sort_by_key(|(place, ..)| *place);
+            let items = found.into_iter().filter_map(|(place, key, fields)| match key.starts_with("v:") {
+                true => Some(live[place].clone()),
+                false => Some(extract_value(&live[place], fields.as_object()?)),
+            });
+            Value::Array(items.collect())
+        }
+        live => live.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_applied_is_found_again() {
+        let live = json!({
+            "metadata": {"managedFields": [{"manager": "us", "operation": "Apply", "subresource": "status", "fieldsV1": {
+                "f:status": {
+                    "f:url": {}, "f:atomic": {}, "f:tags": {"v:\"b\"": {}},
+                    "f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:type": {}, "f:status": {}}},
+                }
+            }}]},
+            "spec": {"a": 1},
+            "status": {
+                "url": "u", "theirs": 1, "atomic": [1, 2], "tags": ["a", "b"],
+                "conditions": [{"type": "Other"}, {"type": "Ready", "status": "True", "theirs": 1}],
+            },
+        });
+        let live = live.as_object().unwrap();
+        let applied = json!({"status": {
+            "url": "u", "atomic": [1, 2], "tags": ["b"], "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        assert_eq!(Value::Object(extract(live, "us", "status")), applied);
+        assert!(extract(live, "them", "status").is_empty());
+        assert!(owns(live, "us", "status", &["status", "url"]));
+        assert!(!owns(live, "us", "status", &["status", "theirs"]));
+    }
+}

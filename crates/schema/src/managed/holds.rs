@@ -1,0 +1,239 @@
+//! Whether applying would change nothing, told from the object alone.
+//!
+//! A manager that applies owns exactly the fields it applied, and loses those that somebody else changes. So if the
+//! fields it owns are the fields it wants, and they say what it wants, the API server need not be asked. Where that
+//! cannot be told without knowing the schema, the answer is no: asking once too often does no harm.
+
+use serde_json::{Map, Value};
+
+type Object = Map<String, Value>;
+
+/// Fields that identify an object, or that the server sets. Nobody owns them.
+const UNOWNED: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "deletionTimestamp",
+];
+
+/// Whether the manager owns all that the configuration says, and nothing else, and it is so.
+pub fn holds(configuration: &Object, live: &Object, manager: &str, subresource: &str) -> bool {
+    let Some(entry) = entry_of(live, manager, subresource) else { return false };
+    // What was applied in another version is applied anew in this one.
+    if entry.get("apiVersion") != configuration.get("apiVersion") {
+        return false;
+    }
+    let Some(fields) = entry.get("fieldsV1").and_then(Value::as_object) else { return false };
+    let mut wanted = configuration.clone();
+    wanted.remove("apiVersion");
+    wanted.remove("kind");
+    if let Some(Value::Object(metadata)) = wanted.get_mut("metadata") {
+        metadata.retain(|key, _| !UNOWNED.contains(&key.as_str()));
+        if metadata.is_empty() {
+            wanted.remove("metadata");
+        }
+    }
+    wanted.is_empty() == fields.is_empty() && (wanted.is_empty() || object_holds(&wanted, live, fields))
+}
+
+/// What the manager owns by having applied it.
+pub(super) fn owned_by<'l>(live: &'l Object, manager: &str, subresource: &str) -> Option<&'l Object> {
+    entry_of(live, manager, subresource)?.get("fieldsV1")?.as_object()
+}
+
+fn entry_of<'l>(live: &'l Object, manager: &str, subresource: &str) -> Option<&'l Value> {
+    let entries = live.get("metadata")?.get("managedFields")?.as_array()?;
+    let text = |entry: &'l Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+    entries.iter().find(|entry| {
+        text(entry, "manager") == manager
+            && text(entry, "operation") == "Apply"
+            && text(entry, "subresource") == subresource
+    })
+}
+
+fn value_holds(wanted: &Value, live: &Value, fields: &Object) -> bool {
+    match wanted {
+        Value::Null => false,
+        // What is owned as a whole, or is no more than a value.
+        _ if fields.is_empty() => same(wanted, live),
+        Value::Object(wanted) => live.as_object().is_some_and(|live| object_holds(wanted, live, fields)),
+        Value::Array(wanted) => live.as_array().is_some_and(|live| list_holds(wanted, live, fields)),
+        _ => false,
+    }
+}
+
+fn object_holds(wanted: &Object, live: &Object, fields: &Object) -> bool {
+    let owned = fields.keys().filter(|key| *key != ".").count();
+    owned == wanted.len()
+        && wanted.iter().all(|(key, wanted)| {
+            let fields = fields.get(&format!("f:{key}")).and_then(Value::as_object);
+            let live = live.get(key);
+            fields.zip(live).is_some_and(|(fields, live)| value_holds(wanted, live, fields))
+        })
+}
+
+/// A list whose items have owners: each is found by its keys, or is itself what it is found by.
+fn list_holds(wanted: &[Value], live: &[Value], fields: &Object) -> bool {
+    let owned = fields.iter().filter(|(key, _)| *key != ".");
+    if owned.clone().count() != wanted.len() {
+        return false;
+    }
+    let mut places = Vec::with_capacity(wanted.len());
+    for (key, fields) in owned {
+        let Some(fields) = fields.as_object() else { return false };
+        let Some((wanted_at, live_at)) = find(key, wanted, live) else { return false };
+        let (wanted, live) = (&wanted[wanted_at], &live[live_at]);
+        let is_whole = key.starts_with("v:");
+        if !(if is_whole { same(wanted, live) } else { value_holds(wanted, live, fields) }) {
+            return false;
+        }
+        places.push((wanted_at, live_at));
+    }
+    // Each wanted item is found by one key, and they stand in the order in which they are wanted.
+    places.sort_unstable();
+    places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+}
+
+/// Where the item with this key is, in both lists.
+fn find(key: &str, wanted: &[Value], live: &[Value]) -> Option<(usize, usize)> {
+    let in_live = find_item(key, live)?;
+    let Some(keys) = key.strip_prefix("k:") else {
+        return find_item(key, wanted).map(|place| (place, in_live));
+    };
+    let keys: Object = serde_json::from_str(keys).ok()?;
+    // A key that has a default may have been left out.
+    let fits =
+        |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_none_or(|there| same(there, value)));
+    wanted.iter().position(fits).map(|place| (place, in_live))
+}
+
+/// Where the item with this key is in a list.
+pub(super) fn find_item(key: &str, list: &[Value]) -> Option<usize> {
+    if let Some(value) = key.strip_prefix("v:") {
+        let value: Value = serde_json::from_str(value).ok()?;
+        return list.iter().position(|item| same(item, &value));
+    }
+    let keys: Object = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+    let has =
+        |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_some_and(|there| same(there, value)));
+    list.iter().position(has)
+}
+
+/// Whether two values are the same. Numbers are, however they are written.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| same(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn live() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "name": "a", "labels": {"x": "1", "theirs": "2"}, "resourceVersion": "7",
+                "managedFields": [
+                    {"manager": "us", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {
+                        "f:metadata": {"f:labels": {"f:x": {}}},
+                        "f:spec": {
+                            "f:ports": {
+                                "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:name": {}},
+                                "k:{\"port\":81,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}, "f:protocol": {}}
+                            },
+                            "f:selector": {},
+                            "f:flags": {"v:\"a\"": {}},
+                        }
+                    }},
+                    {"manager": "us", "operation": "Apply", "apiVersion": "v1", "subresource": "status", "fieldsV1": {}},
+                ]
+            },
+            "spec": {
+                "ports": [
+                    {"port": 80, "protocol": "TCP", "name": "web"}, {"port": 9, "protocol": "TCP"},
+                    {"port": 81, "protocol": "UDP"},
+                ],
+                "selector": {"app": "a"}, "flags": ["z", "a"], "type": "ClusterIP",
+            }
+        })
+    }
+
+    fn configuration() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "labels": {"x": "1"}},
+            "spec": {
+                "ports": [{"port": 80.0, "name": "web"}, {"port": 81, "protocol": "UDP"}],
+                "selector": {"app": "a"}, "flags": ["a"],
+            }
+        })
+    }
+
+    fn check(configuration: &Value, live: &Value) -> bool {
+        holds(configuration.as_object().unwrap(), live.as_object().unwrap(), "us", "")
+    }
+
+    #[test]
+    fn what_is_owned_and_so_need_not_be_applied() {
+        assert!(check(&configuration(), &live()));
+    }
+
+    #[test]
+    fn whatever_differs_has_to_be_applied() {
+        let differences: [(&str, Value); 12] = [
+            ("/metadata/labels/x", json!("2")),
+            ("/metadata/labels", json!({})),
+            ("/metadata/labels", json!({"x": "1", "theirs": "2"})),
+            ("/metadata/labels", json!(null)),
+            ("/spec/ports/0/name", json!("other")),
+            ("/spec/ports", json!([{"port": 80, "name": "web"}])),
+            ("/spec/ports", json!([{"port": 81, "protocol": "UDP"}, {"port": 80, "name": "web"}])),
+            ("/spec/ports", json!([{"port": 80, "name": "web"}, {"port": 82, "protocol": "UDP"}])),
+            ("/spec/selector", json!({"app": "b"})),
+            ("/spec/selector", json!({})),
+            ("/spec/flags", json!(["a", "b"])),
+            ("/apiVersion", json!("v2")),
+        ];
+        for (path, value) in differences {
+            let mut configuration = configuration();
+            *configuration.pointer_mut(path).unwrap() = value;
+            assert!(!check(&configuration, &live()), "{path}: {configuration}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_changed_has_to_be_applied() {
+        for path in ["/metadata/labels/x", "/spec/ports/0/name", "/spec/selector/app"] {
+            let mut live = live();
+            *live.pointer_mut(path).unwrap() = json!("theirs");
+            assert!(!check(&configuration(), &live), "{path}");
+        }
+        let mut live = live();
+        live["metadata"]["managedFields"] = json!([]);
+        assert!(!check(&configuration(), &live));
+    }
+
+    #[test]
+    fn each_subresource_has_owners_of_its_own() {
+        let status = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "uid": "u"}});
+        let (live, status) = (live(), status.as_object().unwrap());
+        assert!(holds(status, live.as_object().unwrap(), "us", "status"));
+        assert!(!holds(status, live.as_object().unwrap(), "us", ""));
+    }
+}
