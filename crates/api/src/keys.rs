@@ -40,3 +40,13 @@ pub const CLAIM_FINALIZER: &str = "finalizer.apiextensions.crossplane.io";
 pub const CLAIM_MANAGER: &str = "apiextensions.crossplane.io/claim";
 /// The type of Secrets that hold connection details.
 pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";
+/// The API group of usages.
+pub const PROTECTION: &str = "protection.crossplane.io";
+/// On objects that are used: `true` has their deletion looked at.
+pub const IN_USE: &str = "crossplane.io/in-use";
+/// On usages: who uses what, for people.
+pub const USAGE_DETAILS: &str = "crossplane.io/usage-details";
+/// On objects that are used: somebody wanted to delete them, with this policy.
+pub const DELETION_ATTEMPT: &str = "usage.crossplane.io/deletion-attempt-with-policy";
+/// Keeps a usage until what it is of is no longer marked.
+pub const USAGE_FINALIZER: &str = "usage.apiextensions.crossplane.io";

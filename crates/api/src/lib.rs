@@ -4,6 +4,7 @@ mod composition;
 mod condition;
 mod definition;
 mod function;
+mod usage;
 
 pub mod crds;
 pub mod duration;
@@ -20,6 +21,7 @@ pub use definition::{
     CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
 };
 pub use function::Function;
+pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};
 
 /// An object of any kind, as the API server and functions exchange it.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -28,3 +28,4 @@ mod webhooks;
 
 pub use answer::Body;
 pub use server::{Server, Settings};
+pub use webhooks::Insider;

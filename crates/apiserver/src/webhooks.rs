@@ -1,8 +1,9 @@
 //! Webhooks: programs elsewhere that may change or refuse what is about to be written (admission), or that make of an object
 //! of one version one of another ([`Converter`]).
 //!
-//! Which want to be asked about writes is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
-//! store, and follows them. Knows nothing of how objects are stored or written.
+//! Which want to be asked about writes is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`
+//! objects in the store, and follows them. Some may be in this process (see [`Insider`]), which changes only how they are
+//! reached. Knows nothing of how objects are stored or written.
 //!
 //! # Guarantees
 //! * A webhook that hangs, or says more than fits, costs its time limit and a bounded amount of memory, no more.
@@ -16,6 +17,7 @@ mod conversion;
 mod destination;
 mod dispatch;
 mod hook;
+mod insiders;
 mod question;
 mod review;
 mod rules;
@@ -32,6 +34,8 @@ use crate::store::{Entry, Event, EventKind, Store};
 pub(crate) use conversion::Converter;
 pub(crate) use dispatch::Remarks;
 use hook::Hook;
+pub use insiders::Insider;
+use insiders::Insiders;
 pub(crate) use question::{Kind, Operation, Question};
 
 const MUTATING: &str = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
@@ -42,6 +46,7 @@ const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigur
 pub(crate) struct Webhooks {
     mutating: ArcSwap<Configurations>,
     validating: ArcSwap<Configurations>,
+    insiders: Insiders,
 }
 
 /// Webhooks by the names of their configurations, which is the order in which they are asked.
@@ -66,6 +71,11 @@ impl Webhooks {
         } else {
             self.put(entry);
         }
+    }
+
+    /// Whoever is configured to be at this host is somebody in this process.
+    pub(crate) fn seat(&self, authority: &str, insider: &Insider) {
+        self.insiders.seat(authority, insider);
     }
 
     /// Whether anybody wants to be asked about anything.

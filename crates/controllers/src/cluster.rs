@@ -64,6 +64,7 @@ pub(crate) enum Part {
 pub(crate) enum Propagation {
     Foreground,
     Background,
+    Orphan,
 }
 
 /// Where an object is.
@@ -123,6 +124,27 @@ impl Cluster {
         self.send(Method::GET, &resource.uri(namespace, query), None).await
     }
 
+    /// Every object of a kind that is selected.
+    pub(crate) async fn list_objects(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        labels: &Selector,
+    ) -> Result<Vec<Object>, Error> {
+        let query = Query { labels: Some(labels), ..Query::default() };
+        let bytes = self.list(resource, namespace, &query).await?;
+        let mut list: Value = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+        let Value::Array(items) = list["items"].take() else { return Ok(Vec::new()) };
+        let objects = items.into_iter().filter_map(|item| match item {
+            Value::Object(mut object) => {
+                resource.name_kind(&mut object);
+                Some(object)
+            }
+            _ => None,
+        });
+        Ok(objects.collect())
+    }
+
     pub(crate) async fn create(
         &self,
         resource: &Resource,
@@ -173,6 +195,7 @@ impl Cluster {
         let policy = match propagation {
             Propagation::Foreground => "Foreground",
             Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
         };
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
         if let Some(uid) = uid {

@@ -11,6 +11,8 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::Composites;
 use crate::context::Context;
+use crate::protection::Protection;
+use crate::usage::{self, Usages};
 use crate::{composition, definition, offered, revision, roles};
 
 /// How controllers run.
@@ -31,6 +33,7 @@ pub struct Controllers {
     context: Arc<Context>,
     composites: Arc<Composites>,
     claims: Arc<Claims>,
+    usages: Arc<Usages>,
     tasks: JoinSet<()>,
 }
 
@@ -46,6 +49,7 @@ impl Controllers {
         );
         let composites = Composites::new(context.clone(), callables);
         let claims = Claims::new(context.clone());
+        let usages = Usages::start(&context.cluster).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(offered::run(context.clone(), claims.clone()));
@@ -54,7 +58,13 @@ impl Controllers {
         if settings.writes_roles {
             tasks.spawn(roles::run(context.clone()));
         }
-        Ok(Self { context, composites, claims, tasks })
+        tasks.spawn(usage::run(context.clone(), usages.clone()));
+        Ok(Self { context, composites, claims, usages, tasks })
+    }
+
+    /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
+    pub fn protection(&self) -> Protection {
+        Protection::new(&self.context, &self.usages)
     }
 
     /// End all controllers, and wait until they have.
@@ -68,5 +78,6 @@ impl Drop for Controllers {
         self.claims.stop_all();
         self.composites.stop_all();
         self.context.stop();
+        self.usages.stop();
     }
 }

@@ -19,13 +19,16 @@ mod head;
 mod install;
 mod mirror;
 mod offered;
+mod protection;
 mod queue;
 mod revision;
 mod roles;
 mod shelf;
+mod usage;
 
 pub use callables::{BuiltIns, Natives};
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use controllers::{Controllers, Settings};
 pub use install::{InstallError, install};
+pub use protection::{PATH as PROTECTION_PATH, Protection};

@@ -29,6 +29,7 @@ mod run;
 mod schemas;
 mod selection;
 mod settle;
+mod usage;
 mod validity;
 pub mod versions;
 
@@ -54,4 +55,5 @@ pub use selection::{
     choose_revision, machinery, machinery_mut,
 };
 pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
+pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn spec(steps: Value) -> Value {
+    fn spec(steps: &Value) -> Value {
         json!({"compositeTypeRef": {"apiVersion": "a/v1", "kind": "A"}, "mode": "Pipeline", "pipeline": steps, "revision": 1})
     }
 
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn function_that_is_not_there_is_no_fault() {
-        let spec = spec(json!([{"step": "a", "functionRef": {"name": "f"}}]));
+        let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
         assert_eq!(verdict(&spec, &[callable("g", &[])]).0, "ValidPipeline");
     }
 
     #[test]
     fn function_must_be_able_to_compose() {
-        let spec = spec(json!([{"step": "a", "functionRef": {"name": "f"}}]));
+        let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
         for capabilities in [&["composition"][..], &["Composition"], &["operation", "comp-osition"]] {
             assert_eq!(verdict(&spec, &[callable("f", capabilities)]).0, "ValidPipeline", "{capabilities:?}");
         }
@@ -134,7 +134,7 @@ mod tests {
             (json!([{"step": "a"}]), "cannot read the composition: missing field `functionRef`"),
         ];
         for (steps, words) in cases {
-            let (reason, message) = verdict(&spec(steps), &[]);
+            let (reason, message) = verdict(&spec(&steps), &[]);
             assert_eq!(reason, "InvalidPipeline");
             assert!(message.contains(words), "{message}");
         }

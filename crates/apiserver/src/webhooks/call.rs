@@ -1,10 +1,12 @@
 //! Asks one webhook.
 
-use bytes::Bytes;
 use ferroplane_schema::status::Status;
+use serde_json::Value;
 use uuid::Uuid;
 
+use super::destination::Route;
 use super::hook::Hook;
+use super::insiders::Insiders;
 use super::question::{Question, Shown};
 use super::review::{self, Verdict};
 use crate::store::Store;
@@ -25,6 +27,7 @@ impl Hook {
         question: &Question<'_>,
         shown: &Shown,
         may_change: bool,
+        insiders: &Insiders,
         store: &Store,
     ) -> Result<Verdict, Failure> {
         if question.is_dry_run && !self.allows_dry_run {
@@ -37,25 +40,36 @@ impl Hook {
             return Err(Failure::Call(words.to_owned()));
         }
         let uid = Uuid::new_v4().to_string();
-        let body = review::ask(&question.to_request(&uid, shown)).to_string();
-        let reply = self.send(body.into(), store).await?;
-        let document = review::document(&reply)
-            .map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
+        let review = review::ask(&question.to_request(&uid, shown));
+        let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
+        let route = self.destination.route(store).map_err(client)?;
+        let asked = async {
+            match insiders.find(&route.authority) {
+                Some(insider) => Ok(insider.ask(review).await),
+                None => self.send(&route, &review).await,
+            }
+        };
+        let late = || Err(self.unreached(&route, "context deadline exceeded"));
+        let document = tokio::time::timeout(self.timeout, asked).await.unwrap_or_else(|_| late())?;
         review::verdict(&document, &uid, may_change)
             .map_err(|error| Failure::Call(format!("received invalid webhook response: {error}")))
     }
 
-    async fn send(&self, body: Bytes, store: &Store) -> Result<super::connections::Reply, Failure> {
+    async fn send(&self, route: &Route, review: &Value) -> Result<Value, Failure> {
         let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
-        let route = self.destination.route(store).map_err(client)?;
         let tls = self.destination.tls().map_err(client)?;
-        let query = format!("timeout={}s", self.timeout.as_secs());
-        let sent = tokio::time::timeout(self.timeout, self.connections.post(&route, tls, &query, body)).await;
-        let reply = sent.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
-        reply.map_err(|error| {
-            let url = format!("https://{}{}?{query}", route.authority, route.path);
-            Failure::Call(format!("failed to call webhook: Post {url:?}: {error}"))
-        })
+        let sent = self.connections.post(route, tls, &self.query(), review.to_string().into()).await;
+        let reply = sent.map_err(|error| self.unreached(route, &error))?;
+        review::document(&reply).map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))
+    }
+
+    fn unreached(&self, route: &Route, error: &str) -> Failure {
+        let url = format!("https://{}{}?{}", route.authority, route.path, self.query());
+        Failure::Call(format!("failed to call webhook: Post {url:?}: {error}"))
+    }
+
+    fn query(&self) -> String {
+        format!("timeout={}s", self.timeout.as_secs())
     }
 
     /// Whether a request may go on without the webhook's word.

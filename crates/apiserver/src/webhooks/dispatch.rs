@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Webhooks;
 use super::call::Failure;
 use super::hook::Hook;
+use super::insiders::Insiders;
 use super::question::{Operation, Question, Shown};
 use super::review::{self, Verdict};
 use crate::store::Store;
@@ -51,7 +52,7 @@ impl Webhooks {
                 if round == 1 && !rounds.again.contains(&index) {
                     continue;
                 }
-                let has_changed = match change(hook, question, store, remarks).await? {
+                let has_changed = match change(hook, question, &self.insiders, store, remarks).await? {
                     Asked::Not => continue,
                     Asked::Unchanged => false,
                     Asked::Changed => true,
@@ -79,7 +80,8 @@ impl Webhooks {
                 wanted.push((hook, shown));
             }
         }
-        let asked = wanted.iter().map(|(hook, shown)| hook.ask(question, shown, false, store));
+        let asked =
+            wanted.iter().map(|(hook, shown)| hook.ask(question, shown, false, &self.insiders, store));
         let mut outcome = Ok(());
         for ((hook, _), answer) in wanted.iter().zip(join_all(asked).await) {
             let judged = match answer {
@@ -128,11 +130,12 @@ enum Asked {
 async fn change(
     hook: &Hook,
     question: &mut Question<'_>,
+    insiders: &Insiders,
     store: &Store,
     remarks: &mut Remarks,
 ) -> Result<Asked, Status> {
     let Some(shown) = hook.wants(question, store).await? else { return Ok(Asked::Not) };
-    let mut verdict = match hook.ask(question, &shown, true, store).await {
+    let mut verdict = match hook.ask(question, &shown, true, insiders, store).await {
         Ok(verdict) => verdict,
         Err(failure) => return hook.forgive(failure).map(|()| Asked::Unchanged),
     };

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferroplane_apiserver::Insider;
 use http::Response;
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -402,4 +403,53 @@ async fn scale_is_shown_as_a_scale() {
         (&request["subResource"], &request["object"]["spec"]["replicas"]),
         (&json!("scale"), &json!(3))
     );
+}
+
+/// A configuration of a webhook at a host that only this process knows.
+async fn configure_inside(cluster: &Cluster, more: &Value) {
+    let mut webhook = json!({
+        "name": "i.example.org",
+        "clientConfig": {"url": "https://somebody.internal/review"},
+        "rules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 1,
+    });
+    webhook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    configure(cluster, "ValidatingWebhookConfiguration", "inside", vec![webhook]).await;
+}
+
+#[tokio::test]
+async fn webhook_in_this_process_is_asked_without_a_network() {
+    let cluster = Cluster::new().await;
+    let insider = Insider::new(|review| async move {
+        let request = &review["request"];
+        let is_allowed = request["oldObject"]["data"]["key"] != "value";
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
+            "uid": request["uid"], "allowed": is_allowed, "status": {"code": 409, "reason": "it is needed"},
+        }})
+    });
+    cluster.server().seat("somebody.internal", &insider);
+    configure_inside(&cluster, &json!({})).await;
+    cluster.post(MAPS, &map("a")).await.is(201);
+    let refused = cluster.delete(&format!("{MAPS}/a")).await;
+    assert_eq!(
+        message(refused.is(409)),
+        r#"admission webhook "i.example.org" denied the request: it is needed"#
+    );
+    cluster.merge(&format!("{MAPS}/a"), &json!({"data": {"key": "other"}})).await.is(200);
+    cluster.delete(&format!("{MAPS}/a")).await.is(200);
+}
+
+#[tokio::test]
+async fn webhook_in_this_process_that_hangs_or_talks_nonsense_costs_no_more_than_any_other() {
+    let cluster = Cluster::new().await;
+    cluster.server().seat("somebody.internal", &Insider::new(|_| std::future::pending()));
+    configure_inside(&cluster, &json!({})).await;
+    cluster.post(MAPS, &map("a")).await.is(201);
+    let path = format!("{MAPS}/a");
+    let late = cluster.delete(&path).await;
+    assert!(message(late.is(500)).ends_with("context deadline exceeded"), "{:?}", late.body);
+    cluster.server().seat("somebody.internal", &Insider::new(|_| async { json!("nonsense") }));
+    assert!(message(cluster.delete(&path).await.is(500)).contains("i.example.org"));
 }

@@ -11,3 +11,4 @@ mod plane;
 mod revision;
 mod roles;
 mod sites;
+mod usage;

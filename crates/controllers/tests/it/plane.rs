@@ -6,8 +6,8 @@ use std::time::Duration;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
-use ferroplane_apiserver::{Server, Settings as ServerSettings};
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_apiserver::{Insider, Server, Settings as ServerSettings};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Settings, install};
 use ferroplane_functions::{Contract, Implementation, Library, Native};
 use ferroplane_runner::{Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -66,7 +66,19 @@ impl Plane {
 
     pub(crate) async fn start(&mut self) {
         let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
-        self.controllers = Some(Controllers::start(client, settings(&self.functions)).await.unwrap());
+        let controllers = Controllers::start(client, settings(&self.functions)).await.unwrap();
+        let protection = controllers.protection();
+        let insider = {
+            let protection = protection.clone();
+            Insider::new(move |review| {
+                let protection = protection.clone();
+                async move { protection.review(review).await }
+            })
+        };
+        self.server.seat("protection.internal", &insider);
+        let url = format!("https://protection.internal{PROTECTION_PATH}");
+        protection.announce(&json!({"url": url})).await.unwrap();
+        self.controllers = Some(controllers);
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.

@@ -1,0 +1,208 @@
+//! Everything that says of something that it is in use, and of what.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::{Used, used_by};
+
+use crate::cluster::{Cluster, Resource, Selector};
+use crate::mirror::{Change, Mirror, Subject};
+
+/// The kinds that usages come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Flavour {
+    Namespaced,
+    Cluster,
+    /// Like those of clusters, from before there was a group for them.
+    Legacy,
+}
+
+impl Flavour {
+    pub(crate) const ALL: [Self; 3] = [Self::Namespaced, Self::Cluster, Self::Legacy];
+
+    /// The controller that events are said to come from.
+    pub(crate) fn component(self) -> &'static str {
+        match self {
+            Self::Namespaced => "usage/usage.protection.crossplane.io",
+            Self::Cluster => "usage/clusterusage.protection.crossplane.io",
+            Self::Legacy => "usage/usage.apiextensions.crossplane.io",
+        }
+    }
+
+    fn resource(self) -> Resource {
+        let (group, kind, plural) = match self {
+            Self::Namespaced => (keys::PROTECTION, "Usage", "usages"),
+            Self::Cluster => (keys::PROTECTION, "ClusterUsage", "clusterusages"),
+            Self::Legacy => (keys::APIEXTENSIONS, "Usage", "usages"),
+        };
+        Resource {
+            api_version: format!("{group}/v1beta1"),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            is_namespaced: self == Self::Namespaced,
+        }
+    }
+}
+
+/// A usage.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) flavour: Flavour,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// All usages.
+#[derive(Debug)]
+pub(crate) struct Usages {
+    mirrors: [Arc<Mirror>; 3],
+    index: Mutex<Index>,
+}
+
+/// What is used by what.
+#[derive(Debug, Default)]
+struct Index {
+    used: HashMap<Key, Used>,
+    usages: HashMap<Used, BTreeSet<Key>>,
+    /// How many usages there are of objects of a group and kind.
+    kinds: HashMap<(String, String), usize>,
+}
+
+impl Usages {
+    /// Begin to follow all usages, until [`Usages::stop`].
+    pub(crate) async fn start(cluster: &Cluster) -> Arc<Self> {
+        let follow = |flavour: Flavour| {
+            let resource = Arc::new(flavour.resource());
+            let subject = Subject { resource, labels: Selector::default(), heads_only: false };
+            Mirror::start(cluster.clone(), subject)
+        };
+        let usages = Arc::new(Self { mirrors: Flavour::ALL.map(follow), index: Mutex::default() });
+        for flavour in Flavour::ALL {
+            let follower = Arc::downgrade(&usages);
+            usages.mirror(flavour).listen(move |_, change| {
+                if let Some(usages) = follower.upgrade() {
+                    usages.notice(flavour, change);
+                }
+            });
+        }
+        for mirror in &usages.mirrors {
+            mirror.complete().await;
+        }
+        usages
+    }
+
+    pub(crate) fn stop(&self) {
+        for mirror in &self.mirrors {
+            mirror.stop();
+        }
+    }
+
+    /// Say which usages there are, and which change from now on.
+    pub(crate) fn listen(&self, listener: impl Fn(Key) + Send + Sync + 'static) {
+        let listener = Arc::new(listener);
+        for flavour in Flavour::ALL {
+            let listener = listener.clone();
+            self.mirror(flavour).listen(move |_, change| listener(key(flavour, change)));
+        }
+    }
+
+    pub(crate) fn resource(&self, flavour: Flavour) -> &Arc<Resource> {
+        self.mirror(flavour).resource()
+    }
+
+    pub(crate) fn object(&self, key: &Key) -> Option<Object> {
+        self.mirror(key.flavour).object(&key.namespace, &key.name)
+    }
+
+    /// Learn at once what a write came to.
+    pub(crate) fn learn(&self, key: &Key, bytes: &Bytes) {
+        self.mirror(key.flavour).learn(bytes);
+        if let Some(usage) = self.object(key) {
+            self.index().put(key.clone(), used_by(&usage));
+        }
+    }
+
+    /// The usages of an object. Those without a namespace mean objects of that name in all of them.
+    pub(crate) fn of(&self, used: &Used) -> Vec<Key> {
+        let index = self.index();
+        let everywhere = Used { namespace: String::new(), ..used.clone() };
+        let exact = index.usages.get(used).into_iter().flatten();
+        let general = index.usages.get(&everywhere).into_iter().flatten();
+        let general = general.filter(|key| key.flavour != Flavour::Namespaced && *used != everywhere);
+        let usages: BTreeSet<_> = exact.chain(general).cloned().collect();
+        usages.into_iter().collect()
+    }
+
+    /// Whether anything of a group and kind is in use.
+    pub(crate) fn has_kind(&self, group: &str, kind: &str) -> bool {
+        self.index().kinds.contains_key(&(group.to_owned(), kind.to_owned()))
+    }
+
+    fn mirror(&self, flavour: Flavour) -> &Arc<Mirror> {
+        &self.mirrors[flavour as usize]
+    }
+
+    fn notice(&self, flavour: Flavour, change: Change<'_>) {
+        let used = match change {
+            Change::Put { object, .. } => {
+                self.mirror(flavour).to_object(object).and_then(|usage| used_by(&usage))
+            }
+            Change::Gone { .. } => None,
+        };
+        self.index().put(key(flavour, change), used);
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Index {
+    /// A usage is of this now, or of nothing.
+    fn put(&mut self, key: Key, used: Option<Used>) {
+        if self.used.get(&key) == used.as_ref() {
+            return;
+        }
+        if let Some(before) = self.used.remove(&key) {
+            self.take(&key, &before);
+        }
+        if let Some(used) = used {
+            *self.kinds.entry((used.group.clone(), used.kind.clone())).or_default() += 1;
+            self.usages.entry(used.clone()).or_default().insert(key.clone());
+            self.used.insert(key, used);
+        }
+    }
+
+    fn take(&mut self, key: &Key, used: &Used) {
+        if let Some(usages) = self.usages.get_mut(used) {
+            usages.remove(key);
+            if usages.is_empty() {
+                self.usages.remove(used);
+            }
+        }
+        let kind = (used.group.clone(), used.kind.clone());
+        if let Some(count) = self.kinds.get_mut(&kind) {
+            *count -= 1;
+            if *count == 0 {
+                self.kinds.remove(&kind);
+            }
+        }
+    }
+}
+
+fn key(flavour: Flavour, change: Change<'_>) -> Key {
+    let metadata = &change.head().metadata;
+    Key { flavour, namespace: metadata.namespace.to_string(), name: metadata.name.to_string() }
+}
+
+/// What an object is when it is used.
+pub(crate) fn as_used(object: &Object) -> Used {
+    Used {
+        group: meta::group(meta::api_version(object)).to_owned(),
+        kind: meta::kind(object).to_owned(),
+        namespace: meta::namespace(object).to_owned(),
+        name: meta::name(object).to_owned(),
+    }
+}

@@ -1,0 +1,214 @@
+//! Decides what usages come to: what they protect, what they say about it, and why a deletion is refused.
+
+use ferroplane_api::{Object, UsageSelector, UsageSpec, UsageTarget, keys, meta};
+use serde_json::{Value, json};
+
+/// What a usage is of. The version does not matter: it is the same object in all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Used {
+    pub group: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// What a usage says, if that can be read.
+pub fn usage_spec(usage: &Object) -> Option<UsageSpec> {
+    serde_json::from_value(usage.get("spec")?.clone()).ok()
+}
+
+/// What a usage is of, once that is known.
+pub fn used_by(usage: &Object) -> Option<Used> {
+    let of = usage_spec(usage)?.of;
+    let reference = of.reference()?;
+    let namespace = reference.namespace.as_deref().unwrap_or(meta::namespace(usage));
+    Some(Used {
+        group: meta::group(&of.api_version).to_owned(),
+        kind: of.kind.clone(),
+        namespace: namespace.to_owned(),
+        name: reference.name.clone(),
+    })
+}
+
+/// The object that a selector means, among those that have its labels.
+pub fn choose<'o>(selector: &UsageSelector, objects: &'o [Object], usage: &Object) -> Option<&'o Object> {
+    let wants_relatives = selector.match_controller_ref == Some(true);
+    let is_related = |object: &&Object| {
+        let controller = meta::controller_uid(object);
+        controller.is_some() && controller == meta::controller_uid(usage)
+    };
+    objects.iter().find(|object| !wants_relatives || is_related(object))
+}
+
+/// A usage as it should be: it leads to what it is of and by, stays until it is released, says what it is about, and goes
+/// with what uses something.
+pub fn configured_usage(
+    usage: &Object,
+    of: Option<&Object>,
+    by: Option<&Object>,
+    using: Option<&Object>,
+) -> Object {
+    let mut configured = usage.clone();
+    for (field, chosen) in [("of", of), ("by", by)] {
+        if let Some(chosen) = chosen {
+            let mut reference = json!({"name": meta::name(chosen)});
+            // Whatever is where the usage is needs no saying.
+            if meta::namespace(chosen) != meta::namespace(usage) && field == "of" {
+                reference["namespace"] = meta::namespace(chosen).into();
+            }
+            let target = meta::child(meta::child(&mut configured, "spec"), field);
+            target.insert("resourceRef".to_owned(), reference);
+        }
+    }
+    let metadata = meta::child(&mut configured, "metadata");
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|finalizer| finalizer == keys::USAGE_FINALIZER)
+    {
+        finalizers.push(keys::USAGE_FINALIZER.into());
+    }
+    if let Some(spec) = usage_spec(&configured) {
+        meta::set_annotation(&mut configured, keys::USAGE_DETAILS, &details(&spec));
+    }
+    if let Some(using) = using {
+        add_owner(&mut configured, using);
+    }
+    configured
+}
+
+fn add_owner(usage: &mut Object, owner: &Object) {
+    let owners = meta::child(usage, "metadata").entry("ownerReferences").or_insert_with(|| json!([]));
+    let Value::Array(owners) = owners else { return };
+    if owners.iter().any(|present| present["uid"] == meta::uid(owner)) {
+        return;
+    }
+    owners.push(json!({
+        "apiVersion": meta::api_version(owner), "kind": meta::kind(owner), "name": meta::name(owner),
+        "uid": meta::uid(owner),
+    }));
+}
+
+fn details(spec: &UsageSpec) -> String {
+    if let Some(reason) = spec.reason.as_ref().filter(|reason| !reason.is_empty()) {
+        return reason.clone();
+    }
+    let of = spec.of.reference();
+    let (Some(by), Some(of)) = (&spec.by, of) else { return "undefined".to_owned() };
+    let details = format!("{} uses {}/{}", short(by), spec.of.kind, of.name);
+    match of.namespace.as_deref() {
+        None | Some("") => details,
+        Some(namespace) => format!("{details} in namespace {namespace}"),
+    }
+}
+
+fn short(target: &UsageTarget) -> String {
+    let name = target.reference().map_or("", |reference| &reference.name);
+    format!("{}/{name}", target.kind)
+}
+
+/// Why something cannot be deleted, for people. There is at least one usage.
+pub fn in_use_message(usages: &[Object]) -> String {
+    let count = usages.len();
+    let others = if count == 1 { "1 usage".to_owned() } else { format!("{count} usages") };
+    let Some(first) = usages.first() else { return format!("this resource is in-use by {others}") };
+    let place = match meta::namespace(first) {
+        "" => String::new(),
+        namespace => format!(" in namespace `{namespace}`"),
+    };
+    let message = format!(
+        "this resource is in-use by {others}, including {} `{}`{place}",
+        meta::kind(first),
+        meta::name(first)
+    );
+    let spec = usage_spec(first);
+    let reason = spec.as_ref().and_then(|spec| spec.reason.as_ref()).filter(|reason| !reason.is_empty());
+    match (spec.as_ref().and_then(|spec| spec.by.as_ref()), reason) {
+        (Some(by), _) => format!("{message} by resource {}", short(by)),
+        (None, Some(reason)) => format!("{message} with reason: {reason}"),
+        (None, None) => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn usage(spec: &Value) -> Object {
+        object(json!({"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage",
+            "metadata": {"name": "u", "namespace": "n"}, "spec": spec}))
+    }
+
+    fn candidate(namespace: &str, name: &str, controller: &str) -> Object {
+        object(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace,
+            "uid": name, "ownerReferences": [{"uid": controller, "controller": true}]}}),
+        )
+    }
+
+    #[test]
+    fn details_say_who_uses_what() {
+        let of = json!({"kind": "Database", "resourceRef": {"name": "db"}});
+        let far = json!({"kind": "Database", "resourceRef": {"name": "db", "namespace": "other"}});
+        let by = json!({"kind": "App", "resourceRef": {"name": "web"}});
+        let cases = [
+            (json!({"of": of, "reason": "production"}), "production"),
+            (json!({"of": of, "by": by}), "App/web uses Database/db"),
+            (json!({"of": far, "by": by}), "App/web uses Database/db in namespace other"),
+            (json!({"of": of}), "undefined"),
+        ];
+        for (spec, details) in cases {
+            let configured = configured_usage(&usage(&spec), None, None, None);
+            assert_eq!(meta::annotation(&configured, keys::USAGE_DETAILS), details);
+        }
+    }
+
+    #[test]
+    fn selectors_become_references() {
+        let spec = json!({
+            "of": {"kind": "ConfigMap", "resourceSelector": {"matchLabels": {"a": "b"}}},
+            "by": {"kind": "ConfigMap", "resourceSelector": {"matchLabels": {"a": "c"}}},
+        });
+        let (of, by) = (candidate("other", "x", ""), candidate("n", "y", ""));
+        let configured = configured_usage(&usage(&spec), Some(&of), Some(&by), Some(&by));
+        assert_eq!(configured["spec"]["of"]["resourceRef"], json!({"name": "x", "namespace": "other"}));
+        assert_eq!(configured["spec"]["by"]["resourceRef"], json!({"name": "y"}));
+        assert_eq!(configured["metadata"]["ownerReferences"][0]["uid"], "y");
+        assert_eq!(configured["metadata"]["finalizers"], json!([keys::USAGE_FINALIZER]));
+        assert_eq!(used_by(&configured).unwrap().namespace, "other");
+        assert_eq!(configured_usage(&configured, None, None, Some(&by)), configured);
+    }
+
+    #[test]
+    fn selector_may_want_the_same_controller() {
+        let mut owned = usage(&json!({"of": {}}));
+        owned["metadata"]["ownerReferences"] = json!([{"uid": "xr", "controller": true}]);
+        let objects = [candidate("n", "a", "other"), candidate("n", "b", "xr")];
+        let selector = |same| UsageSelector {
+            match_labels: std::collections::BTreeMap::new(),
+            match_controller_ref: same,
+            namespace: None,
+        };
+        assert_eq!(choose(&selector(None), &objects, &owned).map(meta::name), Some("a"));
+        assert_eq!(choose(&selector(Some(true)), &objects, &owned).map(meta::name), Some("b"));
+        assert_eq!(choose(&selector(Some(true)), &objects, &usage(&json!({"of": {}}))), None);
+    }
+
+    #[test]
+    fn refusal_names_the_first_usage() {
+        let of = json!({"kind": "Database", "resourceRef": {"name": "db"}});
+        let by = usage(&json!({"of": of, "by": {"kind": "App", "resourceRef": {"name": "web"}}}));
+        let reason = usage(&json!({"of": of, "reason": "production"}));
+        assert_eq!(
+            in_use_message(&[by.clone(), reason.clone()]),
+            "this resource is in-use by 2 usages, including Usage `u` in namespace `n` by resource App/web"
+        );
+        assert!(
+            in_use_message(&[reason])
+                .ends_with("by 1 usage, including Usage `u` in namespace `n` with reason: production")
+        );
+    }
+}
