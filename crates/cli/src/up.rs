@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Verdict;
 use crate::interrupt::Interrupts;
@@ -40,6 +41,7 @@ pub(crate) fn data_directory() -> anyhow::Result<PathBuf> {
 /// Runs until somebody says that it is enough.
 pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     logging::start();
+    make_room_for_connections();
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
         let began = std::time::Instant::now();
@@ -54,6 +56,13 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
             _ = interrupts.next() => Ok(signal),
         }
     })
+}
+
+/// Every connection is an open file, and many systems give few to those who do not ask.
+fn make_room_for_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    // Whoever may not have more makes do with less.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn welcome(plane: &Plane, time: std::time::Duration, terminal: &mut Terminal) {

@@ -38,6 +38,11 @@ impl Plane {
     pub(crate) fn start(directory: TempDir, flags: &[&str]) -> Self {
         let mut command = ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0"]);
         command.args(["--kubeconfig", "kubeconfig"]).args(flags);
+        Self::run_by(directory, command)
+    }
+
+    /// The same by a command that becomes one.
+    pub(crate) fn run_by(directory: TempDir, mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let errors = BufReader::new(child.stderr.take().unwrap());

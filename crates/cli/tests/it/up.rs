@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -130,4 +130,18 @@ fn a_second_interrupt_ends_it_at_once() {
     // It may have ended by itself already.
     let _ = rustix::process::kill_process(plane.id(), Signal::INT);
     plane.end();
+}
+
+#[test]
+fn it_takes_as_many_connections_as_the_system_allows() {
+    let directory = TempDir::new().unwrap();
+    let program = ferroplane(directory.path(), &[]);
+    let mut few = Command::new("sh");
+    let line = "ulimit -Sn 128; exec \"$0\" up --listen 127.0.0.1:0 --in-memory --kubeconfig kubeconfig";
+    few.args(["-c", line]).arg(program.get_program()).current_dir(directory.path()).stdin(Stdio::null());
+    let plane = Plane::run_by(directory, few);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", plane.id().as_raw_nonzero())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let words: Vec<_> = files.split_whitespace().collect();
+    assert_eq!(words[3], words[4], "{files}");
 }
