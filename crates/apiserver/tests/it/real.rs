@@ -92,4 +92,17 @@ macro_rules! chapters {
     };
 }
 
-chapters!(definitions, events, kinds, lists, metadata, negotiation, paths, rights, verbs, watches, webhooks);
+chapters!(
+    autoscalers,
+    definitions,
+    events,
+    kinds,
+    lists,
+    metadata,
+    negotiation,
+    paths,
+    rights,
+    verbs,
+    watches,
+    webhooks
+);
