@@ -3,6 +3,7 @@
 //! Everything follows from tables of facts that `cargo xtask kinds` generates for one minor version of Kubernetes. A
 //! table is read when it is first needed, so that what nobody asks for costs nothing.
 
+pub(crate) mod autoscalers;
 mod check;
 mod defaults;
 mod facts;

@@ -36,7 +36,12 @@ pub(crate) fn builtin() -> Vec<Resource> {
         // Other versions of a resource are views of the same objects.
         let known = resources.iter_mut().find(|it| it.group == row.group && it.names.plural == row.plural);
         match known {
-            Some(resource) => resource.versions.push(version),
+            Some(resource) => {
+                if is_stored(row) {
+                    resource.storage = resource.versions.len();
+                }
+                resource.versions.push(version);
+            }
             None => resources.push(resource(row, version)),
         }
     }
@@ -49,7 +54,7 @@ fn events() -> Option<Resource> {
     let find =
         |group: &str| builtin::resources().iter().find(|it| it.group == group && it.plural == "events");
     let (row, stored) = (find("events.k8s.io")?, find("")?);
-    let mut events = resource(row, Version { is_verbatim: false, ..version(row)? });
+    let mut events = resource(row, version(row)?);
     events.versions.push(Version { is_served: false, name: "stored".to_owned(), ..version(stored)? });
     events.storage = 1;
     events.collection = collection("", "events");
@@ -59,7 +64,12 @@ fn events() -> Option<Resource> {
 fn is_kept(row: &builtin::Resource) -> bool {
     (row.verbs.contains(&"get") || is_review(row))
         && !ABSENT.contains(&row.plural)
-        && row.storage == (row.group, row.version)
+        && row.storage.0 == row.group
+}
+
+/// Whether this is the version in which the objects are stored.
+fn is_stored(row: &builtin::Resource) -> bool {
+    row.storage == (row.group, row.version)
 }
 
 fn is_review(row: &builtin::Resource) -> bool {
@@ -133,7 +143,7 @@ fn version(row: &builtin::Resource) -> Option<Version> {
         name: row.version.to_owned(),
         is_served: true,
         behaviour: Arc::new(Builtin::new(row)?),
-        is_verbatim: true,
+        is_verbatim: is_stored(row),
         has_status: has("status"),
         scale: has("scale").then(|| Scale {
             spec_replicas: ".spec.replicas".to_owned(),

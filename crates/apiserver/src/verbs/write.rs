@@ -17,6 +17,7 @@ use super::view::View;
 use crate::admission::Admission;
 use crate::moment;
 use crate::options::WriteOptions;
+use crate::registry::Origin;
 use crate::store::{Change, Draft, DraftError, Entry, Expect, Key, Operation, Refused, Store, SubmitError};
 
 /// How often a write that others keep overtaking is tried.
@@ -119,7 +120,7 @@ impl Attempt<'_> {
         if self.options.is_dry_run {
             self.is_free(&written)?;
             if place.view.resource.converter.is_some() {
-                self.draft(written.object.clone()).await?;
+                self.draft(written.object.clone(), entry.as_deref()).await?;
             }
             return pretend(&written).map(Some);
         }
@@ -158,7 +159,7 @@ impl Attempt<'_> {
             last = Some(Bytes::from(Value::Object(written.object).to_string()));
             Change::Delete
         } else {
-            Change::Put(self.draft(written.object).await?)
+            Change::Put(self.draft(written.object, live).await?)
         };
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
@@ -215,7 +216,7 @@ impl Attempt<'_> {
     }
 
     /// The object in the version that is stored.
-    async fn draft(self, mut object: Map<String, Value>) -> Result<Draft, Status> {
+    async fn draft(self, mut object: Map<String, Value>, live: Option<&Entry>) -> Result<Draft, Status> {
         let resource = &self.place.view.resource;
         let (stored, current) = (resource.stored(), self.place.view.version());
         if stored.behaviour.api_version() != current.behaviour.api_version() {
@@ -223,6 +224,11 @@ impl Attempt<'_> {
                 object = converter.convert(object, stored.behaviour.api_version(), self.store).await?;
             }
             stored.behaviour.adopt(&mut object);
+            if let (Origin::Builtin, Some(live)) = (&resource.origin, live) {
+                keep_untouched(&mut object, live, self.place.part);
+            }
+            // It is read as it is stored, so that it must have what a stored object has.
+            stored.behaviour.revive(&mut object);
         }
         let draft = Draft::new(&object).map_err(|error| match error {
             DraftError::TooLarge { .. } => too_large(),
@@ -245,6 +251,15 @@ pub(super) async fn while_wanted() {
         Poll::Pending
     })
     .await;
+}
+
+/// What a write does not concern is kept as it is stored: it may say more than the version of the request can.
+fn keep_untouched(object: &mut Map<String, Value>, live: &Entry, part: Part) {
+    let live: Map<String, Value> = serde_json::from_slice(live.bytes()).unwrap_or_default();
+    let name = if part == Part::Status { "spec" } else { "status" };
+    if let (true, Some(value)) = (object.contains_key(name), live.get(name)) {
+        object.insert(name.to_owned(), value.clone());
+    }
 }
 
 /// The answer to a dry run.

@@ -117,6 +117,7 @@ macro_rules! chapters {
 }
 
 chapters!(
+    autoscalers,
     definitions,
     events,
     expiry,

@@ -156,6 +156,7 @@ impl Behaviour for Builtin {
         let read = self.kind.read(&value)?;
         *object = read.object;
         self.kind.default(object);
+        special::normalise(self.rules.special, object, &self.api_version);
         Ok(read.unknown)
     }
 

@@ -6,6 +6,7 @@ mod workloads;
 use serde_json::{Value, json};
 
 use super::super::{Object, metadata_text};
+use crate::builtin::autoscalers;
 use crate::field::{Error, Path};
 use crate::structural::crd::{self, Definition};
 
@@ -20,6 +21,7 @@ pub(super) enum Special {
     Pod,
     /// Says who may decide what is written.
     Admission,
+    Autoscaler,
 }
 
 impl Special {
@@ -31,6 +33,7 @@ impl Special {
             ("batch", "Job") => Self::Job,
             ("", "Pod") => Self::Pod,
             ("admissionregistration.k8s.io", _) => Self::Admission,
+            ("autoscaling", "HorizontalPodAutoscaler") => Self::Autoscaler,
             _ => Self::None,
         }
     }
@@ -39,6 +42,7 @@ impl Special {
     pub(super) fn forms(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Event => &[("", "v1"), ("events.k8s.io", "v1")],
+            Self::Autoscaler => &[("autoscaling", "v1"), ("autoscaling", "v2")],
             _ => &[],
         }
     }
@@ -50,14 +54,29 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
         Special::Definition => note_stored_version(object),
         Special::Job => workloads::select_own_pods(object),
         Special::Pod => workloads::await_a_node(object),
-        Special::Event | Special::Admission | Special::None => {}
+        Special::Event | Special::Admission | Special::Autoscaler | Special::None => {}
     }
 }
 
 /// Makes of an object in another version one of this version.
 pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
-    if special == Special::Event {
-        events::convert(object, api_version);
+    match special {
+        Special::Event => events::convert(object, api_version),
+        Special::Autoscaler => autoscalers::convert(object, api_version),
+        _ => {}
+    }
+}
+
+/// What reading an object into a form that all versions share, and writing it again, does to it.
+pub(super) fn normalise(special: Special, object: &mut Object, api_version: &str) {
+    if special == Special::Autoscaler {
+        if api_version == "autoscaling/v1" {
+            autoscalers::convert(object, "autoscaling/v2");
+        }
+        autoscalers::drop_annotations(object);
+        if api_version == "autoscaling/v1" {
+            autoscalers::convert(object, api_version);
+        }
     }
 }
 
@@ -74,7 +93,12 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
-        Special::Event | Special::Job | Special::Pod | Special::Admission | Special::None => {}
+        Special::Event
+        | Special::Job
+        | Special::Pod
+        | Special::Admission
+        | Special::Autoscaler
+        | Special::None => {}
     }
 }
 
