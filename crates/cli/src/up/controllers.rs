@@ -10,7 +10,7 @@ use ferroplane_controllers::{
     BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings, install,
 };
 use ferroplane_functions::{Library, Native};
-use ferroplane_runner::{Directory, grpc};
+use ferroplane_runner::{Answers, Directory, grpc};
 use serde_json::json;
 
 use super::Configuration;
@@ -30,6 +30,7 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls, ..grpc::Options::default() },
+        answers: Arc::new(answers(configuration)?),
         writes_roles: true,
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
@@ -47,6 +48,14 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
     server.seat(PROTECTION, &insider);
     let url = format!("https://{PROTECTION}{PROTECTION_PATH}");
     Ok(protection.announce(&json!({"url": url})).await?)
+}
+
+/// What functions answered is kept beside everything else.
+fn answers(configuration: &Configuration) -> anyhow::Result<Answers> {
+    match &configuration.data_dir {
+        Some(directory) => Ok(Answers::open(&directory.join("answers"))?),
+        None => Ok(Answers::in_memory()),
+    }
 }
 
 fn built_ins() -> anyhow::Result<BuiltIns> {
