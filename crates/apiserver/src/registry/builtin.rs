@@ -99,6 +99,7 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
             ("apiextensions.k8s.io", "customresourcedefinitions") => Deletion::OfDefinition,
             _ => Deletion::Plain,
         },
+        shows_deleted: shows_deleted(row.group, row.plural),
         fingerprint: KUBERNETES_VERSION.to_owned(),
         converter: None,
         end: watch::Sender::default(),
@@ -124,6 +125,25 @@ fn version(row: &builtin::Resource) -> Option<Version> {
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
         parts: parts(row.group, row.plural),
     })
+}
+
+/// Kinds that show what was deleted.
+fn shows_deleted(group: &str, plural: &str) -> bool {
+    match group {
+        "" => matches!(
+            plural,
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ),
+        "storage.k8s.io" => plural != "csistoragecapacities",
+        _ => group == "resource.k8s.io",
+    }
 }
 
 /// Subresources besides status and scale that we have.

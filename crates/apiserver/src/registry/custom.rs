@@ -40,6 +40,7 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
     let names = &defined.names;
     Ok(Resource {
         deletion: Deletion::Plain,
+        shows_deleted: false,
         fingerprint: fingerprint(definition),
         converter: Converter::read(&definition["spec"]["conversion"], &names.kind),
         end: watch::Sender::default(),

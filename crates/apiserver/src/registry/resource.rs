@@ -29,6 +29,8 @@ pub(crate) struct Resource {
     pub(crate) identity: status::Resource,
     pub(crate) origin: Origin,
     pub(crate) deletion: Deletion,
+    /// Whether who deletes an object is shown it, rather than told that it is gone.
+    pub(crate) shows_deleted: bool,
     /// Differs whenever what defines the resource does.
     pub(crate) fingerprint: String,
     /// Who converts between versions, if they differ in more than their names.

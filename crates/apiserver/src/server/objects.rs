@@ -337,6 +337,7 @@ impl Objects<'_> {
         Admission {
             store: &self.server.store,
             access: &self.server.access,
+            addresses: &self.server.addresses,
             identity: Some(self.identity),
             webhooks: Some(&self.server.webhooks),
             options,
@@ -384,7 +385,7 @@ impl Objects<'_> {
         let admission = self.admission(options.to_json(), options.is_dry_run);
         let mut response = match verbs::delete(&admission, &place, &options).await {
             Ok(Deleted { is_gone, bytes, warnings }) => {
-                let mut response = if is_gone {
+                let mut response = if is_gone && !self.view.resource.shows_deleted {
                     answer::status(&verbs::success(&place, &bytes), presentation.form())
                 } else {
                     self.shown(StatusCode::OK, presentation, &bytes).await?

@@ -102,6 +102,7 @@ chapters!(
     negotiation,
     paths,
     rights,
+    services,
     verbs,
     watches,
     webhooks
