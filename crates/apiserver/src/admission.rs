@@ -1,14 +1,15 @@
 //! What stands between a decided write and the store because it depends on others: whether the namespace is there,
 //! whether the definition is not being deleted, what webhooks say.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ferroplane_schema::managed;
 use ferroplane_schema::status::{Cause, Status};
 use ferroplane_schema::writes::{Part, Proposal, Written};
+use ferroplane_schema::{managed, services};
 use serde_json::Value;
 
 use crate::access::Access;
+use crate::addresses::{Addresses, Reservation, SERVICES};
 use crate::auth::identity::{Identity, MASTERS};
 use crate::auth::rbac;
 use crate::registry::Resource;
@@ -29,6 +30,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) access: &'a Access,
+    pub(crate) addresses: &'a Arc<Addresses>,
     /// Who writes; nobody if it is the server itself.
     pub(crate) identity: Option<&'a Identity>,
     /// Those who want to be asked; nobody if that is not for them to decide.
@@ -68,6 +70,23 @@ impl Admission<'_> {
         outcome.map_err(|status| warned(status, &mut proposal.warnings))?;
         mend_owners(&mut proposal, owners);
         Ok(proposal)
+    }
+
+    /// Gives a service what others may not have. It is taken until the answer is let go of, or the service is stored.
+    pub(crate) fn allocate(
+        &self,
+        place: &Place,
+        proposal: &mut Proposal,
+        live: Option<&Value>,
+    ) -> Result<Option<Reservation>, Status> {
+        if *place.view.resource.collection != *SERVICES || place.part != Part::Whole {
+            return Ok(None);
+        }
+        let mut reservation = self.addresses.reserve();
+        let live = live.and_then(Value::as_object);
+        let allocated = services::allocate(&mut proposal.object, live, &mut reservation);
+        allocated.map_err(|status| warned(status, &mut proposal.warnings))?;
+        Ok(Some(reservation))
     }
 
     /// May refuse what is about to be stored.

@@ -1,6 +1,7 @@
 //! A Kubernetes API in a process. Knows no kind of ours.
 
 mod access;
+mod addresses;
 mod admission;
 mod answer;
 pub mod audit;

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::access::Access;
+use crate::addresses::Addresses;
 use crate::answer::{self, Body};
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, Impersonation, ServiceAccountTokens, StaticTokens};
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) signals: Arc<Signals>,
     pub(crate) access: Arc<Access>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) addresses: Arc<Addresses>,
     /// Those who can tell who asks, if anybody from outside can.
     authenticator: OnceLock<Authenticator>,
     issuer: OnceLock<Arc<ServiceAccountTokens>>,
@@ -99,11 +101,15 @@ impl Server {
         let webhooks = Arc::new(Webhooks::default());
         let (observing, following) = (Arc::clone(&signals), Arc::clone(&access));
         let configured = Arc::clone(&webhooks);
+        let addresses = Arc::new(Addresses::default());
+        let allocated = Arc::clone(&addresses);
         access.load(&store);
         webhooks.load(&store);
+        addresses.load(&store);
         store.observe(move |event| {
             following.notice(event);
             configured.notice(event);
+            allocated.notice(event);
             // Janitors come last: they look at what the others know.
             observing.notice(event);
         });
@@ -116,6 +122,7 @@ impl Server {
             signals,
             access,
             webhooks,
+            addresses,
             authenticator: OnceLock::new(),
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),

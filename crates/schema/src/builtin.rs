@@ -24,6 +24,7 @@ use crate::patch::facts::Facts;
 pub use check::{Cause, Finding};
 pub use resource::{Resource, Scope, Subresource, resources};
 use table::{Package, Type};
+pub(crate) use validate::check_cluster_addresses;
 
 /// The version of Kubernetes that the tables are generated from.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

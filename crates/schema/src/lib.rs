@@ -19,6 +19,7 @@ pub mod names;
 pub mod patch;
 pub mod quantity;
 pub mod selector;
+pub mod services;
 pub mod status;
 pub mod structural;
 pub mod table;

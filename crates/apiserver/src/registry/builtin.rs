@@ -111,32 +111,6 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
 const JOBS_LEAVE_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
-/// Of most, only that it is gone is told.
-fn shows_deleted(group: &str, plural: &str) -> bool {
-    matches!(
-        (group, plural),
-        (
-            "",
-            "namespaces"
-                | "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "pods"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        ) | ("resource.k8s.io", _)
-            | (
-                "storage.k8s.io",
-                "csidrivers"
-                    | "csinodes"
-                    | "storageclasses"
-                    | "volumeattachments"
-                    | "volumeattributesclasses"
-            )
-    )
-}
-
 fn version(row: &builtin::Resource) -> Option<Version> {
     let has = |name: &str| row.subresources.iter().any(|part| part.name == name);
     Some(Version {
@@ -156,6 +130,25 @@ fn version(row: &builtin::Resource) -> Option<Version> {
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
         parts: parts(row.group, row.plural),
     })
+}
+
+/// Kinds that show what was deleted.
+fn shows_deleted(group: &str, plural: &str) -> bool {
+    match group {
+        "" => matches!(
+            plural,
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ),
+        "storage.k8s.io" => plural != "csistoragecapacities",
+        _ => group == "resource.k8s.io",
+    }
 }
 
 /// Subresources besides status and scale that we have.

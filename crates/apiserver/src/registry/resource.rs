@@ -29,7 +29,7 @@ pub(crate) struct Resource {
     pub(crate) identity: status::Resource,
     pub(crate) origin: Origin,
     pub(crate) deletion: Deletion,
-    /// Whether who deletes an object is shown it once more.
+    /// Whether who deletes an object is shown it, rather than told that it is gone.
     pub(crate) shows_deleted: bool,
     /// Differs whenever what defines the resource does.
     pub(crate) fingerprint: String,

@@ -341,6 +341,7 @@ impl Objects<'_> {
         Admission {
             store: &self.server.store,
             access: &self.server.access,
+            addresses: &self.server.addresses,
             identity: Some(self.identity),
             webhooks: Some(&self.server.webhooks),
             options,

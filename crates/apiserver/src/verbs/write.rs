@@ -108,11 +108,13 @@ impl Attempt<'_> {
             field_validation: self.options.field_validation,
             converter: None,
         };
+        let mut reservation = None;
         let written = if place.part == Part::Scale {
             scale::write(place, self.admission, request()?, live.as_ref(), &circumstances).await?
         } else {
             let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
-            let proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
+            let mut proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
+            reservation = self.admission.allocate(place, &mut proposal, live.as_ref())?;
             let mut written = writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?;
             self.admission.validate(place, &mut written, live.as_ref()).await?;
             written
@@ -124,7 +126,9 @@ impl Attempt<'_> {
             }
             return pretend(&written).map(Some);
         }
-        self.store(written, entry.as_deref()).await
+        let outcome = self.store(written, entry.as_deref()).await;
+        drop(reservation);
+        outcome
     }
 
     /// A name that is taken is taken in a dry run, too.

@@ -27,7 +27,11 @@ pub(crate) struct Answer {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        let store = Store::in_memory(Options::default()).unwrap();
+        Self::of(Store::in_memory(Options::default()).unwrap()).await
+    }
+
+    /// A server with what is in a store.
+    pub(crate) async fn of(store: Store) -> Self {
         Self { server: Server::start(store, Settings::default()).await.unwrap(), user: None }
     }
 

@@ -21,6 +21,7 @@ mod owners;
 mod rbac;
 mod real;
 mod rights;
+mod services;
 mod store;
 mod watches;
 mod webhooks;

@@ -128,6 +128,7 @@ chapters!(
     owners,
     paths,
     rights,
+    services,
     verbs,
     watches,
     webhooks

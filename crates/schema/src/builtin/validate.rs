@@ -21,6 +21,8 @@ use super::table::Type;
 use crate::field::{Error, Path};
 use crate::meta::{self, NameRule};
 
+pub(crate) use service::check_cluster_addresses;
+
 type Fields = Map<String, Value>;
 
 /// What is wrong with a new object.
@@ -53,6 +55,12 @@ pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> V
         "Event" => {
             errors.extend(changed);
             errors.extend(events::update(group, object, old));
+        }
+        "Service" => {
+            errors.extend(changed);
+            errors.extend(finalizers(of, metadata_of(object)));
+            errors.extend(service::update(object, old));
+            errors.extend(contents(of, object));
         }
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             errors.extend(changed);

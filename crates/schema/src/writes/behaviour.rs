@@ -37,6 +37,10 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// Its group and kind, as errors name them.
     fn kind(&self) -> &Resource;
 
+    /// Whether it is one of Kubernetes' own. Objects of those need not say what they are, for the path does; and what says
+    /// that it is something else is not read at all.
+    fn is_builtin(&self) -> bool;
+
     /// Its group and version, as objects say them.
     fn api_version(&self) -> &str;
 

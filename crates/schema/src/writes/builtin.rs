@@ -116,6 +116,10 @@ impl Behaviour for Builtin {
         &self.resource
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn api_version(&self) -> &str {
         &self.api_version
     }

@@ -58,6 +58,10 @@ impl Behaviour for Custom {
         &self.kind
     }
 
+    fn is_builtin(&self) -> bool {
+        false
+    }
+
     fn api_version(&self) -> &str {
         &self.api_version
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Object, metadata_text};
 use crate::builtin::autoscalers;
 use crate::field::{Error, Path};
+use crate::services;
 use crate::structural::crd::{self, Definition};
 
 /// Kinds with ways of their own.
@@ -22,6 +23,7 @@ pub(super) enum Special {
     /// Says who may decide what is written.
     Admission,
     Autoscaler,
+    Service,
 }
 
 impl Special {
@@ -34,6 +36,7 @@ impl Special {
             ("", "Pod") => Self::Pod,
             ("admissionregistration.k8s.io", _) => Self::Admission,
             ("autoscaling", "HorizontalPodAutoscaler") => Self::Autoscaler,
+            ("", "Service") => Self::Service,
             _ => Self::None,
         }
     }
@@ -53,6 +56,7 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
         Special::Namespace => hold_namespace(object),
         Special::Definition => note_stored_version(object),
         Special::Job => workloads::select_own_pods(object),
+        Special::Service => services::drop_unread(object),
         Special::Pod => workloads::await_a_node(object),
         Special::Event | Special::Admission | Special::Autoscaler | Special::None => {}
     }
@@ -93,6 +97,10 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
+        Special::Service => {
+            services::drop_for_type(object, old);
+            services::drop_unread(object);
+        }
         Special::Event
         | Special::Job
         | Special::Pod
@@ -104,13 +112,21 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
 
 /// What a client should be told about an object that is fine.
 pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
+    match special {
+        Special::Admission => reserved_name(object).into_iter().collect(),
+        Special::Service => services::warnings(object),
+        _ => Vec::new(),
+    }
+}
+
+fn reserved_name(object: &Object) -> Option<String> {
     const RESERVED: &str = ".static.k8s.io";
-    let is_reserved = special == Special::Admission && metadata_text(object, "name").ends_with(RESERVED);
+    let is_reserved = metadata_text(object, "name").ends_with(RESERVED);
     let words = format!(
         "metadata.name: names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be \
          managed via the API"
     );
-    is_reserved.then_some(words).into_iter().collect()
+    is_reserved.then_some(words)
 }
 
 /// A namespace stays until everything in it is gone.
