@@ -242,6 +242,18 @@ async fn claim_takes_over_a_composite_resource_of_nobody() {
     plane.until(&site, Value::is_null).await;
 }
 
+/// As after an end between the two writes.
+#[tokio::test]
+async fn composite_resource_that_a_claim_names_is_made_if_it_is_not_there() {
+    let plane = plane_with_pages().await;
+    let reference = json!({"apiVersion": "example.org/v1", "kind": "Site", "name": "promised"});
+    ready_page(&plane, &json!({"color": "red", "resourceRef": reference})).await;
+    let sites = plane.get(SITES).await;
+    let names: Vec<_> =
+        sites["items"].as_array().unwrap().iter().map(|site| &site["metadata"]["name"]).collect();
+    assert_eq!(names, ["promised"]);
+}
+
 #[tokio::test]
 async fn composite_resource_of_another_claim_is_left_alone() {
     let plane = plane_with_pages().await;

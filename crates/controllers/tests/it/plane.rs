@@ -27,11 +27,21 @@ pub(crate) struct Plane {
     ledger: Ledger,
     controllers: Option<Controllers>,
     functions: Vec<(String, Implementation)>,
+    writes_roles: bool,
 }
 
 impl Plane {
     pub(crate) async fn new() -> Self {
         Self::with_functions(Vec::new()).await
+    }
+
+    /// A plane that gives rights on what is defined.
+    pub(crate) async fn with_roles() -> Self {
+        let mut plane = Self::new().await;
+        plane.stop().await;
+        plane.writes_roles = true;
+        plane.start().await;
+        plane
     }
 
     /// A plane on which one more function can be called.
@@ -47,7 +57,14 @@ impl Plane {
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
         let client = kube::Client::new(door(&server, "user"), "default");
         install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
-        let mut plane = Self { client, server, ledger: Ledger::default(), controllers: None, functions };
+        let mut plane = Self {
+            client,
+            server,
+            ledger: Ledger::default(),
+            controllers: None,
+            functions,
+            writes_roles: false,
+        };
         plane.start().await;
         plane
     }
@@ -65,8 +82,8 @@ impl Plane {
     }
 
     pub(crate) async fn start(&mut self) {
-        let client = kube::Client::new(self.ledger.over(door(&self.server, "ferroplane")), "default");
-        let controllers = Controllers::start(client, settings(&self.functions)).await.unwrap();
+        let masters = Identity::authenticated("ferroplane", ["system:masters".to_owned()]);
+        let controllers = self.controllers_of(masters).await;
         let protection = controllers.protection();
         let insider = {
             let protection = protection.clone();
@@ -79,6 +96,17 @@ impl Plane {
         let url = format!("https://protection.internal{PROTECTION_PATH}");
         protection.announce(&json!({"url": url})).await.unwrap();
         self.controllers = Some(controllers);
+    }
+
+    /// Start controllers that have the rights of somebody, and protect nothing.
+    pub(crate) async fn start_as(&mut self, who: Identity) {
+        self.controllers = Some(self.controllers_of(who).await);
+    }
+
+    async fn controllers_of(&self, who: Identity) -> Controllers {
+        let client = kube::Client::new(self.ledger.over(Door::inside(self.server.clone(), who)), "default");
+        let settings = Settings { writes_roles: self.writes_roles, ..settings(&self.functions) };
+        Controllers::start(client, settings).await.unwrap()
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
@@ -199,7 +227,7 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
         built_ins: built_ins(functions),
         calls: grpc::Options::default(),
         answers: Arc::new(Answers::in_memory()),
-        writes_roles: true,
+        writes_roles: false,
     }
 }
 

@@ -11,7 +11,7 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const EDIT: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:sites.example.org:aggregate-to-edit";
 
 async fn plane_with_sites() -> Plane {
-    let plane = Plane::new().await;
+    let plane = Plane::with_roles().await;
     let definition = json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition",
         "metadata": {"name": "sites.example.org"},
