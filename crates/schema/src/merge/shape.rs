@@ -141,6 +141,8 @@ impl Shapes {
     /// Says which shape an object of the kind has.
     pub fn set_root(&mut self, id: Id) {
         self.root = id;
+        // Nothing is added afterwards, and every version of every kind has its own.
+        self.shapes.shrink_to_fit();
     }
 
     /// Where a walk starts.

@@ -222,8 +222,8 @@ impl Field<'_> {
         self.array()?.iter().map(|value| self.nested(value)).collect()
     }
 
-    fn named(&self) -> Decoded<BTreeMap<String, Props>> {
-        self.object()?.iter().map(|(key, value)| Ok((key.clone(), self.nested(value)?))).collect()
+    fn named(&self) -> Decoded<BTreeMap<String, Box<Props>>> {
+        self.object()?.iter().map(|(key, value)| Ok((key.clone(), Box::new(self.nested(value)?)))).collect()
     }
 
     fn items(&self) -> Decoded<Items> {

@@ -45,9 +45,9 @@ impl Props {
             .raw("OneOf", &list(self.one_of.as_ref(), Self::internal))
             .raw("AnyOf", &list(self.any_of.as_ref(), Self::internal))
             .raw("Not", &self.not.as_ref().map_or_else(null, |schema| schema.internal()))
-            .raw("Properties", &map(self.properties.as_ref(), Self::internal))
+            .raw("Properties", &map(self.properties.as_ref(), |schema| schema.internal()))
             .raw("AdditionalProperties", &additional(self.additional_properties.as_ref()))
-            .raw("PatternProperties", &map(self.pattern_properties.as_ref(), Self::internal))
+            .raw("PatternProperties", &map(self.pattern_properties.as_ref(), |schema| schema.internal()))
             .raw(
                 "Dependencies",
                 &map(self.dependencies.as_ref(), |dependency| {
@@ -61,7 +61,7 @@ impl Props {
                 }),
             )
             .raw("AdditionalItems", &additional(self.additional_items.as_ref()))
-            .raw("Definitions", &map(self.definitions.as_ref(), Self::internal))
+            .raw("Definitions", &map(self.definitions.as_ref(), |schema| schema.internal()))
             .raw(
                 "ExternalDocs",
                 &self.external_docs.as_ref().map_or_else(null, |docs| {

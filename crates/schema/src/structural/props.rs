@@ -37,12 +37,13 @@ pub struct Props {
     pub one_of: Option<Vec<Props>>,
     pub any_of: Option<Vec<Props>>,
     pub not: Option<Box<Props>>,
-    pub properties: Option<BTreeMap<String, Props>>,
+    /// A node of the map has room for eleven, so that large values would cost most where there are few.
+    pub properties: Option<BTreeMap<String, Box<Props>>>,
     pub additional_properties: Option<Additional>,
-    pub pattern_properties: Option<BTreeMap<String, Props>>,
+    pub pattern_properties: Option<BTreeMap<String, Box<Props>>>,
     pub dependencies: Option<BTreeMap<String, Dependency>>,
     pub additional_items: Option<Additional>,
-    pub definitions: Option<BTreeMap<String, Props>>,
+    pub definitions: Option<BTreeMap<String, Box<Props>>>,
     pub external_docs: Option<Documentation>,
     pub example: Option<Value>,
     pub preserve_unknown_fields: Option<bool>,
@@ -156,11 +157,11 @@ impl Props {
     }
 
     pub fn properties(&self) -> impl Iterator<Item = (&String, &Self)> {
-        self.properties.iter().flatten()
+        self.properties.iter().flatten().map(|(name, property)| (name, &**property))
     }
 
     pub fn property(&self, name: &str) -> Option<&Self> {
-        self.properties.as_ref()?.get(name)
+        self.properties.as_ref()?.get(name).map(|schema| &**schema)
     }
 
     pub fn has_properties(&self) -> bool {
@@ -198,7 +199,8 @@ impl Props {
             self.all_of().iter().chain(self.any_of()).chain(self.one_of()).chain(self.not.as_deref());
         let named = [&self.properties, &self.pattern_properties, &self.definitions]
             .into_iter()
-            .flat_map(|map| map.iter().flat_map(BTreeMap::values));
+            .flat_map(|map| map.iter().flat_map(BTreeMap::values))
+            .map(|schema| &**schema);
         let additional = [&self.additional_properties, &self.additional_items]
             .into_iter()
             .filter_map(|additional| additional.as_ref()?.schema());

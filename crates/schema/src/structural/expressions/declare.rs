@@ -102,7 +102,7 @@ pub(super) fn with_type_and_metadata(props: &Props, is_resource: bool) -> Cow<'_
     if !is_resource || is_said {
         return Cow::Borrowed(props);
     }
-    let text = || Props { kind: "string".to_owned(), ..Props::default() };
+    let text = || Box::new(Props { kind: "string".to_owned(), ..Props::default() });
     let names = BTreeMap::from([("name".to_owned(), text()), ("generateName".to_owned(), text())]);
     let metadata = Props { kind: "object".to_owned(), properties: Some(names), ..Props::default() };
     let mut props = props.clone();
@@ -111,7 +111,7 @@ pub(super) fn with_type_and_metadata(props: &Props, is_resource: bool) -> Cow<'_
     props.properties.get_or_insert_default().extend([
         ("kind".to_owned(), text()),
         ("apiVersion".to_owned(), text()),
-        ("metadata".to_owned(), metadata),
+        ("metadata".to_owned(), Box::new(metadata)),
     ]);
     Cow::Owned(props)
 }
