@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferroplane_runner::grpc;
+use ferroplane_runner::{Answers, grpc};
 use tokio::task::JoinSet;
 
 use crate::callables::{BuiltIns, Registry};
@@ -22,6 +22,8 @@ pub struct Settings {
     pub built_ins: BuiltIns,
     /// How functions are called that are served somewhere.
     pub calls: grpc::Options,
+    /// Where answers of functions are kept for as long as they hold.
+    pub answers: Arc<Answers>,
     /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
     /// give, or the right to give more than one has.
     pub writes_roles: bool,
@@ -41,8 +43,10 @@ impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
+        let mut built_ins = settings.built_ins;
+        built_ins.directory.keep_answers(settings.answers);
         let callables = Registry::new(
-            settings.built_ins,
+            built_ins,
             settings.calls,
             context.functions.clone(),
             context.function_revisions.clone(),

@@ -8,7 +8,7 @@ mod release;
 mod watches;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
@@ -91,6 +91,8 @@ impl Controller {
     /// The story of a usage. Each line must hold before the next may happen: what is marked without a finalizer would stay
     /// marked for ever.
     async fn protect(&self, key: &Key, usage: Object, spec: &UsageSpec) -> Result<(), Failure> {
+        // Another one of the same name may have ended.
+        self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         let of = self.resolve("of", &spec.of, &usage).await?;
         let by = match &spec.by {
             Some(by) => self.resolve("by", by, &usage).await?,

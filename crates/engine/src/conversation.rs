@@ -29,6 +29,17 @@ pub enum Turn {
     Done(Box<Outcome>),
 }
 
+impl Turn {
+    /// Whether the answer that led here was taken as the step's last word.
+    pub fn has_accepted(&self) -> bool {
+        match self {
+            Self::Call(call) => call.is_first(),
+            Self::Fetch(fetch) => !matches!(fetch.then, Then::Iterate(_)),
+            Self::Done(outcome) => outcome.result.is_ok(),
+        }
+    }
+}
+
 /// Start a pipeline run.
 pub fn start(inputs: Inputs) -> Turn {
     match Run::new(inputs) {
@@ -60,6 +71,20 @@ impl Call {
     /// What to say to it.
     pub fn request(&self) -> &RunFunctionRequest {
         &self.request
+    }
+
+    /// Whether the step has not been called before in this run.
+    pub fn is_first(&self) -> bool {
+        self.given.calls == 0
+    }
+
+    /// What it said the last time it was asked the same, when that was all it had to say.
+    pub fn accept(self: Box<Self>, response: RunFunctionResponse) -> Turn {
+        if let Err(source) = check(&response) {
+            let step = self.step().to_owned();
+            return self.run.fail(Failure::BadResponse { step, source });
+        }
+        accept(self.run, response, 0)
     }
 
     /// What it said.

@@ -290,3 +290,37 @@ fn shortest(float: f64) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    proptest! {
+        /// What the originals make of it is compared in `tests/revisions.rs`; here it only has to come to an end.
+        #[test]
+        fn everything_can_be_written(keys in prop::collection::vec("[0-9a-z_.é٣-]{0,24}", 0..40), text in any::<String>()) {
+            let entries: Map<_, _> = keys.into_iter().map(|key| (key, json!(text))).collect();
+            let once = to_yaml(&json!({"a": entries, &text: [text, entries]}));
+            prop_assert_eq!(&once, &to_yaml(&json!({"a": entries, &text: [text, entries]})));
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them_after_reading_them() {
+        let cases = [
+            (json!(1.0), "1\n"),
+            (json!(-0.0), "0\n"),
+            (json!(1e19), "10000000000000000000\n"),
+            (json!(1e20), "1e+20\n"),
+            (json!(100_000.5), "100000.5\n"),
+            (json!(1_000_000.5), "1.0000005e+06\n"),
+            (json!(0.00001), "1e-05\n"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(to_yaml(&number), text);
+        }
+    }
+}

@@ -8,6 +8,7 @@ use ferroplane_functions::{Implementation, Library};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
 
+use crate::answers::Answers;
 use crate::error::CallError;
 use crate::grpc;
 use crate::process::Program;
@@ -17,6 +18,7 @@ use crate::process::Program;
 pub struct Directory {
     runners: BTreeMap<String, Arc<Runner>>,
     deadline: Option<Instant>,
+    answers: Option<Arc<Answers>>,
 }
 
 /// How a function is called.
@@ -51,6 +53,23 @@ impl Directory {
     /// How a function is called.
     pub fn get(&self, name: &str) -> Option<&Arc<Runner>> {
         self.runners.get(name)
+    }
+
+    /// Do not ask again what was answered, for as long as the answer holds.
+    pub fn keep_answers(&mut self, answers: Arc<Answers>) {
+        self.answers = Some(answers);
+    }
+
+    /// What was answered before to the same request, if that holds still.
+    pub(crate) fn recall(&self, name: &str, request: &RunFunctionRequest) -> Option<RunFunctionResponse> {
+        self.answers.as_ref()?.get(name, tag_of(request))
+    }
+
+    /// Remember what was answered.
+    pub(crate) fn remember(&self, name: &str, tag: &str, response: &RunFunctionResponse) {
+        if let Some(answers) = &self.answers {
+            answers.put(name, tag, response);
+        }
     }
 
     /// Let no call go on after this.
@@ -98,8 +117,13 @@ impl Directory {
 impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
         let runners = runners.into_iter().map(|(name, runner)| (name, Arc::new(runner)));
-        Self { runners: runners.collect(), deadline: None }
+        Self { runners: runners.collect(), deadline: None, answers: None }
     }
+}
+
+/// What a request is known by.
+pub(crate) fn tag_of(request: &RunFunctionRequest) -> &str {
+    request.meta.as_ref().map_or("", |meta| meta.tag.as_str())
 }
 
 /// What is built in is pure: its answer holds until something else is asked.

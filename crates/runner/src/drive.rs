@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use ferroplane_engine::{Answer, Inputs, Outcome, Turn, Want, start};
+use ferroplane_engine::{Answer, Call, Inputs, Outcome, Turn, Want, start};
 
-use crate::directory::Directory;
+use crate::directory::{Directory, tag_of};
 
 /// Reads what functions want to see.
 pub trait Resources {
@@ -12,15 +12,36 @@ pub trait Resources {
     fn fetch(&self, want: &Want) -> impl Future<Output = Answer> + Send;
 }
 
+/// Ask a function, unless it has answered the same question before.
+async fn ask(call: Box<Call>, functions: &Directory) -> Turn {
+    if !call.is_first() {
+        return match functions.call(call.callee(), call.request()).await {
+            Ok(response) => call.answer(response),
+            Err(error) => call.fail(error),
+        };
+    }
+    if let Some(response) = functions.recall(call.callee(), call.request()) {
+        return call.accept(response);
+    }
+    let response = match functions.call(call.callee(), call.request()).await {
+        Ok(response) => response,
+        Err(error) => return call.fail(error),
+    };
+    let (callee, tag) = (call.callee().to_owned(), tag_of(call.request()).to_owned());
+    let turn = call.answer(response.clone());
+    // What it still wants to see may change without the request changing; and a failure may be over the next time.
+    if turn.has_accepted() {
+        functions.remember(&callee, &tag, &response);
+    }
+    turn
+}
+
 /// Run a pipeline: ask the functions, read what they want to see, until all is decided.
 pub async fn drive(inputs: Inputs, functions: &Directory, resources: &impl Resources) -> Outcome {
     let mut turn = start(inputs);
     loop {
         turn = match turn {
-            Turn::Call(call) => match functions.call(call.callee(), call.request()).await {
-                Ok(response) => call.answer(response),
-                Err(error) => call.fail(error),
-            },
+            Turn::Call(call) => ask(call, functions).await,
             Turn::Fetch(fetch) => {
                 let mut answers = Vec::with_capacity(fetch.wants().len());
                 for want in fetch.wants() {

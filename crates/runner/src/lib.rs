@@ -7,6 +7,7 @@
 //! * A program ends with its [`Program`], and all that it started ends with it. Only if our own process is
 //!   killed, nobody is left to end them.
 
+mod answers;
 mod directory;
 mod drive;
 mod error;
@@ -14,6 +15,7 @@ mod process;
 
 pub mod grpc;
 
+pub use answers::{Answers, Unkeepable};
 pub use directory::{Directory, Runner};
 pub use drive::{Resources, drive};
 pub use error::CallError;

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use ferroplane_apiserver::Server;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_apiserver::{Insider, Server};
+use ferroplane_controllers::{
+    BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings, install,
+};
 use ferroplane_functions::{Library, Native};
-use ferroplane_runner::{Directory, grpc};
+use ferroplane_runner::{Answers, Directory, grpc};
+use serde_json::json;
 
 use super::Configuration;
 
 /// As whom controllers come to the API server.
 const IDENTITY: &str = "system:ferroplane";
+/// Where the API server finds what protects objects that are in use: in this process.
+const PROTECTION: &str = "protection.ferroplane.internal";
 
 /// Start all controllers.
 pub(super) async fn start(server: &Server, configuration: &Configuration) -> anyhow::Result<Controllers> {
@@ -25,9 +30,32 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls, ..grpc::Options::default() },
+        answers: Arc::new(answers(configuration)?),
         writes_roles: true,
     };
-    Controllers::start(client, settings).await.context("cannot start the controllers")
+    let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
+    protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
+    Ok(controllers)
+}
+
+/// Have the API server ask us before it deletes something that is in use.
+async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()> {
+    let reviewer = protection.clone();
+    let insider = Insider::new(move |review| {
+        let reviewer = reviewer.clone();
+        async move { reviewer.review(review).await }
+    });
+    server.seat(PROTECTION, &insider);
+    let url = format!("https://{PROTECTION}{PROTECTION_PATH}");
+    Ok(protection.announce(&json!({"url": url})).await?)
+}
+
+/// What functions answered is kept beside everything else.
+fn answers(configuration: &Configuration) -> anyhow::Result<Answers> {
+    match &configuration.data_dir {
+        Some(directory) => Ok(Answers::open(&directory.join("answers"))?),
+        None => Ok(Answers::in_memory()),
+    }
 }
 
 fn built_ins() -> anyhow::Result<BuiltIns> {

@@ -5,6 +5,7 @@ mod apply;
 mod create;
 mod custom;
 mod get;
+mod protect;
 mod remove;
 
 use crate::peers::peer;

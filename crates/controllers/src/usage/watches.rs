@@ -36,7 +36,7 @@ impl Watches {
     /// Whether an object is known to be marked. From now on, its usages are told when it is not.
     pub(super) async fn is_marked(&self, resource: &Arc<Resource>, namespace: &str, name: &str) -> bool {
         let mirror = self.follow(resource);
-        let _ = tokio::time::timeout(PATIENCE, mirror.complete()).await;
+        let _ = tokio::time::timeout(PATIENCE, mirror.settled()).await;
         let namespace = if resource.is_namespaced { namespace } else { "" };
         let held = mirror.get(namespace, name);
         held.is_some_and(|held| {

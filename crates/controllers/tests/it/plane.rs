@@ -9,7 +9,7 @@ use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Insider, Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Settings, install};
 use ferroplane_functions::{Contract, Implementation, Library, Native};
-use ferroplane_runner::{Directory, grpc};
+use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
@@ -226,6 +226,7 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
         clock: Clock::system(),
         built_ins: built_ins(functions),
         calls: grpc::Options::default(),
+        answers: Arc::new(Answers::in_memory()),
         writes_roles: false,
     }
 }

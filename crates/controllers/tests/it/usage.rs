@@ -214,6 +214,37 @@ async fn composed_usage_waits_for_what_uses_it() {
 }
 
 #[tokio::test]
+async fn end_of_a_usage_goes_on_from_wherever_it_was_interrupted() {
+    for is_marked in [true, false] {
+        let mut plane = Plane::new().await;
+        make_map(&plane, "default", "used", json!({})).await;
+        let spec = json!({"of": map("used"), "reason": "because", "replayDeletion": true});
+        protect(&plane, USAGES, "u", spec).await;
+        let used = format!("{MAPS}/used");
+        assert_eq!(try_delete(&plane, &used, Value::Null).await.0, 409);
+        plane.stop().await;
+        plane.delete(&format!("{USAGES}/u")).await;
+        if !is_marked {
+            plane.merge(&used, &json!({"metadata": {"labels": {"crossplane.io/in-use": null}}})).await;
+        }
+        plane.start().await;
+        plane.until(&format!("{USAGES}/u"), Value::is_null).await;
+        plane.until(&used, Value::is_null).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_is_marked_is_deleted_while_nobody_knows_what_is_in_use() {
+    let mut plane = Plane::new().await;
+    make_map(&plane, "default", "used", json!({})).await;
+    protect(&plane, USAGES, "u", json!({"of": map("used"), "reason": "because"})).await;
+    plane.stop().await;
+    assert_eq!(try_delete(&plane, &format!("{MAPS}/used"), Value::Null).await.0, 503);
+    make_map(&plane, "default", "free", json!({})).await;
+    assert_eq!(try_delete(&plane, &format!("{MAPS}/free"), Value::Null).await.0, 200);
+}
+
+#[tokio::test]
 async fn usage_of_what_is_not_there_yet_says_so_and_protects_it_when_it_comes() {
     let plane = Plane::new().await;
     let usage = json!({"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage",
