@@ -6,6 +6,7 @@ mod access;
 mod apiserver;
 mod batch;
 mod codec;
+mod composition;
 mod functions;
 mod grpc;
 mod kinds;
@@ -36,6 +37,7 @@ fn main() {
         ("validate", validate::run),
         ("access", access::run),
         ("apiserver", apiserver::run),
+        ("composition", composition::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

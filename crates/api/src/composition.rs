@@ -92,6 +92,9 @@ pub struct Step {
     pub function_revision_selector: Option<FunctionRevisionSelector>,
     #[serde(default)]
     pub input: Option<Object>,
+    /// Take the input from this object.
+    #[serde(default)]
+    pub input_ref: Option<InputRef>,
     #[serde(default)]
     pub credentials: Vec<Credential>,
     #[serde(default)]
@@ -116,6 +119,17 @@ pub struct FunctionRevisionRef {
 pub struct FunctionRevisionSelector {
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
+}
+
+/// An object that is the input of a step, so that several can share it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InputRef {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    #[serde(default)]
+    pub namespace: Option<String>,
 }
 
 /// A secret that a step may read.

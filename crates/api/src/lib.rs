@@ -14,7 +14,8 @@ pub mod names;
 
 pub use composition::{
     Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, FunctionRevisionRef,
-    FunctionRevisionSelector, Mode, RequiredResource, RequiredSchema, Requirements, SecretRef, Step, TypeRef,
+    FunctionRevisionSelector, InputRef, Mode, RequiredResource, RequiredSchema, Requirements, SecretRef,
+    Step, TypeRef,
 };
 pub use condition::{Condition, Status, set_condition};
 pub use definition::{

@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::error;
 
@@ -21,6 +21,9 @@ use crate::backoff::pause;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Pauses after somebody else was faster.
 const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(5);
+
+/// Who waits for longer than this makes room for others.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What is to happen to a piece of work next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,13 +103,22 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
     where
         F: Future<Output = Next> + Send + 'static,
     {
+        self.work_in_slots(concurrency, |key, _| work(key)).await;
+    }
+
+    /// The same for work that can say that it only waits.
+    pub(crate) async fn work_in_slots<F>(&self, concurrency: usize, work: impl Fn(K, Slot) -> F)
+    where
+        F: Future<Output = Next> + Send + 'static,
+    {
         let slots = Arc::new(Semaphore::new(concurrency));
         // Dropping the set ends what is under way.
         let mut tasks = tokio::task::JoinSet::new();
         loop {
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let Ok(permit) = slots.clone().acquire_owned().await else { return };
             let key = self.next(&mut tasks).await;
-            let (queue, doing) = (self.clone(), work(key.clone()));
+            let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
+            let (queue, doing) = (self.clone(), work(key.clone(), slot));
             tasks.spawn(async move {
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
@@ -117,7 +129,6 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
                     Next::Retry
                 });
                 queue.done(key, next);
-                drop(slot);
             });
         }
     }
@@ -221,6 +232,29 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         self.busy.insert(key.clone());
         Some(key)
+    }
+}
+
+/// A place among those who work at the same time. Given back when the work is done.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    slots: Arc<Semaphore>,
+}
+
+impl Slot {
+    /// Wait for something. If it takes long, somebody else works meanwhile.
+    pub(crate) async fn wait_for<F: Future>(&self, something: F) -> F::Output {
+        let mut something = std::pin::pin!(something);
+        if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
+            return output;
+        }
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let output = something.await;
+        // The semaphore is never closed.
+        let permit = self.slots.clone().acquire_owned().await.ok();
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        output
     }
 }
 

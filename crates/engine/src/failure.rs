@@ -28,6 +28,9 @@ pub enum Failure {
     )]
     Credential { step: String, credential: String, secret: String, reason: String },
 
+    #[error("cannot get the input of pipeline step `{step}`, {object}: {reason}")]
+    Input { step: String, object: String, reason: String },
+
     #[error("cannot read the composite resource")]
     Composite { source: StructError },
 
@@ -83,6 +86,7 @@ impl Failure {
             | Self::NeverSettles { step, .. }
             | Self::Requirement { step, .. }
             | Self::Credential { step, .. }
+            | Self::Input { step, .. }
             | Self::NotAnObject { step, .. }
             | Self::NoType { step, .. }
             | Self::Metadata { step, .. }

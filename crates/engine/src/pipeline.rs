@@ -23,6 +23,8 @@ pub struct Step {
     pub callee: Option<Callee>,
     question: Question,
     pub(crate) input: Option<Struct>,
+    /// The object that is the input.
+    pub(crate) input_ref: Option<ResourceSelector>,
     pub(crate) credentials: Vec<(String, api::SecretRef)>,
     pub(crate) resources: Vec<(String, ResourceSelector)>,
     pub(crate) schemas: Vec<(String, SchemaSelector)>,
@@ -58,6 +60,8 @@ pub enum PipelineError {
     DuplicateStep(String),
     #[error("cannot use the input of step `{step}`")]
     Input { step: String, source: StructError },
+    #[error("step `{0}` has both `input` and `inputRef`")]
+    TwoInputs(String),
     #[error("step `{step}`: credential `{credential}` needs `source: Secret` and a `secretRef`")]
     Credential { step: String, credential: String },
     #[error("step `{step}`: requirement `{requirement}` has both `name` and `matchLabels`")]
@@ -117,6 +121,9 @@ impl Pipeline {
 
 impl Step {
     fn new(step: &api::Step) -> Result<Self, PipelineError> {
+        if step.input.is_some() && step.input_ref.is_some() {
+            return Err(PipelineError::TwoInputs(step.step.clone()));
+        }
         let input = step.input.clone().map(Struct::try_from).transpose();
         let requirements = step.requirements.clone().unwrap_or_default();
         let resources = requirements.required_resources.into_iter().map(|required| {
@@ -133,6 +140,7 @@ impl Step {
             callee: None,
             question: question(step),
             input: input.map_err(|source| PipelineError::Input { step: step.step.clone(), source })?,
+            input_ref: step.input_ref.as_ref().map(input_selector),
             credentials: step
                 .credentials
                 .iter()
@@ -158,6 +166,15 @@ fn secret_of(step: &api::Step, credential: &api::Credential) -> Result<api::Secr
     match (credential.source, &credential.secret_ref) {
         (api::CredentialSource::Secret, Some(secret)) => Ok(secret.clone()),
         _ => Err(PipelineError::Credential { step: step.step.clone(), credential: credential.name.clone() }),
+    }
+}
+
+fn input_selector(reference: &api::InputRef) -> ResourceSelector {
+    ResourceSelector {
+        api_version: reference.api_version.clone(),
+        kind: reference.kind.clone(),
+        r#match: Some(Match::MatchName(reference.name.clone())),
+        namespace: reference.namespace.clone(),
     }
 }
 

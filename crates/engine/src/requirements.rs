@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::credentials::Source;
+use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{
-    CredentialData, Credentials, Requirements, Resource, Resources, RunFunctionRequest, RunFunctionResponse,
-    Schema, Severity,
+    CredentialData, Credentials, Requirements, Resource, ResourceSelector, Resources, RunFunctionRequest,
+    RunFunctionResponse, Schema, Severity,
 };
 
 use crate::conversation::{Answer, Want};
 use crate::failure::Failure;
+use crate::pipeline::Step;
 use crate::run::Run;
 
 /// What the current step was given before its first call, and how far it has come.
@@ -19,6 +21,7 @@ pub(crate) struct Given {
     pub(crate) credentials: BTreeMap<String, Credentials>,
     pub(crate) resources: BTreeMap<String, Resources>,
     pub(crate) schemas: BTreeMap<String, Schema>,
+    pub(crate) input: Option<Struct>,
     /// What it asked for in the call before.
     pub(crate) previous: Option<Requirements>,
     pub(crate) calls: u32,
@@ -42,7 +45,8 @@ impl Given {
         let resources = step.resources.iter().map(|(_, selector)| Want::Resources(selector.clone()));
         let schemas = step.schemas.iter().map(|(_, selector)| Want::Schema(selector.clone()));
         let remembered = run.remembered().map(|requirement| Want::Resources(requirement.selector.clone()));
-        secrets.chain(resources).chain(schemas).chain(remembered).collect()
+        let input = step.input_ref.iter().map(|selector| Want::Resources(selector.clone()));
+        input.chain(secrets).chain(resources).chain(schemas).chain(remembered).collect()
     }
 
     /// The same with the answers. The composition's own requirements must be readable; a remembered one that
@@ -50,7 +54,10 @@ impl Given {
     pub(crate) fn up_front(run: &Run, answers: Vec<Answer>) -> Result<Self, Failure> {
         let step = run.step();
         let mut answers = answers.into_iter();
-        let mut given = Self::default();
+        let mut given = Self { input: step.input.clone(), ..Self::default() };
+        if let Some(selector) = &step.input_ref {
+            given.input = Some(read_input(step, selector, answers.next())?);
+        }
         for ((name, secret), answer) in step.credentials.iter().zip(answers.by_ref()) {
             let fail = |reason: &str| Failure::Credential {
                 step: step.name.clone(),
@@ -163,6 +170,24 @@ fn asked(response: &RunFunctionResponse) -> &Requirements {
 
 fn is_empty(asked: &Requirements) -> bool {
     asked.extra_resources.is_empty() && asked.resources.is_empty() && asked.schemas.is_empty()
+}
+
+/// The object that is the input of a step. It must be there.
+fn read_input(step: &Step, selector: &ResourceSelector, answer: Option<Answer>) -> Result<Struct, Failure> {
+    let fail = |reason: &str| {
+        let object = match &selector.r#match {
+            Some(Match::MatchName(name)) => format!("{} `{name}`", selector.kind),
+            _ => selector.kind.clone(),
+        };
+        Failure::Input { step: step.name.clone(), object, reason: reason.to_owned() }
+    };
+    match answer {
+        Some(Answer::Resources(objects)) => {
+            objects.into_iter().next().ok_or_else(|| fail("there is no such object"))
+        }
+        Some(Answer::Failed(reason)) => Err(fail(&reason)),
+        _ => Err(fail(MISMATCH)),
+    }
 }
 
 pub(crate) const MISMATCH: &str = "the answer is of another kind than the question";

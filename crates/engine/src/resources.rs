@@ -64,6 +64,7 @@ fn step(name: &str, input: Object) -> Step {
         function_revision_ref: None,
         function_revision_selector: None,
         input: Some(input),
+        input_ref: None,
         credentials: Vec::new(),
         requirements: None,
     }

@@ -102,7 +102,7 @@ impl Run {
         let mut request = RunFunctionRequest {
             observed: Some(self.observed.clone()),
             desired: self.desired.clone(),
-            input: self.step().input.clone(),
+            input: given.input.clone(),
             context: self.context.clone(),
             credentials: given.credentials.clone(),
             required_resources: given.resources.clone(),
@@ -141,6 +141,11 @@ impl Run {
 
     /// Everything the step needed, whether the composition said so or the function.
     fn remember(&mut self, step: &Step, response: &RunFunctionResponse) {
+        if let Some(selector) = &step.input_ref {
+            // Of no step: it is followed, but handed to nobody as a requirement.
+            let (of, name) = (String::new(), String::new());
+            self.requirements.push(Requirement { step: of, name, selector: selector.clone() });
+        }
         let asked = response.requirements.as_ref();
         let declared = step.resources.iter().map(|(name, selector)| (name, selector));
         let resources =

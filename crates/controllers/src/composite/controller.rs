@@ -132,6 +132,6 @@ impl Controller {
         // What was read last is what is worked on: before everything is read, much would be done twice.
         self.mirror.complete().await;
         let queue = self.queue.clone();
-        queue.work(CONCURRENCY, |name| self.clone().reconcile(name)).await;
+        queue.work_in_slots(CONCURRENCY, |name, slot| self.clone().reconcile(name, slot)).await;
     }
 }

@@ -43,6 +43,10 @@ pub(super) struct Settled {
     pub(super) look_again_at: Option<Instant>,
     /// How often in a row it did not work.
     pub(super) failures: u32,
+    /// How often in a row what was made from it changed it again.
+    pub(super) restlessness: u32,
+    /// Whether to leave it alone until then, whatever happens.
+    pub(super) is_resting: bool,
 }
 
 /// Tells whether anything changed.
@@ -73,8 +77,10 @@ impl Memory {
     /// It is not known any more what it was made from.
     pub(super) fn unsettle(&self, name: &str) {
         if let Some(remembered) = self.lock().get_mut(name) {
-            remembered.settled = None;
             remembered.seen.clear();
+            if let Some(settled) = &mut remembered.settled {
+                settled.fingerprint = Fingerprint::default();
+            }
         }
     }
 
@@ -130,6 +136,13 @@ impl Memory {
         }
         breaker.probed_at = Some(now);
         None
+    }
+
+    /// When it will be calm again, if nothing more happens.
+    pub(super) fn calm_in(&self, name: &str) -> Option<Duration> {
+        let memory = self.lock();
+        let opened_at = memory.get(name)?.breaker.as_ref()?.opened_at?;
+        Some((opened_at + COOLDOWN).saturating_duration_since(Instant::now()))
     }
 
     /// What is to blame, if too much happens to it.

@@ -26,7 +26,7 @@ use super::read;
 use super::settle::{Written, version_of};
 use crate::backoff::pause;
 use crate::cluster::{Part, Place};
-use crate::queue::Next;
+use crate::queue::{Next, Slot};
 use crate::shelf::Revision;
 
 /// How long composing may take. Telling what came of it is not part of that.
@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// How soon to try again what did not work.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often something may change its own inputs before it has to wait, and how long at first.
+const PATIENT_ROUNDS: u32 = 8;
+const RESTLESS_PAUSE: Duration = Duration::from_millis(100);
 /// What is composed is looked at again at once, because it was not there before. Not more often: a function that changes
 /// its mind each time would be asked for ever.
 const ROUNDS: usize = 2;
@@ -72,12 +75,12 @@ struct Choice {
 
 impl Controller {
     /// Look at a composite resource, and do what has to be done.
-    pub(super) async fn reconcile(self: Arc<Self>, name: Name) -> Next {
+    pub(super) async fn reconcile(self: Arc<Self>, name: Name, slot: Slot) -> Next {
         let Some(live) = self.mirror.get_by_key(&name).and_then(|held| self.mirror.to_object(&held)) else {
             self.forget(&name);
             return Next::Rest;
         };
-        match self.look_at(&name, live).await {
+        match self.look_at(&name, live, &slot).await {
             Ok(next) => next,
             Err(Problem::Conflict) => {
                 self.memory.unsettle(&name);
@@ -93,7 +96,7 @@ impl Controller {
         }
     }
 
-    async fn look_at(&self, name: &Name, mut live: Object) -> Result<Next, Problem> {
+    async fn look_at(&self, name: &Name, mut live: Object, slot: &Slot) -> Result<Next, Problem> {
         if meta::annotation(&live, keys::PAUSED) == "true" {
             return self.pause(name, &live).await;
         }
@@ -107,14 +110,15 @@ impl Controller {
             return Ok(Next::After(wait));
         }
         let began_at = Instant::now();
-        let composed = tokio::time::timeout(PATIENCE, self.compose(name, &mut live)).await;
+        let composed = tokio::time::timeout(PATIENCE, self.compose(name, &mut live, slot)).await;
         let late =
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
         let next = match composed.unwrap_or_else(|_| Err(late())) {
             Ok(composed) => self.succeed(name, live, composed).await,
             Err(Problem::Trouble(mut report)) => {
                 let written = self.settle_problem(name, &live, &mut report).await?;
-                let requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
+                let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
+                requirements.extend(report.asked);
                 Ok(self.remember_failure(name, &live, written, requirements).await)
             }
             Err(other) => Err(other),
@@ -123,11 +127,23 @@ impl Controller {
         next
     }
 
+    async fn compose(&self, name: &Name, live: &mut Object, slot: &Slot) -> Result<Composed, Problem> {
+        let reader = read::World::new(&self.shared, &self.kind.definition, name);
+        let composed = self.compose_with(&reader, name, live, slot).await;
+        // What was asked for in vain is what may help.
+        composed.map_err(|problem| problem.having_asked(reader.asked()))
+    }
+
     /// Choose, observe, decide, delete, record, apply. Each must hold before the next may happen.
-    async fn compose(&self, name: &Name, live: &mut Object) -> Result<Composed, Problem> {
+    async fn compose_with(
+        &self,
+        reader: &read::World<'_>,
+        name: &Name,
+        live: &mut Object,
+        slot: &Slot,
+    ) -> Result<Composed, Problem> {
         let mut choice = self.choose(live)?;
         let mut composite = draft(live, self.layout, &choice.chosen);
-        let reader = read::World::new(&self.shared, &self.kind.definition, name);
         let mut remembered: Arc<[Requirement]> =
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
         let mut events = std::mem::take(&mut choice.events);
@@ -136,7 +152,9 @@ impl Controller {
                 Ok(world) => world,
                 Err(problem) => return Err(self.keep_choice(live, &choice).await.err().unwrap_or(problem)),
             };
-            let outcome = self.decide(&composite, &choice, &world, &remembered, &reader).await?;
+            let deciding = self.decide(&composite, &choice, &world, &remembered, reader);
+            // A function that hangs must not keep others from being called.
+            let outcome = slot.wait_for(deciding).await?;
             if outcome.result.is_err() {
                 self.keep_choice(live, &choice).await?;
                 return Err(failed(outcome));
@@ -302,21 +320,12 @@ impl Controller {
         let live = composite.unwrap_or(live);
         let basis = &composed.basis;
         let look_again_in = look_again_in.or_else(|| poll_interval(&live)).map(|delay| jittered(delay, name));
+        // Once it is calm, somebody has to say so.
+        let look_again_in = [look_again_in, self.memory.calm_in(name)].into_iter().flatten().min();
         let is_same = essence(&basis.composite, self.layout) == essence(&live, self.layout);
         if composed.has_news || !is_same {
             // What functions would see now is not what they saw.
-            self.memory.remember(
-                name,
-                Settled {
-                    fingerprint: Fingerprint::default(),
-                    composition: composition_of(&live, self.layout),
-                    requirements: composed.outcome.requirements.into(),
-                    look_again_at: None,
-                    failures: 0,
-                },
-                Vec::new(),
-            );
-            return Ok(Next::After(Duration::ZERO));
+            return Ok(self.remember_restless(name, &live, composed));
         }
         let fingerprint = fingerprint(&live, &basis.identity, &basis.versions, &basis.epochs);
         let mut seen = basis.versions.clone();
@@ -329,10 +338,33 @@ impl Controller {
                 requirements: composed.outcome.requirements.into(),
                 look_again_at: look_again_in.map(|delay| Instant::now() + delay),
                 failures: 0,
+                restlessness: 0,
+                is_resting: false,
             },
             seen,
         );
         Ok(look_again_in.map_or(Next::Rest, Next::After))
+    }
+
+    /// Remember that it has to be looked at once more, and sooner or later not at once: a function that changes its mind each
+    /// time would never let it rest.
+    fn remember_restless(&self, name: &Name, live: &Object, composed: Composed) -> Next {
+        let restlessness = self.memory.recall(name).map_or(0, |settled| settled.restlessness);
+        let delay = match restlessness.checked_sub(PATIENT_ROUNDS) {
+            None => Duration::ZERO,
+            Some(excess) => pause(RESTLESS_PAUSE, LONGEST_PAUSE, excess),
+        };
+        let settled = Settled {
+            fingerprint: Fingerprint::default(),
+            composition: composition_of(live, self.layout),
+            requirements: composed.outcome.requirements.into(),
+            look_again_at: Some(Instant::now() + delay),
+            failures: 0,
+            restlessness: restlessness.saturating_add(1),
+            is_resting: !delay.is_zero(),
+        };
+        self.memory.remember(name, settled, Vec::new());
+        Next::After(delay)
     }
 
     /// Remember what did not work, so that it is tried again when something changes, or after a while, but not before.
@@ -353,6 +385,8 @@ impl Controller {
             requirements: requirements.into(),
             look_again_at: Some(Instant::now() + delay),
             failures: failures.saturating_add(1),
+            restlessness: 0,
+            is_resting: false,
         };
         self.memory.remember(name, settled, vec![version_of(live)]);
         Next::After(delay)
@@ -361,15 +395,17 @@ impl Controller {
     /// Whether nothing changed since it was last looked at; then, when to look again.
     async fn is_settled(&self, name: &Name, live: &Object) -> Option<Next> {
         let settled = self.memory.recall(name)?;
-        let is_due = settled.look_again_at.is_some_and(|time| time <= Instant::now());
-        if is_due {
+        let rest = settled.look_again_at.map(|time| time.saturating_duration_since(Instant::now()));
+        if rest == Some(Duration::ZERO) {
             return None;
+        }
+        if let (true, Some(rest)) = (settled.is_resting, rest) {
+            return Some(Next::After(rest));
         }
         let current = self.current_fingerprint(live, &settled.requirements).await?;
         if current != settled.fingerprint {
             return None;
         }
-        let rest = settled.look_again_at.map(|time| time.saturating_duration_since(Instant::now()));
         Some(rest.map_or(Next::Rest, Next::After))
     }
 

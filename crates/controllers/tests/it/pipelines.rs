@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ferroplane_wire::v1::RunFunctionRequest;
+use ferroplane_testkit::FunctionServer;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, condition};
@@ -221,4 +222,90 @@ async fn missing_credentials_are_named() {
     plane.create_site("blog", "red").await;
     let site = is_unsynced(&plane, "credential `cloud`").await;
     assert_eq!(site["spec"]["crossplane"]["compositionRef"]["name"], "sites", "what was chosen stays chosen");
+}
+
+#[tokio::test]
+async fn function_that_hangs_keeps_nobody_else_waiting() {
+    let server = FunctionServer::start_async(|_| async {
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        Ok(RunFunctionResponse::default())
+    })
+    .await;
+    let plane = plane_with_sites_by(|_| json!({"desired": {}})).await;
+    plane
+        .apply(
+            "/apis/pkg.crossplane.io/v1/functions/function-slow",
+            &json!({
+                "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+                "metadata": {"name": "function-slow", "annotations": {
+                    "render.crossplane.io/runtime": "Development",
+                    "render.crossplane.io/runtime-development-target": server.address(),
+                }},
+                "spec": {"package": "registry.example/function-slow:v1"},
+            }),
+        )
+        .await;
+    let slow = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "slow"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"},
+            "mode": "Pipeline", "pipeline": [{"step": "slow", "functionRef": {"name": "function-slow"}}],
+        },
+    });
+    plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/slow", &slow).await;
+    for number in 0..150 {
+        let site = json!({
+            "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": format!("slow-{number}")},
+            "spec": {"color": "red", "crossplane": {"compositionRef": {"name": "slow"}}},
+        });
+        plane.apply(&format!("{SITES}/slow-{number}"), &site).await;
+    }
+    let quick = json!({
+        "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": "blog"},
+        "spec": {"color": "red", "crossplane": {"compositionRef": {"name": "sites"}}},
+    });
+    plane.apply(BLOG, &quick).await;
+    plane.until(BLOG, is_ready).await;
+}
+
+#[tokio::test]
+async fn input_can_be_an_object_that_is_followed() {
+    let plane = plane_with_sites_by(|request| {
+        let input = request.input.as_ref().unwrap().json().unwrap()["data"]["color"].clone();
+        assert!(request.required_resources.is_empty());
+        json!({"desired": {"composite": {"resource": {"status": {"color": input}}}}})
+    })
+    .await;
+    plane
+        .compose_sites_of(&json!([{
+            "step": "test", "functionRef": {"name": "function-test"},
+            "inputRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "paint", "namespace": "default"},
+        }]))
+        .await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(
+        &plane,
+        "cannot get the input of pipeline step `test`, ConfigMap `paint`: there is no such object",
+    )
+    .await;
+    let paint = |color: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "paint"}, "data": {"color": color}});
+    plane.apply(&format!("{SETTINGS}/paint"), &paint("green")).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "green" && is_ready(site)).await;
+    plane.apply(&format!("{SETTINGS}/paint"), &paint("blue")).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "blue").await;
+}
+
+#[tokio::test]
+async fn function_that_never_wants_the_same_twice_is_slowed_down() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_with_sites_by(move |_| {
+        let number = counter.fetch_add(1, Ordering::Relaxed);
+        json!({"desired": {"resources": {"a": setting("a", &number.to_string())}}})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert!(calls.load(Ordering::Relaxed) < 60, "{}", calls.load(Ordering::Relaxed));
 }
