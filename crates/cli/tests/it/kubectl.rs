@@ -2,6 +2,7 @@
 
 mod access;
 mod apply;
+mod compose;
 mod create;
 mod custom;
 mod get;
