@@ -83,6 +83,9 @@ pub struct Options {
     pub window: Window,
     /// Says which fields of a stored object can be selected by, given its collection and its bytes.
     pub fields: Option<FieldsOf>,
+    /// Whether whoever submits something writes it, too, instead of a thread made for that. Nobody waits for a thread
+    /// then, so that the same program does the same things in the same order each time.
+    pub writes_in_place: bool,
 }
 
 /// Finds the fields of an object that can be selected by.
@@ -102,6 +105,8 @@ pub struct Store(Arc<Handle>);
 struct Handle {
     shared: Arc<Shared>,
     queue: mpsc::Sender<Message>,
+    /// Who writes, if it is not a thread.
+    in_place: Option<Mutex<Writer>>,
     room: Arc<Semaphore>,
     /// Ends with the writer.
     finished: Mutex<Option<oneshot::Receiver<()>>>,
@@ -166,20 +171,21 @@ impl Store {
         directory: Option<PathBuf>,
         options: Options,
     ) -> Result<Self, OpenError> {
+        let writes_in_place = options.writes_in_place;
         let (state, history) = load::load(&mut *log, options)?;
         let shared = Arc::new(Shared::new(state));
         let (queue, receiver) = mpsc::channel();
         let (finish, finished) = oneshot::channel();
         let writer = Writer { shared: shared.clone(), log, history, queue: receiver, directory: lock };
-        std::thread::Builder::new()
-            .name("store".to_owned())
-            .spawn(move || {
-                writer.run_to_the_end();
-                let _ = finish.send(());
-            })
-            .map_err(OpenError::Thread)?;
+        let in_place = if writes_in_place {
+            Some(Mutex::new(writer))
+        } else {
+            start_thread(writer, finish)?;
+            None
+        };
         let room = Arc::new(Semaphore::new(QUEUE as usize));
-        Ok(Self(Arc::new(Handle { shared, queue, room, finished: Mutex::new(Some(finished)), directory })))
+        let finished = Mutex::new(Some(finished));
+        Ok(Self(Arc::new(Handle { shared, queue, in_place, room, finished, directory })))
     }
 
     /// Stop writing, let go of the files, and wait until that is done. What was submitted before is written.
@@ -277,7 +283,10 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let begun = self.0.shared.underway.begin(&operations);
         let submission = Submission { operations, reply, permit, begun };
-        self.0.queue.send(Message::Submit(submission)).map_err(|_| SubmitError::Closed)?;
+        match &self.0.in_place {
+            Some(writer) => writer.lock().unwrap_or_else(PoisonError::into_inner).commit(vec![submission]),
+            None => self.0.queue.send(Message::Submit(submission)).map_err(|_| SubmitError::Closed)?,
+        }
         answer.await.map_err(|_| SubmitError::Closed)?
     }
 
@@ -308,6 +317,15 @@ impl Store {
             None => Err(BackupError::InMemory),
         }
     }
+}
+
+fn start_thread(writer: Writer, finish: oneshot::Sender<()>) -> Result<(), OpenError> {
+    let run = move || {
+        writer.run_to_the_end();
+        let _ = finish.send(());
+    };
+    std::thread::Builder::new().name("store".to_owned()).spawn(run).map_err(OpenError::Thread)?;
+    Ok(())
 }
 
 impl Shared {

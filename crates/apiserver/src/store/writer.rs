@@ -3,6 +3,7 @@
 //! Takes what is queued, judges it, makes it durable, publishes it, answers: in this order, and no other. Nothing is visible
 //! before it is durable, so everything that was ever seen is still there after a crash.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -73,6 +74,12 @@ pub(super) struct Writer {
     pub(super) directory: Option<Directory>,
 }
 
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Writer")
+    }
+}
+
 impl Writer {
     /// Write until there is nobody left who could ask. Whatever ends it early is a failure that everyone hears of.
     pub(super) fn run_to_the_end(self) {
@@ -131,7 +138,7 @@ impl Writer {
     }
 
     /// Judge, make durable, publish, answer.
-    fn commit(&mut self, batch: Vec<Submission>) {
+    pub(super) fn commit(&mut self, batch: Vec<Submission>) {
         if let Some(failure) = self.shared.failure.get() {
             for submission in batch {
                 let _ = submission.reply.send(Err(SubmitError::Failed(failure.clone())));

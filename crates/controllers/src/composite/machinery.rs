@@ -43,6 +43,8 @@ pub(super) fn record(
     };
     let mut body = identity(live);
     meta::set_field(&mut body, "resourceVersion", meta::resource_version(live));
+    // What is gone in the meantime must not come back.
+    meta::set_field(&mut body, "uid", meta::uid(live));
     meta::child(&mut body, "metadata").insert("finalizers".to_owned(), json!([keys::COMPOSITE_FINALIZER]));
     let label = meta::label(live, keys::COMPOSITE);
     if label.is_empty() {

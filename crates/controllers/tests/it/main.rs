@@ -10,5 +10,6 @@ mod pipelines;
 mod plane;
 mod revision;
 mod roles;
+mod simulation;
 mod sites;
 mod usage;

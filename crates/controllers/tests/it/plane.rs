@@ -53,20 +53,31 @@ impl Plane {
     }
 
     async fn with_functions(functions: Vec<(String, Implementation)>) -> Self {
-        let store = Store::in_memory(Options::default()).unwrap();
+        let mut plane = Self::without_controllers(Options::default()).await;
+        plane.functions = functions;
+        plane.start().await;
+        plane
+    }
+
+    /// An API server that nobody works on, yet.
+    pub(crate) async fn without_controllers(options: Options) -> Self {
+        let store = Store::in_memory(options).unwrap();
         let server = Server::start(store, ServerSettings::default()).await.unwrap();
         let client = kube::Client::new(door(&server, "user"), "default");
         install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
-        let mut plane = Self {
+        Self {
             client,
             server,
             ledger: Ledger::default(),
             controllers: None,
-            functions,
+            functions: Vec::new(),
             writes_roles: false,
-        };
-        plane.start().await;
-        plane
+        }
+    }
+
+    /// The way in for controllers.
+    pub(crate) fn door(&self) -> Door {
+        door(&self.server, "ferroplane")
     }
 
     /// End all controllers, and start others that know nothing of what those did.
@@ -231,7 +242,7 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
     }
 }
 
-fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
+pub(crate) fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
     let mut library = Library::built_in().unwrap();
     for (name, answer) in functions {
         library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();

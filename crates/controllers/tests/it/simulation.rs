@@ -1,0 +1,94 @@
+//! Simulates a control plane in bad weather: a user changes things while requests are refused, lost and late, watches
+//! end and lag, functions fail and change their mind, clocks jump and controllers are killed. Then all of that stops, and
+//! everything has to become what the user wants, and to stay so.
+//!
+//! Time is virtual and chance comes from a seed. `FERROPLANE_SEEDS=7` repeats a seed, `FERROPLANE_SEEDS=0..1000` tries
+//! many; `cargo xtask simulate` does both.
+
+mod chance;
+mod checker;
+mod faults;
+mod functions;
+mod user;
+mod watches;
+mod weather;
+mod world;
+
+use std::ops::Range;
+
+use chance::Chance;
+use user::{Intent, User};
+use world::World;
+
+/// The seeds that are always tried.
+const SEEDS: Range<u64> = 0..12;
+/// How many things a user does while everything goes wrong.
+const THINGS: u64 = 25;
+
+#[test]
+fn everything_converges_and_then_stays_still() {
+    let seeds = seeds();
+    let mut failed = Vec::new();
+    for seed in seeds.clone() {
+        if let Err(wrongs) = simulate(seed) {
+            eprintln!("seed {seed}: {wrongs:#?}");
+            failed.push(seed);
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "seeds of {seeds:?} that failed: {failed:?}; FERROPLANE_SEEDS={} repeats one",
+        failed[0]
+    );
+}
+
+/// What the user of the test wants to try.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("FERROPLANE_SEEDS") else { return SEEDS };
+    let number =
+        |text: &str| text.trim().parse::<u64>().expect("FERROPLANE_SEEDS is a number, or two as in 0..100");
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+fn simulate(seed: u64) -> Result<(), Vec<String>> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(seed).await;
+        let mut user = User { world: &world, chance: Chance::new(seed, 3), intent: Intent::default() };
+        let result = live(&mut user).await;
+        if result.is_err() || std::env::var_os("FERROPLANE_TRACE").is_some() {
+            for line in world.weather.trace() {
+                eprintln!("{line}");
+            }
+        }
+        world.end().await;
+        result
+    })
+}
+
+async fn live(user: &mut User<'_>) -> Result<(), Vec<String>> {
+    let world = user.world;
+    user.set_up().await;
+    world.weather.set_stormy(true);
+    user.do_things(THINGS).await;
+    world.weather.set_stormy(false);
+    user.pause_nothing().await;
+    settle(user).await?;
+    for name in user.intent.sites.clone().into_keys() {
+        user.delete(&name).await;
+    }
+    settle(user).await
+}
+
+/// Everything becomes as it should be, and stays so.
+async fn settle(user: &User<'_>) -> Result<(), Vec<String>> {
+    let calm = checker::calm_down(user.world).await;
+    let mut wrongs = checker::is_as_wanted(user.world, &user.intent).await;
+    wrongs.extend(calm.err());
+    wrongs.extend(checker::stay_still(user.world).await.err());
+    if wrongs.is_empty() { Ok(()) } else { Err(wrongs) }
+}

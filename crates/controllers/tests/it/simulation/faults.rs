@@ -1,0 +1,204 @@
+//! Stands between controllers and the API server, and lets through what it likes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_apiserver::doors::Door;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use super::watches;
+use super::weather::Weather;
+use crate::sites::SITES;
+
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
+
+/// How long a request or its answer is on its way at worst.
+const LATEST: Duration = Duration::from_secs(90);
+
+/// The way to an API server through bad weather.
+#[derive(Clone)]
+pub(super) struct Passage {
+    pub(super) door: Door,
+    pub(super) weather: Arc<Weather>,
+    /// Whether whoever uses it still lives. The dead send nothing.
+    pub(super) is_alive: Arc<AtomicBool>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Pass,
+    Refuse(u16),
+    /// It never arrives, and that is noticed.
+    Lose,
+    /// It takes its time.
+    Delay(Duration),
+    /// It is carried out, and the answer is lost.
+    LoseAnswer,
+    /// It is carried out, and the answer takes its time.
+    DelayAnswer(Duration),
+    /// Whoever sends it dies before it is sent.
+    DieBefore,
+    /// Whoever sends it dies before there is an answer.
+    DieAfter,
+}
+
+impl Service<Request<Body>> for Passage {
+    type Response = Answer;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let passage = self.clone();
+        Box::pin(passage.travel(request))
+    }
+}
+
+impl Passage {
+    async fn travel(self, request: Request<Body>) -> Result<Answer, Failure> {
+        if !self.is_alive.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        let (parts, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        let what = format!("{} {}", parts.method, parts.uri.path());
+        let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let is_write = parts.method != Method::GET && !what.contains("/events");
+        let fate = self.fate(is_write, is_watch);
+        if is_write || !matches!(fate, Fate::Pass) {
+            self.weather.note(&format!("{what} {fate:?}"));
+        }
+        if is_write {
+            self.check_reference(&parts.method, parts.uri.path(), &body).await;
+        }
+        let carry_out = self.carry_out(Request::from_parts(parts, Full::new(body)), is_write, is_watch);
+        match fate {
+            Fate::Pass => carry_out.await,
+            Fate::Refuse(code) => Ok(refusal(code)),
+            Fate::Lose => Err("the connection was reset".into()),
+            Fate::Delay(delay) => {
+                tokio::time::sleep(delay).await;
+                carry_out.await
+            }
+            Fate::LoseAnswer => {
+                carry_out.await?;
+                Err("the connection was reset while waiting for an answer".into())
+            }
+            Fate::DelayAnswer(delay) => {
+                let answer = carry_out.await;
+                tokio::time::sleep(delay).await;
+                answer
+            }
+            Fate::DieBefore => self.die().await,
+            Fate::DieAfter => {
+                carry_out.await?;
+                self.die().await
+            }
+        }
+    }
+
+    fn fate(&self, is_write: bool, is_watch: bool) -> Fate {
+        if is_write && let Some(is_carried_out) = self.weather.count_write() {
+            return if is_carried_out { Fate::DieAfter } else { Fate::DieBefore };
+        }
+        let luck = &self.weather.luck;
+        if !self.weather.is_stormy() || !luck.happens(20) {
+            return Fate::Pass;
+        }
+        match luck.below(if is_write { 8 } else { 5 }) {
+            0 => Fate::Refuse(*luck.pick(&[500, 503, 429])),
+            1 => Fate::Refuse(if is_write { 409 } else { 410 }),
+            2 => Fate::Lose,
+            3 if is_watch => Fate::Pass,
+            3 => Fate::Delay(luck.up_to(LATEST)),
+            4 if is_watch => Fate::Refuse(429),
+            4 | 5 => Fate::DelayAnswer(luck.up_to(LATEST)),
+            _ => Fate::LoseAnswer,
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        request: Request<Full<Bytes>>,
+        is_write: bool,
+        is_watch: bool,
+    ) -> Result<Answer, Failure> {
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let answer = self.door.clone().call(request).await?;
+        if is_write {
+            self.weather.note(&format!("{what} => {}", answer.status().as_u16()));
+        }
+        let weather = self.weather.clone();
+        Ok(answer.map(|body| {
+            if is_watch { watches::through(body, weather) } else { body.map_err(Into::into).boxed_unsync() }
+        }))
+    }
+
+    async fn die(&self) -> Result<Answer, Failure> {
+        self.weather.note("--- killed");
+        self.is_alive.store(false, Ordering::Relaxed);
+        self.weather.killed.notify_one();
+        std::future::pending().await
+    }
+
+    /// Nothing is created that its composite resource does not refer to.
+    async fn check_reference(&self, method: &Method, path: &str, body: &Bytes) {
+        let object: Value = serde_json::from_slice(body).unwrap_or_default();
+        let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let Some(owner) = owners.iter().find(|owner| owner["kind"] == "Site") else { return };
+        let site = self.read(&format!("{SITES}/{}", owner["name"].as_str().unwrap_or_default())).await;
+        if site["metadata"]["uid"] != owner["uid"] {
+            return;
+        }
+        let references = site["spec"]["crossplane"]["resourceRefs"].as_array().cloned().unwrap_or_default();
+        let is_referred_to = references.iter().any(|reference| {
+            reference["kind"] == object["kind"] && reference["name"] == object["metadata"]["name"]
+        });
+        if !is_referred_to {
+            self.weather.accuse(format!("{method} {path}, which its site does not refer to"));
+        }
+    }
+
+    async fn read(&self, path: &str) -> Value {
+        let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
+        let answer = self.door.clone().call(request).await.unwrap();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+/// What an API server says that will not.
+fn refusal(code: u16) -> Answer {
+    let reason = match code {
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let mut status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+        "message": "bad weather",
+    });
+    let mut answer = Response::builder().status(code).header("content-type", "application/json");
+    if code == 429 {
+        status["details"] = json!({"retryAfterSeconds": 2});
+        answer = answer.header("retry-after", "2");
+    }
+    let body = Full::new(Bytes::from(status.to_string()));
+    answer.body(body.map_err(|never| match never {}).boxed_unsync()).unwrap()
+}

@@ -1,0 +1,200 @@
+//! A user who does this and that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+use super::functions::{KINDS, NAME};
+use super::world::World;
+use crate::sites::SITES;
+
+const SITE_NAMES: [&str; 3] = ["blog", "shop", "wiki"];
+const WISHES: [&str; 4] = ["one", "two", "three", "four"];
+const COLORS: [&str; 4] = ["red", "green", "blue", "pink"];
+const PALETTE: &str = "/api/v1/namespaces/default/configmaps/palette";
+const NAMESPACE: &str = "/api/v1/namespaces/default";
+/// How long a user waits between two things at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What the user wants to be.
+#[derive(Debug, Default)]
+pub(super) struct Intent {
+    /// The sites there should be, and their colors.
+    pub(super) sites: BTreeMap<String, String>,
+    pub(super) paused: BTreeSet<String>,
+    /// What each becomes: kinds by name.
+    pub(super) wishes: BTreeMap<String, String>,
+    pub(super) shade: Option<String>,
+}
+
+pub(super) struct User<'a> {
+    pub(super) world: &'a World,
+    pub(super) chance: Chance,
+    pub(super) intent: Intent,
+}
+
+impl User<'_> {
+    pub(super) async fn set_up(&mut self) {
+        self.world.plane.define_sites().await;
+        self.compose().await;
+        self.create().await;
+    }
+
+    pub(super) async fn do_things(&mut self, count: u64) {
+        for _ in 0..count {
+            tokio::time::sleep(self.chance.up_to(LONGEST_PAUSE)).await;
+            self.do_something().await;
+        }
+    }
+
+    async fn do_something(&mut self) {
+        match self.chance.below(15) {
+            0 | 1 => self.create().await,
+            2 => self.delete_one().await,
+            3 => self.pause().await,
+            4 | 5 => self.compose().await,
+            6 => self.edit_composed(&json!({"metadata": {"annotations": {"color": "drift"}}})).await,
+            7 => {
+                self.edit_composed(&json!({"metadata": {"labels": {"crossplane.io/composite": null}}})).await;
+            }
+            8 => self.delete_composed().await,
+            9 | 10 => self.mix().await,
+            11 => {
+                let jump = i64::try_from(self.chance.below(7200)).unwrap_or_default() - 3600;
+                self.note(&format!("the clock jumps by {jump} s"));
+                self.world.weather.clock.fetch_add(jump, Ordering::Relaxed);
+            }
+            _ => self.kill(),
+        }
+    }
+
+    fn note(&self, what: &str) {
+        self.world.weather.note(&format!("user: {what}"));
+    }
+
+    /// Make a site, or paint one that is there.
+    async fn create(&mut self) {
+        let (name, color) = (*self.chance.pick(&SITE_NAMES), *self.chance.pick(&COLORS));
+        let site = self.world.plane.get(&format!("{SITES}/{name}")).await;
+        // One that is on its way out has to be gone before there can be another.
+        if !site["metadata"]["deletionTimestamp"].is_null() {
+            return;
+        }
+        self.note(&format!("{name} shall be {color}"));
+        self.world.plane.create_site(name, color).await;
+        self.intent.sites.insert(name.to_owned(), color.to_owned());
+    }
+
+    pub(super) async fn delete(&mut self, name: &str) {
+        self.note(&format!("{name} shall go"));
+        self.intent.sites.remove(name);
+        self.intent.paused.remove(name);
+        // Nothing that is paused is let go of.
+        self.set_paused(name, false).await;
+        self.world.plane.delete(&format!("{SITES}/{name}")).await;
+    }
+
+    async fn delete_one(&mut self) {
+        let names: Vec<_> = self.intent.sites.keys().cloned().collect();
+        if !names.is_empty() {
+            let name = self.chance.pick(&names).clone();
+            self.delete(&name).await;
+        }
+    }
+
+    async fn pause(&mut self) {
+        let names: Vec<_> = self.intent.sites.keys().cloned().collect();
+        if names.is_empty() {
+            return;
+        }
+        let name = self.chance.pick(&names).clone();
+        let shall_pause = self.intent.paused.insert(name.clone());
+        if !shall_pause {
+            self.intent.paused.remove(&name);
+        }
+        self.note(&format!("{name} is paused: {shall_pause}"));
+        self.set_paused(&name, shall_pause).await;
+    }
+
+    async fn set_paused(&self, name: &str, is_paused: bool) {
+        let annotation = if is_paused { json!("true") } else { Value::Null };
+        let change = json!({"metadata": {"annotations": {"crossplane.io/paused": annotation}}});
+        let path = format!("{SITES}/{name}");
+        if !self.world.plane.get(&path).await.is_null() {
+            self.world.plane.merge(&path, &change).await;
+        }
+    }
+
+    pub(super) async fn pause_nothing(&mut self) {
+        for name in std::mem::take(&mut self.intent.paused) {
+            self.set_paused(&name, false).await;
+        }
+    }
+
+    async fn compose(&mut self) {
+        let mut wishes = BTreeMap::new();
+        for name in WISHES {
+            if self.chance.happens(60) {
+                wishes.insert(name.to_owned(), self.chance.pick(&KINDS).0.to_owned());
+            }
+        }
+        self.note(&format!("sites shall become {wishes:?}"));
+        let input = json!({"apiVersion": "example.org/v1", "kind": "Wishes", "wishes": wishes});
+        self.world
+            .plane
+            .compose_sites_of(&json!([{"step": "wishes", "functionRef": {"name": NAME}, "input": input}]))
+            .await;
+        self.intent.wishes = wishes;
+    }
+
+    /// Change what the function looks at, or take it away.
+    async fn mix(&mut self) {
+        if self.chance.happens(30) {
+            self.note("there shall be no palette");
+            self.world.plane.delete(PALETTE).await;
+            self.intent.shade = None;
+            return;
+        }
+        let shade = *self.chance.pick(&["light", "dark", "grey"]);
+        self.note(&format!("the palette shall be {shade}"));
+        let palette = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "palette"}, "data": {"shade": shade},
+        });
+        self.world.plane.apply(PALETTE, &palette).await;
+        self.intent.shade = Some(shade.to_owned());
+    }
+
+    async fn some_composed(&self) -> Option<String> {
+        let (_, plural) = self.chance.pick(&KINDS);
+        let path = format!("{NAMESPACE}/{plural}");
+        let list = self.world.plane.get(&format!("{path}?labelSelector=crossplane.io/composite")).await;
+        let mut items = list["items"].as_array().cloned().unwrap_or_default();
+        items.sort_by_key(|item| item["metadata"]["annotations"]["who"].to_string());
+        if items.is_empty() {
+            return None;
+        }
+        Some(format!("{path}/{}", self.chance.pick(&items)["metadata"]["name"].as_str()?))
+    }
+
+    async fn edit_composed(&self, change: &Value) {
+        if let Some(path) = self.some_composed().await {
+            self.note(&format!("changes {path}: {change}"));
+            self.world.plane.merge(&path, change).await;
+        }
+    }
+
+    async fn delete_composed(&self) {
+        if let Some(path) = self.some_composed().await {
+            self.note(&format!("deletes {path}"));
+            self.world.plane.delete(&path).await;
+        }
+    }
+
+    fn kill(&self) {
+        let (writes, is_carried_out) = (self.chance.below(12) + 1, self.chance.happens(50));
+        self.world.weather.kill_soon(writes, is_carried_out);
+    }
+}

@@ -1,0 +1,99 @@
+//! What controllers have to live with, and what was seen of them meanwhile.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::chance::Chance;
+
+/// Decides what goes wrong, and notes what happens.
+#[derive(Debug)]
+pub(super) struct Weather {
+    pub(super) luck: Chance,
+    pub(super) moods: Chance,
+    is_stormy: AtomicBool,
+    began_at: Instant,
+    /// What was written by controllers and called by them, so far.
+    writes: AtomicU64,
+    calls: AtomicU64,
+    /// At which write controllers are killed next, and whether that is carried out before.
+    killing: Mutex<Option<(u64, bool)>>,
+    pub(super) killed: Notify,
+    /// How many seconds the clock is wrong.
+    pub(super) clock: AtomicI64,
+    trace: Mutex<Vec<String>>,
+    wrongs: Mutex<Vec<String>>,
+}
+
+impl Weather {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            luck: Chance::new(seed, 1),
+            moods: Chance::new(seed, 2),
+            is_stormy: AtomicBool::new(false),
+            began_at: Instant::now(),
+            writes: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            killing: Mutex::default(),
+            killed: Notify::new(),
+            clock: AtomicI64::new(0),
+            trace: Mutex::default(),
+            wrongs: Mutex::default(),
+        }
+    }
+
+    pub(super) fn is_stormy(&self) -> bool {
+        self.is_stormy.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_stormy(&self, is_stormy: bool) {
+        self.note(if is_stormy { "--- faults begin" } else { "--- faults end" });
+        self.is_stormy.store(is_stormy, Ordering::Relaxed);
+        if !is_stormy {
+            *self.killing.lock().unwrap() = None;
+        }
+    }
+
+    /// Kill controllers at one of their next writes.
+    pub(super) fn kill_soon(&self, writes: u64, is_carried_out: bool) {
+        *self.killing.lock().unwrap() = Some((self.writes.load(Ordering::Relaxed) + writes, is_carried_out));
+    }
+
+    /// A write is about to happen. Returns whether it is the last one, and if so whether it is carried out.
+    pub(super) fn count_write(&self) -> Option<bool> {
+        let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut killing = self.killing.lock().unwrap();
+        let (_, is_carried_out) = killing.take_if(|(at, _)| *at <= count)?;
+        Some(is_carried_out)
+    }
+
+    pub(super) fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Grows whenever controllers do something.
+    pub(super) fn activity(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed) + self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note(&self, what: &str) {
+        let line = format!("{:>12.3} {what}", self.began_at.elapsed().as_secs_f64());
+        self.trace.lock().unwrap().push(line);
+    }
+
+    /// Something happened that must never happen.
+    pub(super) fn accuse(&self, what: String) {
+        self.note(&format!("WRONG: {what}"));
+        self.wrongs.lock().unwrap().push(what);
+    }
+
+    pub(super) fn wrongs(&self) -> Vec<String> {
+        self.wrongs.lock().unwrap().clone()
+    }
+
+    pub(super) fn trace(&self) -> Vec<String> {
+        self.trace.lock().unwrap().clone()
+    }
+}
