@@ -44,6 +44,7 @@ fuzz_target!(|data: &[u8]| {
             subresource: if flags & 8 == 0 { "" } else { "status" },
             time: &time,
             reset_fields: None,
+            converter: None,
         };
         object.insert("apiVersion".to_owned(), api_version.into());
         object.insert("kind".to_owned(), "K".into());

@@ -1,14 +1,15 @@
 //! What stands between a decided write and the store because it depends on others: whether the namespace is there,
 //! whether the definition is not being deleted, what webhooks say.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ferroplane_schema::managed;
 use ferroplane_schema::status::{Cause, Status};
 use ferroplane_schema::writes::{Part, Proposal, Written};
+use ferroplane_schema::{managed, services};
 use serde_json::Value;
 
 use crate::access::Access;
+use crate::addresses::{Addresses, Reservation, SERVICES};
 use crate::auth::identity::{Identity, MASTERS};
 use crate::auth::rbac;
 use crate::registry::Resource;
@@ -29,6 +30,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) access: &'a Access,
+    pub(crate) addresses: &'a Arc<Addresses>,
     /// Who writes; nobody if it is the server itself.
     pub(crate) identity: Option<&'a Identity>,
     /// Those who want to be asked; nobody if that is not for them to decide.
@@ -58,7 +60,7 @@ impl Admission<'_> {
         let object = Value::Object(std::mem::take(&mut proposal.object));
         let mut question = self.question(place, act, &name, object, live);
         let mut remarks = Remarks::default();
-        let outcome = webhooks.mutate(&mut question, self.store, &mut remarks).await;
+        let outcome = Box::pin(webhooks.mutate(&mut question, self.store, &mut remarks)).await;
         let Value::Object(object) = question.object else {
             return Err(Status::internal("an admission webhook made no object of an object"));
         };
@@ -68,6 +70,23 @@ impl Admission<'_> {
         outcome.map_err(|status| warned(status, &mut proposal.warnings))?;
         mend_owners(&mut proposal, owners);
         Ok(proposal)
+    }
+
+    /// Gives a service what others may not have. It is taken until the answer is let go of, or the service is stored.
+    pub(crate) fn allocate(
+        &self,
+        place: &Place,
+        proposal: &mut Proposal,
+        live: Option<&Value>,
+    ) -> Result<Option<Reservation>, Status> {
+        if *place.view.resource.collection != *SERVICES || place.part != Part::Whole {
+            return Ok(None);
+        }
+        let mut reservation = self.addresses.reserve();
+        let live = live.and_then(Value::as_object);
+        let allocated = services::allocate(&mut proposal.object, live, &mut reservation);
+        allocated.map_err(|status| warned(status, &mut proposal.warnings))?;
+        Ok(Some(reservation))
     }
 
     /// May refuse what is about to be stored.
@@ -83,25 +102,26 @@ impl Admission<'_> {
         let act = if live.is_some() { Act::Update } else { Act::Create };
         let question = self.question(place, act, &name, Value::Object(written.object.clone()), live);
         let mut remarks = Remarks::default();
-        let outcome = webhooks.validate(&question, self.store, &mut remarks).await;
+        let outcome = Box::pin(webhooks.validate(&question, self.store, &mut remarks)).await;
         written.warnings.append(&mut remarks.warnings);
         self.note(remarks);
         outcome.map_err(|status| warned(status, &mut written.warnings))
     }
 
     /// May refuse a deletion. Says what its client should be told.
-    pub(crate) async fn delete(&self, place: &Place, live: &Value) -> Result<Vec<String>, Status> {
+    pub(crate) async fn delete(&self, place: &Place, entry: &Entry) -> Result<Vec<String>, Status> {
         let resource = &place.view.resource;
         if *resource.collection == *NAMESPACES && IMMORTAL.contains(&place.name.as_str()) {
             let words = "this namespace may not be deleted";
             return Err(Status::forbidden(&resource.identity, &place.name, words));
         }
         let Some(webhooks) = self.webhooks() else { return Ok(Vec::new()) };
-        let mut question = self.question(place, Act::Delete, &place.name, Value::Null, Some(live));
+        let live = place.view.see(entry.bytes(), self.store).await?.into_value();
+        let mut question = self.question(place, Act::Delete, &place.name, Value::Null, Some(&live));
         let mut remarks = Remarks::default();
-        let mut outcome = webhooks.mutate(&mut question, self.store, &mut remarks).await;
+        let mut outcome = Box::pin(webhooks.mutate(&mut question, self.store, &mut remarks)).await;
         if outcome.is_ok() {
-            outcome = webhooks.validate(&question, self.store, &mut remarks).await;
+            outcome = Box::pin(webhooks.validate(&question, self.store, &mut remarks)).await;
         }
         let mut warnings = std::mem::take(&mut remarks.warnings);
         self.note(remarks);

@@ -1,5 +1,7 @@
 //! Answers: bytes that are there already, or that come as things happen.
 
+mod compress;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
@@ -17,6 +19,7 @@ use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use crate::negotiate::Form;
+pub(crate) use compress::{compress, is_welcome as is_compression_welcome};
 
 /// The body of an answer.
 pub enum Body {

@@ -64,6 +64,7 @@ fn draft(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {
         uid: &uid,
         random: "",
         field_validation: FieldValidation::Ignore,
+        converter: None,
     };
     let text = object.to_string();
     let body = Body::json(text.as_bytes()).map_err(|error| Status::internal(&error))?;

@@ -1,6 +1,7 @@
 //! A Kubernetes API in a process. Knows no kind of ours.
 
 mod access;
+mod addresses;
 mod admission;
 mod answer;
 pub mod audit;
@@ -13,6 +14,7 @@ mod hexadecimal;
 mod janitors;
 pub mod kubeconfig;
 pub mod limits;
+mod metrics;
 mod moment;
 mod negotiate;
 mod openapi;

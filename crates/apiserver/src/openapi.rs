@@ -17,12 +17,6 @@ use crate::registry::{Catalogue, Origin};
 /// What the protobuf form of version 2 is called.
 pub(crate) const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// A document of version 2 in protobuf that describes nothing: its version (field 1) and its title (fields 2 and 1).
-///
-/// Clients such as kubectl take it if they find a kind in no document of version 3, and insist on this form. For them
-/// it is enough that nothing is there, either.
-pub(crate) const EMPTY_PROTOBUF: &[u8] = b"\x0a\x032.0\x12\x0c\x0a\x0aKubernetes";
-
 /// Documents that have been asked for, by path, with the hash of what they were made of.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
@@ -93,8 +87,25 @@ impl Documents {
         Some(Found::Document { bytes, is_immutable: !wanted.is_empty() })
     }
 
+    /// Everything in one document of version 2, for clients that know no other.
+    pub(crate) fn version_2(&self, catalogue: &Catalogue, is_protobuf: bool) -> Bytes {
+        let path = if is_protobuf { "v2 in protobuf" } else { "v2" };
+        self.kept(path.to_owned(), &catalogue.edition.to_string(), || {
+            let document = version_2(catalogue);
+            if is_protobuf {
+                openapi::version_2_in_protobuf(&document)
+            } else {
+                document.to_string().into_bytes()
+            }
+        })
+    }
+
     fn document(&self, catalogue: &Catalogue, subject: GroupVersion<'_>, hash: &str) -> Bytes {
-        let path = subject.path();
+        self.kept(subject.path(), hash, || version_3(catalogue, subject).to_string().into_bytes())
+    }
+
+    /// A document that is made if nobody has asked for it since what it tells of has changed.
+    fn kept(&self, path: String, hash: &str, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         // A panic in another request leaves at worst a document that will be made again.
         let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made_of, bytes)) = lock().get(&path)
@@ -102,7 +113,7 @@ impl Documents {
         {
             return bytes.clone();
         }
-        let bytes = Bytes::from(version_3(catalogue, subject).to_string());
+        let bytes = Bytes::from(make());
         lock().insert(path, (hash.to_owned(), bytes.clone()));
         bytes
     }
@@ -151,8 +162,7 @@ fn move_into(all: &mut Map<String, Value>, part: Option<&mut Value>) {
     }
 }
 
-/// Everything in one document of version 2, for clients that know no other.
-pub(crate) fn version_2(catalogue: &Catalogue) -> Value {
+fn version_2(catalogue: &Catalogue) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for group in catalogue.groups() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 pub(crate) use builtin::builtin;
-pub(crate) use custom::custom;
+pub(crate) use custom::{custom, fingerprint};
 pub(crate) use resource::{Deletion, Names, Origin, Part, Resource, Version};
 
 /// All resources that are served, by group and plural name.
@@ -42,14 +42,22 @@ impl Registry {
         self.current.load_full()
     }
 
-    /// Changes the catalogue. Whoever reads it afterwards sees all of the change.
+    /// Changes the catalogue. Whoever reads it afterwards sees all of the change; whoever follows what is no longer as it
+    /// was is told so.
     pub(crate) fn change(&self, change: impl Fn(&mut Catalogue)) {
-        self.current.rcu(|current| {
+        let previous = self.current.rcu(|current| {
             let mut next = Catalogue::clone(current);
             change(&mut next);
             next.edition += 1;
             next
         });
+        let current = self.current.load();
+        for resource in previous.all() {
+            let successor = current.find(&resource.group, &resource.names.plural);
+            if !successor.is_some_and(|successor| Arc::ptr_eq(successor, resource)) {
+                resource.end.send_replace(true);
+            }
+        }
     }
 }
 
@@ -58,6 +66,11 @@ impl Catalogue {
         let resource = resource.into();
         let group = self.groups.entry(resource.group.clone()).or_default();
         group.insert(resource.names.plural.clone(), resource);
+    }
+
+    /// Whether a resource is there as it was defined then.
+    pub(crate) fn has_edition(&self, group: &str, plural: &str, fingerprint: &str) -> bool {
+        self.find(group, plural).is_some_and(|resource| resource.fingerprint == fingerprint)
     }
 
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod body;
+mod guard;
 mod inside;
 mod objects;
 mod other;
@@ -10,6 +11,7 @@ mod reviews;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ferroplane_schema::selector::FieldSelector;
@@ -20,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::access::Access;
+use crate::addresses::Addresses;
 use crate::answer::{self, Body};
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, Impersonation, ServiceAccountTokens, StaticTokens};
@@ -28,6 +31,7 @@ use crate::auth::rbac::Attributes;
 use crate::bootstrap;
 use crate::janitors::{self, Signals};
 use crate::limits::{self, Limits};
+use crate::metrics::{Labels, Metrics};
 use crate::negotiate;
 use crate::openapi::Documents;
 use crate::registry::{self, Catalogue, Registry};
@@ -51,12 +55,14 @@ pub(crate) struct Inner {
     pub(crate) signals: Arc<Signals>,
     pub(crate) access: Arc<Access>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) addresses: Arc<Addresses>,
     /// Those who can tell who asks, if anybody from outside can.
     authenticator: OnceLock<Authenticator>,
     issuer: OnceLock<Arc<ServiceAccountTokens>>,
     /// The authority that our certificate comes from, in PEM.
     pub(crate) authority: OnceLock<String>,
     limits: Limits,
+    metrics: Metrics,
     audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -95,11 +101,16 @@ impl Server {
         let webhooks = Arc::new(Webhooks::default());
         let (observing, following) = (Arc::clone(&signals), Arc::clone(&access));
         let configured = Arc::clone(&webhooks);
+        let addresses = Arc::new(Addresses::default());
+        let allocated = Arc::clone(&addresses);
         access.load(&store);
         webhooks.load(&store);
+        addresses.load(&store);
         store.observe(move |event| {
             following.notice(event);
             configured.notice(event);
+            allocated.notice(event);
+            // Janitors come last: they look at what the others know.
             observing.notice(event);
         });
         let registry = Registry::new(registry::builtin());
@@ -111,10 +122,12 @@ impl Server {
             signals,
             access,
             webhooks,
+            addresses,
             authenticator: OnceLock::new(),
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
             limits: Limits::new(&limits::Settings::default()),
+            metrics: Metrics::default(),
             audit: OnceLock::new(),
             stop,
         });
@@ -152,7 +165,49 @@ impl Server {
         let (mut parts, body) = request.into_parts();
         let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
         let form = negotiate::error_form(&parts.headers);
-        self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
+        let begun = Instant::now();
+        let handler = async {
+            self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
+        };
+        let response = guard::guarded(handler, form).await;
+        let (labels, is_watch) = self.labels(&parts);
+        let took = (!is_watch).then(|| begun.elapsed());
+        self.inner.metrics.count(labels, response.status().as_u16(), took);
+        response
+    }
+
+    /// What a request is counted as, and whether it is a watch.
+    fn labels(&self, parts: &Parts) -> (Labels, bool) {
+        let method = match parts.method {
+            Method::GET | Method::HEAD => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            _ => "other",
+        };
+        let unknown = Labels { verb: method, ..Labels::default() };
+        let Target::Resource(path) = Target::parse(parts.uri.path()) else { return (unknown, false) };
+        let verb = Verb::of(&parts.method, &path, &Query::parse(parts.uri.query()));
+        let is_watch = verb == Some(Verb::Watch);
+        let catalogue = self.inner.registry.catalogue();
+        let view = catalogue.find(&path.group, &path.resource).and_then(|it| View::of(it, &path.version));
+        if !view.is_some_and(|view| has_part(&view, &path.subresource)) {
+            return (unknown, is_watch);
+        }
+        let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        let verb = match verb {
+            Some(Verb::List) => "LIST",
+            Some(Verb::Watch) => "WATCH",
+            Some(Verb::DeleteCollection) => "DELETECOLLECTION",
+            _ => method,
+        };
+        let ResourcePath { group, version, resource, subresource, .. } = path;
+        (Labels { verb, group, version, resource, subresource, scope }, is_watch)
     }
 
     async fn attempt<B>(&self, caller: &Identity, parts: &Parts, body: B) -> Result<Response<Body>, Status>

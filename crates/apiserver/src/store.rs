@@ -287,6 +287,11 @@ impl Store {
         let _ = self.0.shared.observer.set(Observer(Box::new(observer)));
     }
 
+    /// How many KiB wait to be written.
+    pub fn waiting(&self) -> usize {
+        (QUEUE as usize).saturating_sub(self.0.room.available_permits())
+    }
+
     pub fn health(&self) -> Health {
         self.0.shared.health.borrow().clone()
     }

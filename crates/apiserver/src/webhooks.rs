@@ -1,6 +1,7 @@
-//! Admission webhooks: programs elsewhere that may change or refuse what is about to be written.
+//! Webhooks: programs elsewhere that may change or refuse what is about to be written (admission), or that make of an object
+//! of one version one of another ([`Converter`]).
 //!
-//! Which there are is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
+//! Which want to be asked about writes is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` objects in the
 //! store, and follows them. Knows nothing of how objects are stored or written.
 //!
 //! # Guarantees
@@ -11,6 +12,7 @@
 mod call;
 mod conditions;
 mod connections;
+mod conversion;
 mod destination;
 mod dispatch;
 mod hook;
@@ -27,6 +29,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::store::{Entry, Event, EventKind, Store};
+pub(crate) use conversion::Converter;
 pub(crate) use dispatch::Remarks;
 use hook::Hook;
 pub(crate) use question::{Kind, Operation, Question};

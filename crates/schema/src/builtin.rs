@@ -3,6 +3,7 @@
 //! Everything follows from tables of facts that `cargo xtask kinds` generates for one minor version of Kubernetes. A
 //! table is read when it is first needed, so that what nobody asks for costs nothing.
 
+pub(crate) mod autoscalers;
 mod check;
 mod defaults;
 mod facts;
@@ -23,6 +24,7 @@ use crate::patch::facts::Facts;
 pub use check::{Cause, Finding};
 pub use resource::{Resource, Scope, Subresource, resources};
 use table::{Package, Type};
+pub(crate) use validate::check_cluster_addresses;
 
 /// The version of Kubernetes that the tables are generated from.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of our own kinds, of HTTP or of storage.
 
+pub mod admission;
 pub mod builtin;
 mod calendar;
 pub mod cel;
@@ -18,7 +19,9 @@ pub mod names;
 pub mod patch;
 pub mod quantity;
 pub mod selector;
+pub mod services;
 pub mod status;
 pub mod structural;
 pub mod table;
+mod webhook_address;
 pub mod writes;

@@ -10,8 +10,9 @@
 //! # Invariants
 //! * A write that changes nothing changes no time.
 //! * Managed fields that cannot be read never fail an update: they are replaced or dropped.
-//! * Live objects are in the version of the request. Entries of other versions of the kind are kept; those of
-//!   versions that it does not have are dropped.
+//! * Live objects are in the version of the request. Entries of other versions of the kind are kept: what they own is
+//!   looked for in the object as those versions see it, which a [`Convert`] tells. Without one, all versions see the same.
+//!   Entries of versions that the kind does not have are dropped.
 
 mod apply;
 mod cap;
@@ -38,6 +39,7 @@ pub use scale::Scale;
 pub use unchanged::keep_times;
 pub use update::{Updated, update};
 
+use crate::merge::Object;
 use crate::merge::shape::{Cursor, Shapes};
 
 /// What is known about the kind of an object.
@@ -65,6 +67,13 @@ pub struct Request<'a> {
     /// In RFC 3339, UTC, to the second.
     pub time: &'a str,
     pub reset_fields: Option<&'a ResetFields>,
+    /// Who knows what objects are in other versions, if they are anything else than they are in this one.
+    pub converter: Option<&'a dyn Convert>,
+}
+
+/// Makes of an object one of another version of its kind.
+pub trait Convert: std::fmt::Debug + Sync {
+    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String>;
 }
 
 impl Kind {

@@ -97,7 +97,8 @@ pub fn validate_labels<'l>(
     }
 }
 
-fn validate_annotations(metadata: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<Error>) {
+/// What is wrong with the annotations of an object.
+pub fn validate_annotations(metadata: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<Error>) {
     let mut size = 0;
     for (key, value) in text::pairs(metadata, "annotations") {
         size += key.len() + value.len();

@@ -17,7 +17,7 @@ mod decode;
 mod default;
 mod expressions;
 mod field_path;
-mod format;
+pub(crate) mod format;
 mod internal;
 mod list_type;
 mod number;

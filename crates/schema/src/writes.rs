@@ -22,6 +22,7 @@ mod update;
 
 use serde_json::{Map, Value};
 
+use crate::managed::Convert;
 use crate::status::{Resource, Status};
 use crate::structural::strict_json::FieldValidation;
 
@@ -57,6 +58,8 @@ pub struct Circumstances<'c> {
     /// The end of a generated name.
     pub random: &'c str,
     pub field_validation: FieldValidation,
+    /// Who knows what objects are in other versions, if the kind itself does not.
+    pub converter: Option<&'c dyn Convert>,
 }
 
 /// What is asked for.

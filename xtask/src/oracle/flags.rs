@@ -20,7 +20,7 @@ pub(super) fn api_server(programs: &Path, directory: &Path, etcd: u16, port: u16
     let mut line = Line::new(programs, "kube-apiserver");
     line.flag("etcd-servers", format!("http://127.0.0.1:{etcd}"));
     line.flag("bind-address", "127.0.0.1").flag("advertise-address", "127.0.0.1").flag("secure-port", port);
-    line.flag("endpoint-reconciler-type", "none").flag("service-cluster-ip-range", "10.0.0.0/24");
+    line.flag("endpoint-reconciler-type", "none").flag("service-cluster-ip-range", "10.96.0.0/12");
     line.path("cert-dir", directory, ".");
     line.path("tls-cert-file", directory, "server.crt").path("tls-private-key-file", directory, "server.key");
     line.path("token-auth-file", directory, "tokens.csv").flag("authorization-mode", "RBAC");

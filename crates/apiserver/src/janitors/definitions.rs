@@ -115,10 +115,8 @@ async fn take_up(server: &Inner, name: &str, definition: &Value) -> Result<(), S
     let problem = names.conflict(&server.registry.catalogue(), definition);
     let was_established = is_true(definition, "Established");
     if problem.is_none() || was_established {
-        let resource = registry::custom(definition).map_err(|error| Status::internal(&error))?;
-        let resource = Arc::new(resource);
         // First it is served, then it is said to be: who reads it can rely on it.
-        server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+        serve(server, &names, definition).map_err(|error| Status::internal(&error))?;
     }
     let status = status_after(definition, problem.as_ref());
     if definition.get("status") == Some(&status) {
@@ -134,6 +132,17 @@ async fn take_up(server: &Inner, name: &str, definition: &Value) -> Result<(), S
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
     }
+}
+
+/// Serves what is defined, unless it is served as it is already: those who watch it need not begin again.
+fn serve(server: &Inner, names: &Names<'_>, definition: &Value) -> Result<(), String> {
+    let fingerprint = registry::fingerprint(definition);
+    if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
+        return Ok(());
+    }
+    let resource = Arc::new(registry::custom(definition)?);
+    server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+    Ok(())
 }
 
 impl Inner {
@@ -270,12 +279,9 @@ fn is_true(definition: &Value, kind: &str) -> bool {
 /// Deletes all objects of a definition that is to go, and lets it go when none is left.
 async fn clean_up(server: &Inner, entry: &Entry, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
-    if let Ok(resource) = registry::custom(definition)
-        && is_true(definition, "Established")
-    {
-        // From now on none can be made.
-        let resource = Arc::new(resource);
-        server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+    if is_true(definition, "Established") {
+        // One that cannot be read any more can still go.
+        let _ = serve(server, &names, definition);
     }
     let collection = server.store.collection(&format!("{}/{}", names.group, names.plural));
     for object in server.store.snapshot(&collection).iter().filter(|object| !object.facts().is_terminating) {

@@ -57,10 +57,10 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 }
 
-const CLUSTER_ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
-
 /// How long to wait before trying again what did not work.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
+
+const CLUSTER_ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
 
 /// What the store tells the janitors about.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) struct Signals {
     pub(crate) emptied: Queue<Box<str>>,
     /// Namespaces that may have become empty.
     pub(crate) namespaces: Queue<Box<str>>,
-    /// That cluster roles have changed, and are known to the policy.
+    /// Some cluster role is new or has changed. Told after the policy has learned of it, which a watch would not wait for.
     pub(crate) roles: Notify,
 }
 

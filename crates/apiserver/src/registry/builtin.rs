@@ -8,6 +8,7 @@ use ferroplane_schema::status;
 use ferroplane_schema::structural::Scale;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Builtin;
+use tokio::sync::watch;
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Part, Resource, Version};
@@ -35,7 +36,12 @@ pub(crate) fn builtin() -> Vec<Resource> {
         // Other versions of a resource are views of the same objects.
         let known = resources.iter_mut().find(|it| it.group == row.group && it.names.plural == row.plural);
         match known {
-            Some(resource) => resource.versions.push(version),
+            Some(resource) => {
+                if is_stored(row) {
+                    resource.storage = resource.versions.len();
+                }
+                resource.versions.push(version);
+            }
             None => resources.push(resource(row, version)),
         }
     }
@@ -48,7 +54,7 @@ fn events() -> Option<Resource> {
     let find =
         |group: &str| builtin::resources().iter().find(|it| it.group == group && it.plural == "events");
     let (row, stored) = (find("events.k8s.io")?, find("")?);
-    let mut events = resource(row, Version { is_verbatim: false, ..version(row)? });
+    let mut events = resource(row, version(row)?);
     events.versions.push(Version { is_served: false, name: "stored".to_owned(), ..version(stored)? });
     events.storage = 1;
     events.collection = collection("", "events");
@@ -58,7 +64,12 @@ fn events() -> Option<Resource> {
 fn is_kept(row: &builtin::Resource) -> bool {
     (row.verbs.contains(&"get") || is_review(row))
         && !ABSENT.contains(&row.plural)
-        && row.storage == (row.group, row.version)
+        && row.storage.0 == row.group
+}
+
+/// Whether this is the version in which the objects are stored.
+fn is_stored(row: &builtin::Resource) -> bool {
+    row.storage == (row.group, row.version)
 }
 
 fn is_review(row: &builtin::Resource) -> bool {
@@ -92,37 +103,13 @@ fn resource(row: &builtin::Resource, version: Version) -> Resource {
         },
         shows_deleted: shows_deleted(row.group, row.plural),
         fingerprint: KUBERNETES_VERSION.to_owned(),
+        converter: None,
+        end: watch::Sender::default(),
     }
 }
 
 const JOBS_LEAVE_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
-
-/// Of most, only that it is gone is told.
-fn shows_deleted(group: &str, plural: &str) -> bool {
-    matches!(
-        (group, plural),
-        (
-            "",
-            "namespaces"
-                | "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "pods"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        ) | ("resource.k8s.io", _)
-            | (
-                "storage.k8s.io",
-                "csidrivers"
-                    | "csinodes"
-                    | "storageclasses"
-                    | "volumeattachments"
-                    | "volumeattributesclasses"
-            )
-    )
-}
 
 fn version(row: &builtin::Resource) -> Option<Version> {
     let has = |name: &str| row.subresources.iter().any(|part| part.name == name);
@@ -130,7 +117,7 @@ fn version(row: &builtin::Resource) -> Option<Version> {
         name: row.version.to_owned(),
         is_served: true,
         behaviour: Arc::new(Builtin::new(row)?),
-        is_verbatim: true,
+        is_verbatim: is_stored(row),
         has_status: has("status"),
         scale: has("scale").then(|| Scale {
             spec_replicas: ".spec.replicas".to_owned(),
@@ -143,6 +130,25 @@ fn version(row: &builtin::Resource) -> Option<Version> {
         verbs: VERBS.into_iter().filter(|verb| row.verbs.contains(&verb.name())).collect(),
         parts: parts(row.group, row.plural),
     })
+}
+
+/// Kinds that show what was deleted.
+fn shows_deleted(group: &str, plural: &str) -> bool {
+    match group {
+        "" => matches!(
+            plural,
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ),
+        "storage.k8s.io" => plural != "csistoragecapacities",
+        _ => group == "resource.k8s.io",
+    }
 }
 
 /// Subresources besides status and scale that we have.

@@ -11,10 +11,12 @@ use ferroplane_schema::structural::{CustomResource, Schema};
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Custom;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::resource::collection;
 use super::{Deletion, Names, Origin, Resource, Version, by_preference};
 use crate::request::Verb;
+use crate::webhooks::Converter;
 
 const VERBS: [Verb; 8] = [
     Verb::Delete,
@@ -36,11 +38,12 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
     let storage =
         defined.versions.iter().position(|version| version.is_storage).ok_or("no version is stored")?;
     let names = &defined.names;
-    let metadata = &definition["metadata"];
     Ok(Resource {
         deletion: Deletion::Plain,
         shows_deleted: false,
-        fingerprint: format!("{} {}", metadata["uid"], metadata["generation"]),
+        fingerprint: fingerprint(definition),
+        converter: Converter::read(&definition["spec"]["conversion"], &names.kind),
+        end: watch::Sender::default(),
         group: defined.group.clone(),
         names: Names {
             plural: names.plural.clone(),
@@ -57,6 +60,12 @@ pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
         identity: status::Resource::new(defined.group.clone(), names.plural.clone()),
         origin: Origin::Custom { definition: Arc::clone(&defined) },
     })
+}
+
+/// What tells one edition of a definition from all others. What is said in its status, or of its metadata, makes no difference.
+pub(crate) fn fingerprint(definition: &Value) -> String {
+    let metadata = &definition["metadata"];
+    format!("{} {}", metadata["uid"], metadata["generation"])
 }
 
 /// What the fields of all versions are for their owners.

@@ -8,8 +8,11 @@ use ferroplane_schema::structural::Scale;
 use ferroplane_schema::structural::crd::Definition;
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Behaviour;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 use crate::request::Verb;
+use crate::webhooks::Converter;
 
 /// A resource: its names, and its versions, of which one is stored.
 #[derive(Debug)]
@@ -26,10 +29,14 @@ pub(crate) struct Resource {
     pub(crate) identity: status::Resource,
     pub(crate) origin: Origin,
     pub(crate) deletion: Deletion,
-    /// Whether who deletes an object is shown it once more.
+    /// Whether who deletes an object is shown it, rather than told that it is gone.
     pub(crate) shows_deleted: bool,
     /// Differs whenever what defines the resource does.
     pub(crate) fingerprint: String,
+    /// Who converts between versions, if they differ in more than their names.
+    pub(crate) converter: Option<Converter>,
+    /// Says to those who watch its objects that it is gone, or is no longer as it was.
+    pub(crate) end: watch::Sender<bool>,
 }
 
 /// What is special about deletions.
@@ -106,6 +113,25 @@ impl Resource {
 
     pub(crate) fn stored(&self) -> &Version {
         &self.versions[self.storage]
+    }
+
+    /// Reads a stored object in the version in which it is stored, which may have been the one to be stored long ago.
+    pub(crate) fn revive(&self, object: &mut Map<String, Value>) {
+        let is_its = |version: &&Version| {
+            object.get("apiVersion").is_some_and(|found| found == version.behaviour.api_version())
+        };
+        let own = self.versions.iter().find(is_its).unwrap_or_else(|| self.stored());
+        own.behaviour.revive(object);
+    }
+}
+
+impl Version {
+    /// Makes of an object in any version one of this version, unless that takes a webhook. Fields that the version lacks
+    /// are dropped.
+    pub(crate) fn adopt(&self, object: &mut Map<String, Value>) {
+        if object.get("apiVersion").is_none_or(|found| found != self.behaviour.api_version()) {
+            self.behaviour.adopt(object);
+        }
     }
 }
 

@@ -90,6 +90,7 @@ impl Inner {
         Admission {
             store: &self.store,
             access: &self.access,
+            addresses: &self.addresses,
             identity,
             webhooks,
             options: Value::Null,

@@ -23,7 +23,7 @@ use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, Wri
 use crate::registry::Origin;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::store::{Snapshot, WatchError};
-use crate::verbs::{self, Deleted, Outcome, Page, Place, Rows, Selection, View};
+use crate::verbs::{self, Deleted, Outcome, Page, Place, Rows, Seen, Selection, View};
 
 /// How long a request for something that has not happened yet waits for it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -116,22 +116,24 @@ impl Objects<'_> {
         let entry = store.get(&key);
         let entry = entry.ok_or_else(|| Status::not_found(&self.view.resource.identity, &place.name))?;
         if place.part == Part::Scale {
-            return self.scaled(presentation, &self.view.object(entry.bytes()));
+            let seen = self.view.see(entry.bytes(), &self.server.store).await?;
+            return self.scaled(presentation, &seen.into_object());
         }
-        self.shown(StatusCode::OK, presentation, entry.bytes())
+        self.shown(StatusCode::OK, presentation, entry.bytes()).await
     }
 
     /// A stored object as the client wants to see it.
-    fn shown(
+    async fn shown(
         &self,
         code: StatusCode,
         presentation: Presentation,
         stored: &Bytes,
     ) -> Result<Response<Body>, Status> {
+        let seen = self.view.see(stored, &self.server.store).await?;
         if presentation == Presentation::Objects(Form::Json) {
-            return Ok(answer::json(code, self.view.bytes(stored)));
+            return Ok(answer::json(code, seen.into_bytes()));
         }
-        self.presented(code, presentation, &self.view.value(stored))
+        self.presented(code, presentation, &seen.into_value())
     }
 
     /// The scale of an object.
@@ -171,7 +173,7 @@ impl Objects<'_> {
             Ok(snapshot) => snapshot,
             Err(expired) => return Ok(expired),
         };
-        let page = Page::read(&snapshot, &selection, &options);
+        let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
         Ok(page.answer(&self.view, presentation, rows))
     }
 
@@ -243,7 +245,7 @@ impl Objects<'_> {
             marks_initial: begins_anew && options.allows_bookmarks,
             timeout: options.timeout.unwrap_or_else(some_time),
         };
-        Ok(verbs::watch(subject, initial, watcher, self.server.stop.subscribe()))
+        Ok(verbs::watch(subject, initial, watcher, store.clone(), self.server.stop.subscribe()))
     }
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
@@ -322,7 +324,7 @@ impl Objects<'_> {
         let admission = self.admission(options.to_json(self.server_would_create()), options.is_dry_run);
         let outcome = verbs::write(store, &admission, &self.place(), request, options).await;
         let mut response = match outcome {
-            Ok(outcome) => self.written(presentation, outcome)?,
+            Ok(outcome) => self.written(presentation, outcome).await?,
             Err(status) => answer::status(&status, error_form(&self.parts.headers)),
         };
         annotate(&mut response, admission);
@@ -339,6 +341,7 @@ impl Objects<'_> {
         Admission {
             store: &self.server.store,
             access: &self.server.access,
+            addresses: &self.server.addresses,
             identity: Some(self.identity),
             webhooks: Some(&self.server.webhooks),
             options,
@@ -348,17 +351,20 @@ impl Objects<'_> {
     }
 
     /// What a client is told of a write.
-    fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
+    async fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
         let Outcome { bytes, is_presented, is_created, warnings } = outcome;
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = if self.place().part == Part::Scale {
-            let object: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-            self.scaled(presentation, &object)?
+            let seen = if is_presented {
+                Seen::Bytes(bytes)
+            } else {
+                self.view.see(&bytes, &self.server.store).await?
+            };
+            self.scaled(presentation, &seen.into_object())?
         } else if is_presented {
-            let object = serde_json::from_slice(&bytes).unwrap_or_default();
-            self.presented(code, presentation, &object)?
+            self.presented(code, presentation, &Seen::Bytes(bytes).into_value())?
         } else {
-            self.shown(code, presentation, &bytes)?
+            self.shown(code, presentation, &bytes).await?
         };
         answer::warn(&mut response, &warnings);
         Ok(response)
@@ -386,7 +392,7 @@ impl Objects<'_> {
                 let mut response = if is_gone && !self.view.resource.shows_deleted {
                     answer::status(&verbs::success(&place, &bytes), presentation.form())
                 } else {
-                    self.shown(StatusCode::OK, presentation, &bytes)?
+                    self.shown(StatusCode::OK, presentation, &bytes).await?
                 };
                 answer::warn(&mut response, &warnings);
                 response
@@ -411,7 +417,7 @@ impl Objects<'_> {
             Ok(snapshot) => snapshot,
             Err(expired) => return Ok(expired),
         };
-        let page = Page::read(&snapshot, &selection, &list_options);
+        let page = Page::read(&snapshot, &selection, &list_options, &self.server.store).await?;
         let admission = self.admission(options.to_json(), options.is_dry_run);
         for entry in &page.entries {
             let place = Place {

@@ -8,7 +8,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Server;
+use super::{Inner, Server};
 use crate::answer::{self, Body};
 use crate::auth::authenticate::ServiceAccountTokens;
 use crate::discovery;
@@ -56,11 +56,7 @@ impl Server {
         match path.trim_end_matches('/') {
             "" => answer::document(StatusCode::OK, Form::Json, &paths(catalogue)),
             "/version" => answer::document(StatusCode::OK, Form::Json, &version()),
-            "/openapi/v2" if negotiate::wants_protobuf_of_openapi(&parts.headers) => answer::of_type(
-                StatusCode::OK,
-                openapi::PROTOBUF,
-                Bytes::from_static(openapi::EMPTY_PROTOBUF),
-            ),
+            "/metrics" => self.metrics(),
             "/openid/v1/jwks" => self.about_tokens("application/jwk-set+json", ServiceAccountTokens::key_set),
             "/.well-known/openid-configuration" => {
                 let host = parts.uri.authority().map(ToString::to_string);
@@ -68,7 +64,12 @@ impl Server {
                 let server = format!("https://{}", host.or(header).unwrap_or_default());
                 self.about_tokens("application/json", |accounts| accounts.discovery(&server))
             }
-            "/openapi/v2" => answer::document(StatusCode::OK, Form::Json, &openapi::version_2(catalogue)),
+            "/openapi/v2" => {
+                let is_protobuf = negotiate::wants_protobuf_of_openapi(&parts.headers);
+                let content_type = if is_protobuf { openapi::PROTOBUF } else { Form::Json.media_type() };
+                let document = self.inner.documents.version_2(catalogue, is_protobuf);
+                answer::of_type(StatusCode::OK, content_type, document)
+            }
             "/openapi/v3" => answer::document(StatusCode::OK, Form::Json, &Documents::index(catalogue)),
             path => {
                 if let Some(path) = path.strip_prefix("/openapi/v3/") {
@@ -77,6 +78,12 @@ impl Server {
                 self.health(path, query.has("verbose")).unwrap_or_else(answer::page_not_found)
             }
         }
+    }
+
+    fn metrics(&self) -> Response<Body> {
+        let Inner { store, limits, audit, metrics, .. } = &*self.inner;
+        let text = metrics.text(store, limits, audit.get());
+        answer::of_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", Bytes::from(text))
     }
 
     /// What others need to verify tokens of service accounts.
@@ -223,6 +230,7 @@ fn paths(catalogue: &Catalogue) -> Value {
             "/.well-known/openid-configuration",
             "/healthz",
             "/livez",
+            "/metrics",
             "/openapi/v2",
             "/openapi/v3",
             "/openid/v1/jwks",

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_schema::status::Status;
-use http::header::USER_AGENT;
+use http::header::{HeaderName, USER_AGENT};
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::{Annotations, Granted, Impersonated, Server};
 use crate::answer::{self, Body};
@@ -20,6 +21,11 @@ use crate::limits::Class;
 use crate::negotiate;
 use crate::request::{Query, ResourcePath, Target, Verb};
 
+/// By which a request is found in the log.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// The longest name that a client may give its request.
+const LONGEST_ID: usize = 64;
+
 impl Server {
     /// Answers a request from outside.
     pub async fn answer_stranger<B>(&self, request: Request<B>) -> Response<Body>
@@ -28,10 +34,17 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let form = negotiate::error_form(request.headers());
-        self.admitted(request).await.unwrap_or_else(|status| answer::status(&status, form))
+        let id = audit_id(request.headers());
+        let reads_gzip = answer::is_compression_welcome(request.headers());
+        let answered = self.admitted(request, &id).await;
+        let mut response = answered.unwrap_or_else(|status| answer::status(&status, form));
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(AUDIT_ID, id);
+        }
+        if reads_gzip { answer::compress(response).await } else { response }
     }
 
-    async fn admitted<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    async fn admitted<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -58,6 +71,7 @@ impl Server {
                     asked: &asked,
                     caller: &caller,
                     granted,
+                    id,
                     received,
                     uri,
                     agent,
@@ -83,6 +97,7 @@ struct Line<'r> {
     asked: &'r Asked,
     caller: &'r Identity,
     granted: Granted,
+    id: &'r str,
     received: Timestamp,
     uri: String,
     agent: String,
@@ -108,7 +123,7 @@ impl Line<'_> {
         let sources: Vec<_> = self.source.into_iter().collect();
         self.log.record(&Event {
             level: Level::Metadata,
-            id: "",
+            id: self.id,
             received: self.received,
             answered: Timestamp::now(),
             uri: &self.uri,
@@ -174,4 +189,11 @@ fn reference(path: &ResourcePath) -> ObjectReference<'_> {
 fn user_agent(parts: &Parts) -> String {
     let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     agent.unwrap_or_default().to_owned()
+}
+
+/// The name that a client gave its request, or a new one.
+fn audit_id(headers: &HeaderMap) -> String {
+    let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
+    let given = given.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
+    given.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
 }

@@ -56,7 +56,7 @@ async fn attempt(
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
     check_preconditions(place, &object, options)?;
-    let mut warnings = admission.delete(place, &place.view.value(entry.bytes())).await?;
+    let mut warnings = admission.delete(place, entry).await?;
     let deletion = place.view.resource.deletion;
     if let (Deletion::Orphaning { warning: Some(warning) }, None) = (deletion, options.propagation) {
         warnings.insert(0, warning.to_owned());

@@ -1,5 +1,6 @@
 //! Lists, whole or page by page, as of one moment.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,11 +10,11 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::selection::Selection;
-use super::view::{Rows, View, with_version};
+use super::view::{Rows, Seen, View, with_version};
 use crate::answer::{self, Body};
 use crate::negotiate::{Form, Presentation};
 use crate::options::{Continue, ListOptions};
-use crate::store::{Entry, Snapshot};
+use crate::store::{Entry, Snapshot, Store};
 
 /// Lists are sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -25,14 +26,48 @@ pub(crate) struct Page {
     pub(crate) revision: u64,
     pub(crate) continues: Option<Continue>,
     pub(crate) remaining: Option<usize>,
+    /// The same objects as the client's version has them, if it took a webhook to know.
+    converted: Option<Vec<Bytes>>,
 }
 
 impl Page {
     /// The next objects of a snapshot that are wanted.
-    pub(crate) fn read(snapshot: &Snapshot, selection: &Selection, options: &ListOptions) -> Self {
+    pub(crate) async fn read(
+        snapshot: &Snapshot,
+        selection: &Selection,
+        options: &ListOptions,
+        store: &Store,
+    ) -> Result<Self, Status> {
+        let all = if selection.needs_conversion() {
+            Some(convert_all(snapshot, selection, store).await?)
+        } else {
+            None
+        };
+        let is_wanted = |entry: &Arc<Entry>| {
+            let converted = all.as_ref().and_then(|all| all.get(entry.key().path()));
+            selection.matches(entry, converted)
+        };
+        let mut page = Self::select(snapshot, selection, options, is_wanted);
+        let stored: Vec<_> = match selection.view.converter() {
+            Some(_) => page.entries.iter().map(|entry| entry.bytes().clone()).collect(),
+            None => Vec::new(),
+        };
+        page.converted = selection.view.converted(&stored, store).await?;
+        Ok(page)
+    }
+
+    fn select(
+        snapshot: &Snapshot,
+        selection: &Selection,
+        options: &ListOptions,
+        is_wanted: impl Fn(&Arc<Entry>) -> bool,
+    ) -> Self {
         let revision = snapshot.revision();
-        if let Some(entries) = single(snapshot, selection) {
-            return Self { entries, revision, continues: None, remaining: None };
+        if let Some((namespace, name)) = selection.single() {
+            // If there can be only one object, it need not be looked for.
+            let found = snapshot.get(namespace, name).filter(|entry| is_wanted(entry));
+            let entries = found.into_iter().cloned().collect();
+            return Self { entries, revision, continues: None, remaining: None, converted: None };
         }
         let place = selection.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let place = place.map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -50,7 +85,7 @@ impl Page {
                 remaining = selection.is_everything().then_some(range.len() + 1);
                 break;
             }
-            if selection.matches(entry) {
+            if is_wanted(entry) {
                 entries.push(Arc::clone(entry));
             }
         }
@@ -58,7 +93,15 @@ impl Page {
         if let (Some(next), Some(Continue { revision: None, .. })) = (&mut continues, &options.continues) {
             next.revision = None;
         }
-        Self { entries, revision, continues, remaining }
+        Self { entries, revision, continues, remaining, converted: None }
+    }
+
+    /// The objects as the client's version has them.
+    fn seen(&self, view: &View) -> impl Iterator<Item = Seen> {
+        self.entries.iter().enumerate().map(move |(index, entry)| match &self.converted {
+            Some(converted) => Seen::Bytes(converted[index].clone()),
+            None => view.seen(entry.bytes()),
+        })
     }
 
     fn metadata(&self) -> Map<String, Value> {
@@ -84,18 +127,18 @@ impl Page {
         match presentation {
             Presentation::Objects(Form::Json) => answer::json(StatusCode::OK, self.json(view, &metadata)),
             Presentation::Objects(form) => {
-                let items: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let items: Vec<_> = self.seen(view).map(Seen::into_value).collect();
                 let mut list = view.list_head(&metadata);
                 list.insert("items".to_owned(), items.into());
                 answer::document(StatusCode::OK, form, &Value::Object(list))
             }
             Presentation::Metadata(form, version, _) => {
-                let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let objects: Vec<_> = self.seen(view).map(Seen::into_value).collect();
                 let list = with_version(table::partial_list(&objects, &metadata), version);
                 answer::document(StatusCode::OK, form, &list)
             }
             Presentation::Table(form, version) => {
-                let objects: Vec<_> = self.entries.iter().map(|entry| view.value(entry.bytes())).collect();
+                let objects: Vec<_> = self.seen(view).map(Seen::into_value).collect();
                 let options = Options { include: rows.include, has_headers: true };
                 let table = view.version().printer.table(&objects, &metadata, options, rows.now);
                 answer::document(StatusCode::OK, form, &with_version(table, version))
@@ -110,11 +153,11 @@ impl Page {
         // The head is an object without its items.
         pieces.push(head.trim_end_matches('}').as_bytes());
         pieces.push(b"},\"items\":[");
-        for (index, entry) in self.entries.iter().enumerate() {
+        for (index, seen) in self.seen(view).enumerate() {
             if index > 0 {
                 pieces.push(b",");
             }
-            pieces.push(&view.bytes(entry.bytes()));
+            pieces.push(&seen.into_bytes());
         }
         pieces.push(b"]}\n");
         pieces.finish()
@@ -152,11 +195,16 @@ impl Pieces {
     }
 }
 
-/// If there can be only one object, it need not be looked for.
-fn single(snapshot: &Snapshot, selection: &Selection) -> Option<Vec<Arc<Entry>>> {
-    let (namespace, name) = selection.single()?;
-    let found = snapshot.get(namespace, name).filter(|entry| selection.matches(entry));
-    Some(found.into_iter().cloned().collect())
+/// All objects of a namespace as the client's version has them, by their paths.
+async fn convert_all(
+    snapshot: &Snapshot,
+    selection: &Selection,
+    store: &Store,
+) -> Result<HashMap<String, Bytes>, Status> {
+    let entries: Vec<_> = snapshot.range(selection.namespace.as_deref(), None).cloned().collect();
+    let stored: Vec<_> = entries.iter().map(|entry| entry.bytes().clone()).collect();
+    let converted = selection.view.converted(&stored, store).await?.unwrap_or_default();
+    Ok(entries.iter().map(|entry| entry.key().path().to_owned()).zip(converted).collect())
 }
 
 /// What says that a page is no longer available, with a token to go on in spite of that.

@@ -1,9 +1,10 @@
 //! Which objects a client wants to see.
 
+use bytes::Bytes;
 use ferroplane_schema::selector::{FieldSelector, LabelSelector};
 use ferroplane_schema::status::Status;
 
-use super::view::View;
+use super::view::{Seen, View};
 use crate::options::ListOptions;
 use crate::store::Entry;
 
@@ -51,7 +52,13 @@ impl Selection {
         }
     }
 
-    pub(crate) fn matches(&self, entry: &Entry) -> bool {
+    /// Whether objects have to be converted to know.
+    pub(crate) fn needs_conversion(&self) -> bool {
+        self.looks_inside && self.view.converter().is_some()
+    }
+
+    /// Whether an object is wanted. Where a webhook converts what is stored, it must have done so.
+    pub(crate) fn matches(&self, entry: &Entry, converted: Option<&Bytes>) -> bool {
         let key = entry.key();
         if self.namespace.as_deref().is_some_and(|namespace| namespace != key.namespace()) {
             return false;
@@ -60,7 +67,8 @@ impl Selection {
             return false;
         }
         if self.looks_inside {
-            let object = self.view.value(entry.bytes());
+            let seen = converted.map_or_else(|| self.view.seen(entry.bytes()), |it| Seen::Bytes(it.clone()));
+            let object = seen.into_value();
             return self.view.version().selectable.matches(&self.fields, &object);
         }
         self.fields.is_empty()

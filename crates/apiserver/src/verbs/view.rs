@@ -3,17 +3,48 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ferroplane_schema::status::Status;
 use ferroplane_schema::table::{self, Include, Instant, Options, Printer};
 use serde_json::{Map, Value};
 
 use crate::negotiate::{Amount, Form, Presentation};
 use crate::registry::{Origin, Resource, Version};
+use crate::store::Store;
+use crate::webhooks::Converter;
 
 /// A resource in a version.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) resource: Arc<Resource>,
     index: usize,
+}
+
+/// An object as a version has it.
+#[derive(Debug, Clone)]
+pub(crate) enum Seen {
+    /// As it is stored, or was converted elsewhere.
+    Bytes(Bytes),
+    Object(Map<String, Value>),
+}
+
+impl Seen {
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Object(object) => Bytes::from(Value::Object(object).to_string()),
+        }
+    }
+
+    pub(crate) fn into_object(self) -> Map<String, Value> {
+        match self {
+            Self::Bytes(bytes) => parse(&bytes),
+            Self::Object(object) => object,
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        Value::Object(self.into_object())
+    }
 }
 
 /// How rows are wanted.
@@ -40,25 +71,50 @@ impl View {
         &self.resource.versions[self.index]
     }
 
-    /// An object as JSON. What is stored as clients see it is handed out as it is.
-    pub(crate) fn bytes(&self, stored: &Bytes) -> Bytes {
+    /// A stored object as this version has it, for versions that need no webhook to be converted. What is stored as
+    /// clients see it is handed out as it is.
+    pub(crate) fn seen(&self, stored: &Bytes) -> Seen {
         if self.version().is_verbatim {
-            return stored.clone();
+            return Seen::Bytes(stored.clone());
         }
-        Bytes::from(Value::Object(self.object(stored)).to_string())
+        let mut object = self.revived(stored);
+        self.version().adopt(&mut object);
+        Seen::Object(object)
     }
 
-    /// An object, parsed.
-    pub(crate) fn object(&self, stored: &Bytes) -> Map<String, Value> {
+    /// A stored object as this version has it.
+    pub(crate) async fn see(&self, stored: &Bytes, store: &Store) -> Result<Seen, Status> {
+        let converted = self.converted(std::slice::from_ref(stored), store).await?;
+        let converted = converted.and_then(|converted| converted.into_iter().next());
+        Ok(converted.map_or_else(|| self.seen(stored), Seen::Bytes))
+    }
+
+    /// Stored objects as this version has them, if that takes a webhook.
+    pub(crate) async fn converted(
+        &self,
+        stored: &[Bytes],
+        store: &Store,
+    ) -> Result<Option<Vec<Bytes>>, Status> {
+        let version = self.version();
+        let Some(converter) = self.converter() else { return Ok(None) };
+        let prepare = |stored: &Bytes| self.revived(stored);
+        let finish = |object: &mut Map<String, Value>| version.behaviour.adopt(object);
+        let api_version = version.behaviour.api_version();
+        // It is a rare thing to do, and not to be carried about by every request.
+        let conversion = converter.convert_stored(stored, api_version, &prepare, &finish, store);
+        Box::pin(conversion).await.map(Some)
+    }
+
+    /// The webhook that converts what is stored to this version, if it takes one.
+    pub(crate) fn converter(&self) -> Option<&Converter> {
+        self.resource.converter.as_ref().filter(|_| !self.version().is_verbatim)
+    }
+
+    /// A stored object in the version in which it is stored.
+    fn revived(&self, stored: &Bytes) -> Map<String, Value> {
         let mut object = parse(stored);
-        if !self.version().is_verbatim {
-            self.version().behaviour.revive(&mut object);
-        }
+        self.resource.revive(&mut object);
         object
-    }
-
-    pub(crate) fn value(&self, stored: &Bytes) -> Value {
-        Value::Object(self.object(stored))
     }
 
     pub(crate) fn is_custom(&self) -> bool {

@@ -16,11 +16,11 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::selection::Selection;
-use super::view::Rows;
+use super::view::{Rows, Seen};
 use crate::answer::{self, Body};
 use crate::moment;
 use crate::negotiate::Presentation;
-use crate::store::{Event, EventKind, Snapshot, WatchError, Watcher};
+use crate::store::{Entry, Event, EventKind, Snapshot, Store, WatchError, Watcher};
 
 /// How often a client that wants it is told how far it has come.
 const BOOKMARKS: Duration = Duration::from_mins(1);
@@ -42,12 +42,15 @@ pub(crate) struct Subject {
 /// A watch that runs.
 struct Watch {
     subject: Subject,
+    store: Store,
     watcher: Watcher,
     stage: Stage,
     bookmarks: Interval,
     end: Instant,
     is_first_row: bool,
     stop: Receiver<bool>,
+    /// Whether what is watched is gone, or is no longer as it was.
+    gone: Receiver<bool>,
 }
 
 /// How far a watch has come.
@@ -75,6 +78,7 @@ pub(crate) fn answer(
     subject: Subject,
     initial: Option<Snapshot>,
     watcher: Watcher,
+    store: Store,
     stop: Receiver<bool>,
 ) -> Response<Body> {
     let now = Instant::now();
@@ -82,7 +86,8 @@ pub(crate) fn answer(
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stage = initial.map_or(Stage::Live, |snapshot| Stage::Initial { snapshot, behind: None });
     let end = now + subject.timeout;
-    let watch = Watch { subject, watcher, stage, bookmarks, end, is_first_row: true, stop };
+    let gone = subject.selection.view.resource.end.subscribe();
+    let watch = Watch { subject, store, watcher, stage, bookmarks, end, is_first_row: true, stop, gone };
     let pieces = stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
@@ -132,11 +137,17 @@ impl Watch {
     /// The next piece of the answer, which is never empty; nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let piece = match &self.stage {
+            let mut piece = Vec::new();
+            let outcome = match &self.stage {
                 Stage::Over => return None,
-                Stage::Initial { .. } => self.initial(),
-                Stage::Live => self.live().await,
+                Stage::Initial { .. } => self.initial(&mut piece).await,
+                Stage::Live => self.live(&mut piece).await,
             };
+            // What cannot be shown ends the watch, so that nobody believes to have seen everything.
+            if let Err(status) = outcome {
+                self.stage = Stage::Over;
+                piece.extend(error_line(&status));
+            }
             if !piece.is_empty() {
                 return Some(piece.into());
             }
@@ -144,54 +155,65 @@ impl Watch {
     }
 
     /// Some of what is there.
-    fn initial(&mut self) -> Vec<u8> {
+    async fn initial(&mut self, piece: &mut Vec<u8>) -> Result<(), Status> {
         let Stage::Initial { snapshot, behind } = std::mem::replace(&mut self.stage, Stage::Live) else {
-            return Vec::new();
+            return Ok(());
         };
-        let mut piece = Vec::new();
         let namespace = self.subject.selection.namespace.clone();
-        let mut last = None;
-        for entry in snapshot.range(namespace.as_deref(), behind.as_deref()) {
-            if piece.len() > PIECE {
-                break;
+        let mut size = 0;
+        let some: Vec<_> = snapshot
+            .range(namespace.as_deref(), behind.as_deref())
+            .take_while(|entry| {
+                let is_first = size == 0;
+                size += entry.bytes().len();
+                is_first || size <= PIECE
+            })
+            .cloned()
+            .collect();
+        let stored: Vec<_> = match self.subject.selection.view.converter() {
+            Some(_) => some.iter().map(|entry| entry.bytes().clone()).collect(),
+            None => Vec::new(),
+        };
+        let converted = self.subject.selection.view.converted(&stored, &self.store).await?;
+        for (index, entry) in some.iter().enumerate() {
+            let converted = converted.as_ref().map(|converted| &converted[index]);
+            if self.subject.selection.matches(entry, converted) {
+                self.put_object(piece, "ADDED", self.seen(entry.bytes(), converted));
             }
-            if self.subject.selection.matches(entry) {
-                self.put_object(&mut piece, "ADDED", entry.bytes());
-            }
-            last = Some(entry.key().path().to_owned());
         }
+        let last = some.last().map(|entry| entry.key().path().to_owned());
         let has_more =
             last.is_some() && snapshot.range(namespace.as_deref(), last.as_deref()).next().is_some();
         if has_more {
             self.stage = Stage::Initial { snapshot, behind: last };
         } else if self.subject.marks_initial {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
-            self.put_bookmark(&mut piece, snapshot.revision(), Some(annotations));
+            self.put_bookmark(piece, snapshot.revision(), Some(annotations));
         }
-        piece
+        Ok(())
+    }
+
+    fn seen(&self, stored: &Bytes, converted: Option<&Bytes>) -> Seen {
+        converted.map_or_else(|| self.subject.selection.view.seen(stored), |bytes| Seen::Bytes(bytes.clone()))
     }
 
     /// What happens next, unless it is time to end.
-    async fn live(&mut self) -> Vec<u8> {
-        let mut piece = Vec::new();
+    async fn live(&mut self, piece: &mut Vec<u8>) -> Result<(), Status> {
         match self.wait().await {
             Next::Events(events) => {
                 for event in events {
-                    self.put_event(&mut piece, &event);
+                    self.put_event(piece, &event).await?;
                 }
             }
-            Next::Bookmark => self.put_progress(&mut piece),
-            Next::FallenBehind(error) => {
-                self.stage = Stage::Over;
-                piece = error_line(&too_old(&error));
-            }
+            Next::Bookmark => self.put_progress(piece),
+            Next::FallenBehind(error) => return Err(too_old(&error)),
             Next::TimeIsUp => {
                 self.stage = Stage::Over;
-                self.put_progress(&mut piece);
+                self.put_progress(piece);
             }
             Next::Stopping => self.stage = Stage::Over,
         }
-        piece
+        Ok(())
     }
 
     async fn wait(&mut self) -> Next {
@@ -200,6 +222,8 @@ impl Watch {
             events = self.watcher.next() => events.map_or_else(Next::FallenBehind, Next::Events),
             () = sleep_until(self.end) => Next::TimeIsUp,
             _ = self.stop.wait_for(|is_stopping| *is_stopping) => Next::Stopping,
+            // What happened before has been told by now.
+            _ = self.gone.wait_for(|is_gone| *is_gone) => Next::Stopping,
             _ = self.bookmarks.tick() => Next::Bookmark,
         }
     }
@@ -212,37 +236,49 @@ impl Watch {
     }
 
     /// An event as it looks to someone who sees only what is selected.
-    fn put_event(&mut self, piece: &mut Vec<u8>, event: &Event) {
+    async fn put_event(&mut self, piece: &mut Vec<u8>, event: &Event) -> Result<(), Status> {
         let selection = &self.subject.selection;
         let entry = event.entry();
-        let is_wanted = event.kind() != EventKind::Deleted && selection.matches(entry);
-        let was_wanted = event.previous().is_some_and(|previous| selection.matches(previous));
-        match (was_wanted, is_wanted) {
-            (false, false) => {}
-            (false, true) => self.put_object(piece, "ADDED", &entry.bytes().clone()),
-            (true, true) => self.put_object(piece, "MODIFIED", &entry.bytes().clone()),
-            (true, false) if event.kind() == EventKind::Deleted => {
-                self.put_object(piece, "DELETED", &entry.bytes().clone());
-            }
+        let is_wanted = event.kind() != EventKind::Deleted && self.is_wanted(entry).await?;
+        let was_wanted = match event.previous() {
+            Some(previous) => self.is_wanted(previous).await?,
+            None => false,
+        };
+        let (kind, stored) = match (was_wanted, is_wanted) {
+            (false, false) => return Ok(()),
+            (false, true) => ("ADDED", entry.bytes().clone()),
+            (true, true) => ("MODIFIED", entry.bytes().clone()),
+            (true, false) if event.kind() == EventKind::Deleted => ("DELETED", entry.bytes().clone()),
             // It is still there, but no longer selected: shown as it was when it was last seen.
             (true, false) => {
-                if let Some(previous) = event.previous() {
-                    self.put_object(piece, "DELETED", &previous.bytes_at(event.revision()));
-                }
+                let Some(previous) = event.previous() else { return Ok(()) };
+                ("DELETED", previous.bytes_at(event.revision()))
             }
-        }
+        };
+        let seen = selection.view.see(&stored, &self.store).await?;
+        self.put_object(piece, kind, seen);
+        Ok(())
     }
 
-    fn put_object(&mut self, piece: &mut Vec<u8>, kind: &str, stored: &Bytes) {
+    async fn is_wanted(&self, entry: &Entry) -> Result<bool, Status> {
+        let selection = &self.subject.selection;
+        if !selection.needs_conversion() {
+            return Ok(selection.matches(entry, None));
+        }
+        let converted = selection.view.see(entry.bytes(), &self.store).await?.into_bytes();
+        Ok(selection.matches(entry, Some(&converted)))
+    }
+
+    fn put_object(&mut self, piece: &mut Vec<u8>, kind: &str, seen: Seen) {
         let view = &self.subject.selection.view;
         if matches!(self.subject.presentation, Presentation::Objects(_)) {
-            put_line(piece, kind, &view.bytes(stored));
+            put_line(piece, kind, &seen.into_bytes());
             return;
         }
         let rows = Rows { now: moment::now(), ..self.subject.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
         self.is_first_row = false;
-        let object = view.present(self.subject.presentation, &view.value(stored), options, rows);
+        let object = view.present(self.subject.presentation, &seen.into_value(), options, rows);
         put_line(piece, kind, object.to_string().as_bytes());
     }
 

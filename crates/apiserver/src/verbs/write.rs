@@ -7,15 +7,17 @@ use std::task::Poll;
 use bytes::Bytes;
 use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
 use ferroplane_schema::status::Status;
-use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Write, Written};
+use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::scale;
+use super::translations::Translations;
 use super::view::View;
 use crate::admission::Admission;
 use crate::moment;
 use crate::options::WriteOptions;
+use crate::registry::Origin;
 use crate::store::{Change, Draft, DraftError, Entry, Expect, Key, Operation, Refused, Store, SubmitError};
 
 /// How often a write that others keep overtaking is tried.
@@ -70,7 +72,7 @@ pub(crate) async fn write<'w>(
 ) -> Result<Outcome, Status> {
     for _ in 0..ATTEMPTS {
         let attempt = Attempt { store, admission, place, options };
-        if let Some(outcome) = attempt.run(request()?).await? {
+        if let Some(outcome) = attempt.run(request).await? {
             return Ok(outcome);
         }
     }
@@ -87,10 +89,16 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Tries once. Nothing if the object changed in the meantime.
-    async fn run(self, write: Write<'_>) -> Result<Option<Outcome>, Status> {
+    async fn run<'w>(
+        self,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    ) -> Result<Option<Outcome>, Status> {
         let place = self.place;
         let entry = self.stored();
-        let live = entry.as_ref().map(|entry| place.view.value(entry.bytes()));
+        let live = match &entry {
+            Some(entry) => Some(place.view.see(entry.bytes(), self.store).await?.into_value()),
+            None => None,
+        };
         let (time, uid, random) = (moment::timestamp(), Uuid::new_v4().to_string(), random_end());
         let circumstances = Circumstances {
             manager: &self.options.manager,
@@ -98,21 +106,29 @@ impl Attempt<'_> {
             uid: &uid,
             random: &random,
             field_validation: self.options.field_validation,
+            converter: None,
         };
+        let mut reservation = None;
         let written = if place.part == Part::Scale {
-            scale::write(place, self.admission, write, live.as_ref(), &circumstances).await?
+            scale::write(place, self.admission, request()?, live.as_ref(), &circumstances).await?
         } else {
-            let proposal = writes::propose(&place.endpoint(), write, live.as_ref(), &circumstances)?;
-            let proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
+            let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
+            let mut proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
+            reservation = self.admission.allocate(place, &mut proposal, live.as_ref())?;
             let mut written = writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?;
             self.admission.validate(place, &mut written, live.as_ref()).await?;
             written
         };
         if self.options.is_dry_run {
             self.is_free(&written)?;
+            if place.view.resource.converter.is_some() {
+                self.draft(written.object.clone(), entry.as_deref()).await?;
+            }
             return pretend(&written).map(Some);
         }
-        self.store(written, entry.as_deref()).await
+        let outcome = self.store(written, entry.as_deref()).await;
+        drop(reservation);
+        outcome
     }
 
     /// A name that is taken is taken in a dry run, too.
@@ -147,7 +163,7 @@ impl Attempt<'_> {
             last = Some(Bytes::from(Value::Object(written.object).to_string()));
             Change::Delete
         } else {
-            Change::Put(self.draft(written.object)?)
+            Change::Put(self.draft(written.object, live).await?)
         };
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
@@ -182,10 +198,40 @@ impl Attempt<'_> {
         }
     }
 
+    /// What the request asks for. Owners in other versions are found once it is known what the object is in those.
+    async fn propose<'w>(
+        self,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        live: Option<&Value>,
+        circumstances: &Circumstances<'_>,
+    ) -> Result<Proposal, Status> {
+        let endpoint = self.place.endpoint();
+        let Some(converter) = &self.place.view.resource.converter else {
+            return writes::propose(&endpoint, request()?, live, circumstances);
+        };
+        let translations = Translations::default();
+        let circumstances = Circumstances { converter: Some(&translations), ..*circumstances };
+        loop {
+            let proposal = writes::propose(&endpoint, request()?, live, &circumstances);
+            if !translations.learn(converter, self.store).await? {
+                return proposal;
+            }
+        }
+    }
+
     /// The object in the version that is stored.
-    fn draft(self, mut object: Map<String, Value>) -> Result<Draft, Status> {
-        let stored = self.place.view.resource.stored();
-        if stored.behaviour.api_version() != self.place.view.version().behaviour.api_version() {
+    async fn draft(self, mut object: Map<String, Value>, live: Option<&Entry>) -> Result<Draft, Status> {
+        let resource = &self.place.view.resource;
+        let (stored, current) = (resource.stored(), self.place.view.version());
+        if stored.behaviour.api_version() != current.behaviour.api_version() {
+            if let Some(converter) = &resource.converter {
+                object = converter.convert(object, stored.behaviour.api_version(), self.store).await?;
+            }
+            stored.behaviour.adopt(&mut object);
+            if let (Origin::Builtin, Some(live)) = (&resource.origin, live) {
+                keep_untouched(&mut object, live, self.place.part);
+            }
+            // It is read as it is stored, so that it must have what a stored object has.
             stored.behaviour.revive(&mut object);
         }
         let draft = Draft::new(&object).map_err(|error| match error {
@@ -209,6 +255,15 @@ pub(super) async fn while_wanted() {
         Poll::Pending
     })
     .await;
+}
+
+/// What a write does not concern is kept as it is stored: it may say more than the version of the request can.
+fn keep_untouched(object: &mut Map<String, Value>, live: &Entry, part: Part) {
+    let live: Map<String, Value> = serde_json::from_slice(live.bytes()).unwrap_or_default();
+    let name = if part == Part::Status { "spec" } else { "status" };
+    if let (true, Some(value)) = (object.contains_key(name), live.get(name)) {
+        object.insert(name.to_owned(), value.clone());
+    }
 }
 
 /// The answer to a dry run.

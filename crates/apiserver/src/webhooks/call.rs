@@ -5,7 +5,7 @@ use ferroplane_schema::status::Status;
 use uuid::Uuid;
 
 use super::hook::Hook;
-use super::question::Question;
+use super::question::{Question, Shown};
 use super::review::{self, Verdict};
 use crate::store::Store;
 
@@ -19,11 +19,11 @@ pub(super) enum Failure {
 }
 
 impl Hook {
-    /// Asks the webhook about a request, showing it a version of the resource.
+    /// Asks the webhook about a request.
     pub(super) async fn ask(
         &self,
         question: &Question<'_>,
-        version: &str,
+        shown: &Shown,
         may_change: bool,
         store: &Store,
     ) -> Result<Verdict, Failure> {
@@ -37,7 +37,7 @@ impl Hook {
             return Err(Failure::Call(words.to_owned()));
         }
         let uid = Uuid::new_v4().to_string();
-        let body = review::ask(&question.to_request(&uid, version)).to_string();
+        let body = review::ask(&question.to_request(&uid, shown)).to_string();
         let reply = self.send(body.into(), store).await?;
         let document = review::document(&reply)
             .map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;

@@ -1,20 +1,16 @@
 //! Expressions that must hold for a webhook to be asked.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
-use ferroplane_schema::cel::{Environment, Limits, Program, Type};
+use ferroplane_schema::admission::{self, Refusal};
+use ferroplane_schema::cel::{Limits, Program};
 use ferroplane_schema::status::Status;
 use serde_json::Value;
 
-use super::question::Question;
+use super::question::{Question, Shown};
 
 /// What all conditions of one webhook may cost together.
 const BUDGET: u64 = 2_500_000;
-
-static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    let names = ["object", "oldObject", "request"];
-    names.into_iter().fold(Environment::new(), |environment, name| environment.variable(name, Type::Dyn))
-});
 
 /// The conditions of a webhook.
 #[derive(Debug)]
@@ -41,19 +37,23 @@ impl Conditions {
     }
 
     /// Whether all hold. One that does not hold decides, whatever is wrong with others.
-    pub(super) fn hold(&self, question: &Question<'_>, version: &str) -> Result<bool, Status> {
+    pub(super) fn hold(&self, question: &Question<'_>, shown: &Shown) -> Result<bool, Status> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
-        let (object, old) =
-            (question.shown(&question.object, version), question.shown(&question.old, version));
-        let mut request = question.to_request("", version);
+        let Shown { object, old, .. } = shown;
+        let mut request = question.to_request("", shown);
         if let Some(request) = request.as_object_mut() {
             for name in ["uid", "object", "oldObject"] {
                 request.remove(name);
             }
         }
-        let variables = [("object", &object), ("oldObject", &old), ("request", &request)];
+        let variables = [
+            ("object", object),
+            ("oldObject", old),
+            ("namespaceObject", &Value::Null),
+            ("request", &request),
+        ];
         let mut budget = BUDGET;
         let mut errors: Vec<String> = Vec::new();
         for condition in &self.conditions {
@@ -76,7 +76,9 @@ impl Condition {
     fn holds(&self, variables: &[(&str, &Value)], budget: &mut u64) -> Result<bool, String> {
         let expression = &self.expression;
         let program = self.program.get_or_init(|| {
-            ENVIRONMENT.compile(expression).map_err(|error| format!("compilation failed: {error}"))
+            admission::condition(expression).map_err(|refusal| match refusal {
+                Refusal::Invalid(words) | Refusal::Internal(words) => words,
+            })
         });
         let program = program.as_ref().map_err(|error| format!("compilation error: {error}"))?;
         let limits = Limits { cost: (*budget).min(Limits::PER_CALL.cost) };

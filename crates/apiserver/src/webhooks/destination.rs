@@ -93,7 +93,7 @@ fn route_of_url(url: &str) -> Result<Route, String> {
     Ok(Route { host, port, authority: authority.as_str().to_owned(), path, address: Ok(None) })
 }
 
-/// Where a service really is. Nothing here gives services addresses, but they may have one, or name somebody outside.
+/// Where a service really is: its own address leads nowhere, as nothing carries it out.
 fn address_of_service(
     store: &Store,
     namespace: &str,
@@ -107,13 +107,43 @@ fn address_of_service(
     if spec["type"] == "ExternalName" {
         return Ok(Some((spec["externalName"].as_str().unwrap_or_default().to_owned(), port)));
     }
-    let has_port = spec["ports"].as_array().into_iter().flatten().any(|known| known["port"] == port);
-    match spec["clusterIP"].as_str().unwrap_or_default() {
-        "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
-        "" => Err(format!("service \"{name}\" has no address")),
-        _ if !has_port => Err(format!("no service port {port} found for service \"{name}\"")),
-        address => Ok(Some((address.to_owned(), port))),
-    }
+    let known = spec["ports"].as_array().into_iter().flatten().find(|known| known["port"] == port);
+    let known = known.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+    let port_name = known["name"].as_str().unwrap_or_default();
+    let found = in_slices(store, namespace, name, port_name);
+    let found = found.or_else(|| in_endpoints(store, namespace, name, port_name));
+    found.map(Some).ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+}
+
+/// The first address of a service that is ready, from the slices of its endpoints.
+fn in_slices(store: &Store, namespace: &str, name: &str, port_name: &str) -> Option<(String, u16)> {
+    let snapshot = store.snapshot(&store.collection("discovery.k8s.io/endpointslices"));
+    let mut slices = snapshot.range(Some(namespace), None);
+    slices.by_ref().find_map(|slice| {
+        if slice.facts().labels.get("kubernetes.io/service-name") != Some(name) {
+            return None;
+        }
+        let slice: Value = serde_json::from_slice(slice.bytes()).ok()?;
+        let port = port_named(&slice["ports"], port_name)?;
+        let mut ready = slice["endpoints"].as_array()?.iter().filter(|it| it["conditions"]["ready"] != false);
+        let address = ready.find_map(|endpoint| endpoint["addresses"].get(0)?.as_str())?;
+        Some((address.to_owned(), port))
+    })
+}
+
+/// The same from the object that there was before there were slices.
+fn in_endpoints(store: &Store, namespace: &str, name: &str, port_name: &str) -> Option<(String, u16)> {
+    let entry = store.get(&store.collection("/endpoints").key(namespace, name))?;
+    let endpoints: Value = serde_json::from_slice(entry.bytes()).ok()?;
+    endpoints["subsets"].as_array()?.iter().find_map(|subset| {
+        let address = subset["addresses"].get(0)?["ip"].as_str()?;
+        Some((address.to_owned(), port_named(&subset["ports"], port_name)?))
+    })
+}
+
+fn port_named(ports: &Value, name: &str) -> Option<u16> {
+    let port = ports.as_array()?.iter().find(|port| port["name"].as_str().unwrap_or_default() == name)?;
+    u16::try_from(port["port"].as_u64()?).ok()
 }
 
 fn configure(authority: Option<&str>) -> Result<ClientConfig, String> {

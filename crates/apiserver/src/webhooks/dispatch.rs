@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Webhooks;
 use super::call::Failure;
 use super::hook::Hook;
-use super::question::{Operation, Question};
+use super::question::{Operation, Question, Shown};
 use super::review::{self, Verdict};
 use crate::store::Store;
 
@@ -75,11 +75,11 @@ impl Webhooks {
         }
         let mut wanted = Vec::new();
         for hook in configurations.values().flatten() {
-            if let Some(version) = hook.wants(question, store)? {
-                wanted.push((hook, version));
+            if let Some(shown) = hook.wants(question, store).await? {
+                wanted.push((hook, shown));
             }
         }
-        let asked = wanted.iter().map(|(hook, version)| hook.ask(question, version, false, store));
+        let asked = wanted.iter().map(|(hook, shown)| hook.ask(question, shown, false, store));
         let mut outcome = Ok(());
         for ((hook, _), answer) in wanted.iter().zip(join_all(asked).await) {
             let judged = match answer {
@@ -131,8 +131,8 @@ async fn change(
     store: &Store,
     remarks: &mut Remarks,
 ) -> Result<Asked, Status> {
-    let Some(version) = hook.wants(question, store)?.map(str::to_owned) else { return Ok(Asked::Not) };
-    let mut verdict = match hook.ask(question, &version, true, store).await {
+    let Some(shown) = hook.wants(question, store).await? else { return Ok(Asked::Not) };
+    let mut verdict = match hook.ask(question, &shown, true, store).await {
         Ok(verdict) => verdict,
         Err(failure) => return hook.forgive(failure).map(|()| Asked::Unchanged),
     };
@@ -140,7 +140,11 @@ async fn change(
     if !verdict.is_allowed {
         return Err(review::denied(&hook.name, verdict.status.as_ref()));
     }
-    match patched(hook, question, &version, &verdict) {
+    let patched = match patched(hook, question, shown, &verdict) {
+        Ok(Some(object)) => Ok(Some(question.converted(object, question.version, store).await?)),
+        other => other,
+    };
+    match patched {
         Ok(Some(object)) if object != question.object => {
             question.object = object;
             Ok(Asked::Changed)
@@ -150,11 +154,11 @@ async fn change(
     }
 }
 
-/// The object as a webhook wants it, in the version of the request.
+/// The object as a webhook wants it, in the version that it was shown.
 fn patched(
     hook: &Hook,
     question: &Question<'_>,
-    version: &str,
+    shown: Shown,
     verdict: &Verdict,
 ) -> Result<Option<Value>, Failure> {
     if verdict.patch.is_empty() {
@@ -175,7 +179,7 @@ fn patched(
     if verdict.patch_type != "JSONPatch" {
         return Err(Failure::Call(format!("unsupported patch type {:?}", verdict.patch_type)));
     }
-    let before = question.shown(&question.object, version);
+    let Shown { version, object: before, .. } = shown;
     let (api_version, kind) = (before["apiVersion"].clone(), before["kind"].clone());
     let Value::Object(mut object) = patch.apply(before).map_err(|error| broken(&error.to_string()))? else {
         return Err(broken("the patch of a webhook made something of the object that is none"));
@@ -184,11 +188,11 @@ fn patched(
         return Err(broken("the patch of a webhook changed the kind of the object"));
     }
     if question.part.is_none()
-        && let Some(shown) = question.resource.served(version)
+        && let Some(shown) = question.resource.served(&version)
     {
         shown.behaviour.normalise(&mut object).map_err(|error| broken(&error))?;
     }
-    Ok(Some(question.converted(Value::Object(object), question.version)))
+    Ok(Some(Value::Object(object)))
 }
 
 /// What configures admission is not subject to it.

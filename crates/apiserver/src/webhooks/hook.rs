@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::conditions::Conditions;
 use super::connections::Connections;
 use super::destination::Destination;
-use super::question::{Operation, Question};
+use super::question::{Operation, Question, Shown};
 use super::rules::{Rule, texts};
 use crate::admission::NAMESPACES;
 use crate::store::Store;
@@ -74,12 +74,12 @@ impl Hook {
         }
     }
 
-    /// The version of the resource that the webhook wants to see; nothing if it does not want to be asked.
-    pub(super) fn wants<'h>(
-        &'h self,
-        question: &'h Question<'_>,
+    /// What the webhook wants to see; nothing if it does not want to be asked.
+    pub(super) async fn wants(
+        &self,
+        question: &Question<'_>,
         store: &Store,
-    ) -> Result<Option<&'h str>, Status> {
+    ) -> Result<Option<Shown>, Status> {
         // What is wrong with a selector matters only if the webhook is about the request at all.
         let is_in_namespace = self.is_in_namespace(question, store);
         let has_labels = self.has_labels(question);
@@ -89,7 +89,8 @@ impl Hook {
         let Some(version) = self.version(question) else { return Ok(None) };
         is_in_namespace?;
         has_labels?;
-        Ok(self.conditions.hold(question, version)?.then_some(version))
+        let shown = question.shown(version, store).await?;
+        Ok(self.conditions.hold(question, &shown)?.then_some(shown))
     }
 
     fn version<'h>(&'h self, question: &'h Question<'_>) -> Option<&'h str> {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use ferroplane_schema::status::Status;
 use serde_json::{Value, json};
 
 use crate::auth::identity::Identity;
 use crate::registry::Resource;
+use crate::store::Store;
 
 /// What is about to happen to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,14 @@ pub(crate) struct Question<'q> {
     pub(crate) options: &'q Value,
 }
 
+/// What a webhook sees of the objects of a request: them in a version.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub(super) version: String,
+    pub(super) object: Value,
+    pub(super) old: Value,
+}
+
 impl Question<'_> {
     /// The kind of what is shown to those who want to see a version.
     pub(super) fn kind<'k>(&'k self, version: &'k str) -> Kind<'k> {
@@ -62,26 +72,41 @@ impl Question<'_> {
         self.part.unwrap_or(whole)
     }
 
-    /// The object, or the old one, in a version.
-    pub(super) fn shown(&self, value: &Value, version: &str) -> Value {
-        self.converted(value.clone(), version)
+    /// What those see who want to see a version.
+    pub(super) async fn shown(&self, version: &str, store: &Store) -> Result<Shown, Status> {
+        Ok(Shown {
+            version: version.to_owned(),
+            object: self.converted(self.object.clone(), version, store).await?,
+            old: self.converted(self.old.clone(), version, store).await?,
+        })
     }
 
     /// Makes an object one of another version.
-    pub(super) fn converted(&self, mut value: Value, version: &str) -> Value {
-        let is_as_wanted = |api_version: &str| value["apiVersion"] == api_version;
-        let Some(wanted) = self.resource.served(version) else { return value };
-        if self.part.is_some() || is_as_wanted(wanted.behaviour.api_version()) {
-            return value;
+    pub(super) async fn converted(
+        &self,
+        value: Value,
+        version: &str,
+        store: &Store,
+    ) -> Result<Value, Status> {
+        let Some(wanted) = self.resource.served(version) else { return Ok(value) };
+        let api_version = wanted.behaviour.api_version();
+        let mut object = match value {
+            Value::Object(object) if self.part.is_none() => object,
+            other => return Ok(other),
+        };
+        if object.get("apiVersion").is_some_and(|found| found == api_version) {
+            return Ok(Value::Object(object));
         }
-        if let Value::Object(object) = &mut value {
-            wanted.behaviour.revive(object);
+        if let Some(converter) = &self.resource.converter {
+            object = converter.convert(object, api_version, store).await?;
         }
-        value
+        wanted.behaviour.adopt(&mut object);
+        Ok(Value::Object(object))
     }
 
     /// The `AdmissionRequest`, for those who want to see a version of the resource.
-    pub(super) fn to_request(&self, uid: &str, version: &str) -> Value {
+    pub(super) fn to_request(&self, uid: &str, shown: &Shown) -> Value {
+        let version = shown.version.as_str();
         let kind = |kind: Kind<'_>| json!({"group": kind.group, "version": kind.version, "kind": kind.name});
         let resource = |version: &str| json!({"group": self.resource.group, "version": version, "resource": self.resource.names.plural});
         let mut request = json!({
@@ -92,8 +117,8 @@ impl Question<'_> {
             "requestResource": resource(self.version),
             "operation": self.operation.name(),
             "userInfo": self.identity.to_json(),
-            "object": self.shown(&self.object, version),
-            "oldObject": self.shown(&self.old, version),
+            "object": shown.object,
+            "oldObject": shown.old,
             "dryRun": self.is_dry_run,
             "options": self.options,
         });

@@ -30,8 +30,19 @@ pub(super) fn ask(request: &Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": VERSION, "request": request})
 }
 
-/// Reads what came back as a document. Anything but success is an error.
+/// Reads what came back as an `AdmissionReview`. Anything but success is an error.
 pub(super) fn document(reply: &Reply) -> Result<Value, String> {
+    let document = read(reply, "admission.k8s.io", "AdmissionReview")?;
+    let allowed = &document["response"]["allowed"];
+    if !allowed.is_null() && !allowed.is_boolean() {
+        return Err(wrong_type(allowed, "struct field AdmissionResponse.response.allowed of type bool"));
+    }
+    decode_patch(&document["response"])?;
+    Ok(document)
+}
+
+/// Reads what came back as a document of some kind, or one that does not say what it is.
+pub(super) fn read(reply: &Reply, group: &str, kind: &str) -> Result<Value, String> {
     let parsed = serde_json::from_slice::<Value>(&reply.body);
     if !(200..=206).contains(&reply.code) {
         return Err(failure(reply, parsed.ok()));
@@ -42,11 +53,11 @@ pub(super) fn document(reply: &Reply) -> Result<Value, String> {
     }
     // Whatever is no JSON is YAML, and there plain words are a text.
     let document = parsed.unwrap_or_else(|_| Value::String(String::new()));
-    check_kind(&document)?;
+    check_kind(&document, group, kind)?;
     Ok(document)
 }
 
-fn check_kind(document: &Value) -> Result<(), String> {
+fn check_kind(document: &Value, group: &str, wanted: &str) -> Result<(), String> {
     let Value::Object(fields) = document else {
         return Err(format!(
             "couldn't get version/kind; json parse error: {}",
@@ -55,17 +66,16 @@ fn check_kind(document: &Value) -> Result<(), String> {
     };
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let is_known = matches!(api_version, "" | VERSION | "admission.k8s.io/v1beta1");
-    if !is_known || !matches!(kind, "" | "AdmissionReview") {
+    let is_known = match api_version.split_once('/') {
+        None => api_version.is_empty(),
+        Some((found, version)) => found == group && matches!(version, "v1" | "v1beta1"),
+    };
+    if !is_known || !kind.is_empty() && kind != wanted {
         return Err(format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
         ));
     }
-    let allowed = &document["response"]["allowed"];
-    if !allowed.is_null() && !allowed.is_boolean() {
-        return Err(wrong_type(allowed, "struct field AdmissionResponse.response.allowed of type bool"));
-    }
-    decode_patch(&document["response"]).map(drop)
+    Ok(())
 }
 
 /// Go's words for a value that does not fit.
@@ -99,7 +109,10 @@ fn failure(reply: &Reply, document: Option<Value>) -> String {
             return status.message;
         }
     }
+    // Only plain words are passed on.
+    let is_plain = reply.content_type.is_empty() || reply.content_type.starts_with("text/");
     let text = String::from_utf8_lossy(&reply.body[..reply.body.len().min(2048)]).trim().to_owned();
+    let text = if is_plain { text } else { "unknown".to_owned() };
     Status::generic(reply.code, "POST", &Subject::default(), "", &text).message
 }
 

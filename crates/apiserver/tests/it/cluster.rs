@@ -27,7 +27,11 @@ pub(crate) struct Answer {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        let store = Store::in_memory(Options::default()).unwrap();
+        Self::of(Store::in_memory(Options::default()).unwrap()).await
+    }
+
+    /// A server with what is in a store.
+    pub(crate) async fn of(store: Store) -> Self {
         Self { server: Server::start(store, Settings::default()).await.unwrap(), user: None }
     }
 
@@ -109,7 +113,7 @@ impl Cluster {
 }
 
 impl Answer {
-    async fn read(response: Response<Body>) -> Self {
+    pub(crate) async fn read(response: Response<Body>) -> Self {
         let warnings = response.headers().get_all("warning").iter();
         let warnings = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
         let code = response.status().as_u16();

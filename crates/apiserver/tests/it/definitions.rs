@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Cluster};
+use crate::cluster::{Answer, Cluster, Lines};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const WIDGETS: &str = "/apis/example.org/v1/namespaces/default/widgets";
@@ -145,4 +145,54 @@ async fn several_managers_apply_to_one_object() {
     assert_eq!(refused.is(409)["details"]["causes"][0]["field"], ".spec.size");
     let kept = cluster.apply(&path, "one", &widget("w", &json!({}))).await;
     assert_eq!(kept.is(200)["spec"], json!({"color": "red", "size": 1}));
+}
+
+/// A watch of widgets, which has told of the one that is there.
+async fn watch_of_widgets(cluster: &Cluster) -> Lines {
+    cluster.post(WIDGETS, &widget("w", &json!({}))).await.is(201);
+    let mut lines = Lines::of(cluster.raw("GET", &format!("{WIDGETS}?watch=true"), &[], "").await);
+    assert_eq!(lines.next().await.unwrap().0, "ADDED");
+    lines
+}
+
+#[tokio::test]
+async fn watch_ends_with_the_definition_after_all_was_told() {
+    let cluster = cluster_with_widgets().await;
+    let mut lines = watch_of_widgets(&cluster).await;
+    cluster.delete(&format!("{DEFINITIONS}/widgets.example.org")).await.is(200);
+    let (kind, object) = lines.next().await.unwrap();
+    assert_eq!((kind.as_str(), &object["metadata"]["name"]), ("DELETED", &json!("w")));
+    assert!(lines.next().await.is_none());
+}
+
+#[tokio::test]
+async fn watch_ends_when_its_version_is_no_longer_served() {
+    let cluster = cluster_with_widgets().await;
+    let mut lines = watch_of_widgets(&cluster).await;
+    let path = format!("{DEFINITIONS}/widgets.example.org");
+    let mut versions = definition()["spec"]["versions"].clone();
+    versions[0]["served"] = json!(false);
+    let mut other = versions[0].clone();
+    (other["name"], other["served"], other["storage"]) = (json!("v2"), json!(true), json!(false));
+    versions.as_array_mut().unwrap().push(other);
+    cluster.merge(&path, &json!({"spec": {"versions": versions}})).await.is(200);
+    assert!(lines.next().await.is_none());
+}
+
+#[tokio::test]
+async fn watch_goes_on_when_only_metadata_or_status_of_its_definition_change() {
+    let cluster = cluster_with_widgets().await;
+    let mut lines = watch_of_widgets(&cluster).await;
+    let path = format!("{DEFINITIONS}/widgets.example.org");
+    cluster.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.is(200);
+    let told = json!({"status": {"conditions": [{"type": "Told", "status": "True", "reason": "R", "message": "m"}]}});
+    cluster.merge(&format!("{path}/status"), &told).await.is(200);
+    // What is defined next is taken up after the changes above.
+    let mut other = definition();
+    other["metadata"]["name"] = json!("gadgets.example.org");
+    other["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget"});
+    cluster.post(DEFINITIONS, &other).await.is(201);
+    cluster.until(&format!("{DEFINITIONS}/gadgets.example.org"), is_established).await;
+    cluster.merge(&format!("{WIDGETS}/w"), &json!({"spec": {"size": 2}})).await.is(200);
+    assert_eq!(lines.next().await.unwrap().0, "MODIFIED");
 }

@@ -4,6 +4,7 @@
 
 mod abandoned;
 mod cluster;
+mod conversion;
 mod definitions;
 #[allow(dead_code, reason = "not everything that others need is needed here")]
 #[path = "../../../schema/tests/it/dice.rs"]
@@ -20,6 +21,7 @@ mod owners;
 mod rbac;
 mod real;
 mod rights;
+mod services;
 mod store;
 mod watches;
 mod webhooks;

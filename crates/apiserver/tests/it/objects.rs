@@ -155,3 +155,24 @@ async fn table_shows_rows() {
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"][0]["cells"][0], "a");
 }
+
+#[tokio::test]
+async fn requests_are_counted_by_what_they_ask_for() {
+    let cluster = Cluster::new().await;
+    cluster.post(MAPS, &map("a", "1")).await.is(201);
+    cluster.get(&format!("{MAPS}/b")).await.is(404);
+    cluster.get("/api/v1/namespaces/default/made-up").await.is(404);
+    let metrics = cluster.get("/metrics").await;
+    let text = metrics.is(200).as_str().unwrap();
+    let labels = r#"group="",version="v1",resource="configmaps",subresource="""#;
+    for line in [
+        format!(r#"apiserver_request_total{{verb="POST",{labels},scope="namespace",code="201"}} 1"#),
+        format!(r#"apiserver_request_total{{verb="GET",{labels},scope="resource",code="404"}} 1"#),
+        format!(r#"apiserver_request_duration_seconds_count{{verb="POST",{labels},scope="namespace"}} 1"#),
+        r#"apiserver_storage_objects{resource="namespaces"} 4"#.to_owned(),
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("made-up"));
+    cluster.as_nobody().get("/metrics").await.is(403);
+}

@@ -49,7 +49,7 @@ async fn compare(chapter: &str) {
         None => recorded(chapter),
     };
     assert_eq!(theirs.len(), steps.len(), "the script has changed: record its answers anew");
-    let ours = play::play(&Ours::start(forgets).await, &steps).await;
+    let ours = Box::pin(play::play(&Ours::start(forgets).await, &steps)).await;
     let differences: Vec<_> = steps
         .iter()
         .zip(ours.iter().zip(&theirs))
@@ -116,4 +116,20 @@ macro_rules! chapters {
     };
 }
 
-chapters!(definitions, expiry, kinds, lists, metadata, negotiation, owners, paths, rights, verbs, watches);
+chapters!(
+    autoscalers,
+    definitions,
+    events,
+    expiry,
+    kinds,
+    lists,
+    metadata,
+    negotiation,
+    owners,
+    paths,
+    rights,
+    services,
+    verbs,
+    watches,
+    webhooks
+);

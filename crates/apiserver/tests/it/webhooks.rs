@@ -238,6 +238,42 @@ async fn webhook_that_is_not_there_or_not_who_it_says_is_not_asked() {
 }
 
 #[tokio::test]
+async fn webhook_is_found_by_the_endpoints_of_its_service() {
+    let hook = Hook::saying(|_| json!({"allowed": true})).await;
+    let cluster = Cluster::new().await;
+    let client = json!({
+        "service": {"namespace": "default", "name": "hook"}, "caBundle": hook.client()["caBundle"],
+    });
+    validating(&cluster, &hook, &json!({"clientConfig": client})).await;
+    let path = "/api/v1/namespaces/default";
+    let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443, "name": "https"}]}});
+    cluster.post(&format!("{path}/services"), &service).await.is(201);
+    let refused = cluster.post(MAPS, &map("a")).await;
+    assert!(
+        message(refused.is(500)).contains("no endpoints available for service \"hook\""),
+        "{}",
+        refused.body
+    );
+
+    let port = json!({"name": "https", "port": hook.port});
+    let endpoints = json!({"metadata": {"name": "hook"}, "subsets": [{"addresses": [{"ip": "127.0.0.1"}], "ports": [port]}]});
+    cluster.post(&format!("{path}/endpoints"), &endpoints).await.is(201);
+    cluster.post(MAPS, &map("a")).await.is(201);
+    cluster.delete(&format!("{path}/endpoints/hook")).await.is(200);
+    let slice = json!({
+        "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}}, "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": ["127.0.0.2"], "conditions": {"ready": false}},
+            {"addresses": ["127.0.0.1"], "conditions": {"ready": true}},
+        ],
+        "ports": [port],
+    });
+    cluster.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).await.is(201);
+    cluster.post(MAPS, &map("b")).await.is(201);
+    assert_eq!(hook.requests().len(), 2);
+}
+
+#[tokio::test]
 async fn webhook_is_asked_only_about_what_it_wants_to_know() {
     let matching = [
         json!({}),

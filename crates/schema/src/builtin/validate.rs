@@ -2,8 +2,8 @@
 //!
 //! # Limits
 //! Metadata is checked for all kinds. More is checked for config maps, secrets, service accounts, namespaces, services,
-//! pods and everything that has a template of pods, roles and bindings, events and leases; of pods, the parts that people write
-//! most: see [`pod`]. Whatever is not checked is taken as it is.
+//! pods and everything that has a template of pods, roles and bindings, events, leases and webhooks; of pods, the parts
+//! that people write most: see [`pod`]. Whatever is not checked is taken as it is.
 
 mod data;
 mod events;
@@ -11,6 +11,7 @@ mod pod;
 mod read;
 mod roles;
 mod service;
+mod webhooks;
 mod workload;
 
 use serde_json::{Map, Value};
@@ -19,6 +20,8 @@ use super::resource::{Resource, Scope, resources};
 use super::table::Type;
 use crate::field::{Error, Path};
 use crate::meta::{self, NameRule};
+
+pub(crate) use service::check_cluster_addresses;
 
 type Fields = Map<String, Value>;
 
@@ -52,6 +55,17 @@ pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> V
         "Event" => {
             errors.extend(changed);
             errors.extend(events::update(group, object, old));
+        }
+        "Service" => {
+            errors.extend(changed);
+            errors.extend(finalizers(of, metadata_of(object)));
+            errors.extend(service::update(object, old));
+            errors.extend(contents(of, object));
+        }
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+            errors.extend(changed);
+            errors.extend(finalizers(of, metadata_of(object)));
+            errors.extend(webhooks::update(object, old));
         }
         _ => {
             errors.extend(changed);
@@ -103,6 +117,7 @@ fn contents(of: &Type, object: &Fields) -> Vec<Error> {
         "RoleBinding" | "ClusterRoleBinding" => roles::binding(of, object),
         "Lease" => lease(object),
         "Service" => service::check(object),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhooks::create(object),
         "Pod" => {
             read::object(object, "spec").map(|spec| pod::spec(spec, &Path::new("spec"))).unwrap_or_default()
         }

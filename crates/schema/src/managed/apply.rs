@@ -77,7 +77,7 @@ struct Merged<'a, 'c> {
 impl<'a, 'c: 'a> Work<'a, 'c> {
     fn attempt(self, is_forced: bool) -> Result<Attempt<'a, 'c>, ApplyError> {
         let mut ledger = self.owners()?;
-        let mut versions = Versions::new(self.kind, self.request.api_version);
+        let mut versions = Versions::new(self.kind, self.request);
         let shape = self.kind.shape(self.request.api_version);
         let shape = shape.ok_or_else(|| ApplyError::Failed(versions.unknown()))?;
         self.check_values(shape)?;
@@ -206,7 +206,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
             return Ok(Merged { edit, comparison });
         }
         let pruned = self.prune(merged, gone, ledger, last, versions, shape)?;
-        let comparison = compare(self.live, &pruned, shape).map(own_comparison);
+        let comparison = compare(self.live, &pruned, shape).map(Comparison::into_owned);
         let comparison = comparison.map_err(|problems| format!("failed to compare objects: {problems}"))?;
         let edit =
             if is_equal_but_managed(self.live, &pruned) { Edit::Nothing } else { Edit::Replace(pruned) };
@@ -366,11 +366,3 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
 }
 
 static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
-
-fn own_comparison(comparison: Comparison<'_>) -> Comparison<'static> {
-    Comparison {
-        removed: comparison.removed.into_owned(),
-        modified: comparison.modified.into_owned(),
-        added: comparison.added.into_owned(),
-    }
-}

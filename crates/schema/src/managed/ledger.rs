@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::stamp::Stamp;
-use super::{Kind, Request};
+use super::{Convert, Kind, Request};
 use crate::merge::Object;
 use crate::merge::compare::Comparison;
 use crate::merge::set::Set;
@@ -188,12 +188,19 @@ impl<'a> Ledger<'a> {
 pub(super) struct Versions<'a> {
     kind: &'a Kind,
     current: &'a str,
+    converter: Option<&'a dyn Convert>,
     checked: Vec<&'a str>,
 }
 
+/// An object as a version sees it.
+pub(super) struct Seen<'o, 'a> {
+    pub(super) object: Cow<'o, Object>,
+    pub(super) shape: Cursor<'a>,
+}
+
 impl<'a> Versions<'a> {
-    pub(super) fn new(kind: &'a Kind, current: &'a str) -> Self {
-        Self { kind, current, checked: Vec::new() }
+    pub(super) fn new(kind: &'a Kind, request: &Request<'a>) -> Self {
+        Self { kind, current: request.api_version, converter: request.converter, checked: Vec::new() }
     }
 
     pub(super) fn current(&self) -> Result<Cursor<'a>, String> {
@@ -214,26 +221,31 @@ impl<'a> Versions<'a> {
     ) -> Result<Option<Cursor<'a>>, String> {
         let known = self.kind.versions.iter().find(|version| version.api_version == api_version);
         let Some(version) = known else { return Ok(None) };
-        let shape = version.shapes.root();
-        if api_version != self.current && !self.checked.contains(&api_version) {
-            validate(object, shape, Duplicates::Refused).map_err(|problems| problems.to_string())?;
-            self.checked.push(&version.api_version);
+        if api_version == self.current || self.checked.contains(&api_version) {
+            return Ok(Some(version.shapes.root()));
         }
-        Ok(Some(shape))
+        let seen = self.converted(self.current, &version.api_version, object)?;
+        self.checked.push(&version.api_version);
+        Ok(seen.map(|seen| seen.shape))
     }
 
-    /// The shape of a version for an object that is in some version already.
-    pub(super) fn converted(
+    /// An object that is in some version already, as another version sees it; nothing if there is no such version.
+    pub(super) fn converted<'o>(
         &self,
         from: &str,
         to: &str,
-        object: &Object,
-    ) -> Result<Option<Cursor<'a>>, String> {
+        object: &'o Object,
+    ) -> Result<Option<Seen<'o, 'a>>, String> {
         let Some(shape) = self.kind.shape(to) else { return Ok(None) };
-        if from != to {
-            validate(object, shape, Duplicates::Refused).map_err(|problems| problems.to_string())?;
+        if from == to {
+            return Ok(Some(Seen { object: Cow::Borrowed(object), shape }));
         }
-        Ok(Some(shape))
+        let object = match self.converter {
+            Some(converter) => Cow::Owned(converter.convert(object, to)?),
+            None => Cow::Borrowed(object),
+        };
+        validate(&object, shape, Duplicates::Refused).map_err(|problems| problems.to_string())?;
+        Ok(Some(Seen { object, shape }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Removes from an object what its applier applied before, does not apply now, and nobody else owns.
 
-use super::ledger::{Ledger, Versions};
+use super::ledger::{Ledger, Seen, Versions};
 use crate::merge::Object;
 use crate::merge::lost::{all_fields, lost_fields};
 use crate::merge::remove::remove_items;
@@ -44,65 +44,67 @@ pub(super) fn prune(
     version: &str,
 ) -> Result<Object, String> {
     let fail = |what: &'static str| move |problem: String| format!("failed to {what}: {problem}");
-    let shape = versions.converted(version, last_version, &merged);
-    let shape = shape.map_err(fail("convert merged object to last applied version"))?;
-    let Some(shape) = shape else { return Ok(merged) };
+    let seen = versions.converted(version, last_version, &merged);
+    let seen = seen.map_err(fail("convert merged object to last applied version"))?;
+    let Some(Seen { object, shape }) = seen else { return Ok(merged) };
+    let mut kept = object.into_owned();
     let mut last = last.clone();
     last.add_declared_fields(Some(shape));
-    let mut pruned = Versioned { object: merged.clone(), version: last_version };
+    let mut pruned = Versioned { object: kept.clone(), version: last_version };
     remove_items(&mut pruned.object, &last, shape);
-    let added = add_back_owned(&merged, &mut pruned, ledger, versions, last_version);
+    let added = add_back_owned(kept.clone(), &mut pruned, ledger, versions);
     added.map_err(|problem| format!("failed add back owned items: {problem}"))?;
-    let converted = versions.converted(pruned.version, last_version, &pruned.object);
-    converted.map_err(|problem| {
+    let pruned = versions.converted(pruned.version, last_version, &pruned.object);
+    let pruned = pruned.map_err(|problem| {
         format!("failed add back dangling items: failed to convert pruned object to last applied version: {problem}")
     })?;
-    let gone = {
-        let mut gone = all_fields(&merged, shape);
-        gone.subtract(&all_fields(&pruned.object, shape));
-        gone.intersection(&last).into_owned()
-    };
-    let mut kept = merged;
-    remove_items(&mut kept, &gone, shape);
-    versions.converted(last_version, version, &kept)?;
-    Ok(kept)
+    if let Some(pruned) = pruned {
+        let gone = {
+            let mut gone = all_fields(&kept, shape);
+            gone.subtract(&all_fields(&pruned.object, shape));
+            gone.intersection(&last).into_owned()
+        };
+        remove_items(&mut kept, &gone, shape);
+    }
+    let back = versions.converted(last_version, version, &kept)?.map(|seen| seen.object.into_owned());
+    Ok(back.unwrap_or(kept))
 }
 
 /// Puts back what somebody owns, or nobody ever owned, version by version.
 fn add_back_owned<'a>(
-    merged: &Object,
+    merged: Object,
     pruned: &mut Versioned<'a>,
     ledger: &'a Ledger<'_>,
     versions: &Versions<'_>,
-    first: &'a str,
 ) -> Result<(), String> {
+    let first = pruned.version;
+    let mut merged = Versioned { object: merged, version: first };
     let mut all: Vec<&str> = ledger.records.iter().map(|record| &*record.identity.api_version).collect();
     all.sort_unstable();
     all.dedup();
     // The version that was pruned comes first.
     all.sort_by_key(|version| *version != first);
-    let mut merged_version = first;
     for version in all {
-        let convert = |what: &'static str, from: &str, object: &Object| {
-            let shape = versions.converted(from, version, object);
-            shape
-                .map_err(|problem| format!("failed to convert {what} object at version {version}: {problem}"))
+        let convert = |what: &'static str, from: &Versioned<'_>| {
+            let seen = versions.converted(from.version, version, &from.object);
+            let seen = seen.map(|seen| seen.map(|seen| (seen.object.into_owned(), seen.shape)));
+            seen.map_err(|problem| format!("failed to convert {what} object at version {version}: {problem}"))
         };
-        let Some(shape) = convert("merged", merged_version, merged)? else { continue };
-        merged_version = version;
-        convert("pruned", pruned.version, &pruned.object)?;
+        let Some((object, shape)) = convert("merged", &merged)? else { continue };
+        merged = Versioned { object, version };
+        let Some((before, _)) = convert("pruned", pruned)? else { continue };
         let mut owned = Set::default();
         for record in ledger.records.iter().filter(|record| record.identity.api_version == version) {
             owned.unite(record.set.clone());
         }
         owned.add_declared_fields(Some(shape));
         let gone = {
-            let mut gone = all_fields(merged, shape);
-            gone.subtract(&all_fields(&pruned.object, shape));
+            let mut gone = all_fields(&merged.object, shape);
+            gone.subtract(&all_fields(&before, shape));
             gone.subtract(&owned);
             gone.into_owned()
         };
-        pruned.object.clone_from(merged);
+        pruned.object.clone_from(&merged.object);
         remove_items(&mut pruned.object, &gone, shape);
         pruned.version = version;
     }

@@ -112,7 +112,7 @@ pub(super) fn track<'a>(
     kind: &'a Kind,
     request: &Request<'a>,
 ) -> Result<(), String> {
-    let mut versions = Versions::new(kind, request.api_version);
+    let mut versions = Versions::new(kind, request);
     let shape = versions.current()?;
     let fits = |object: &Object, what: &str| {
         let result = validate(object, shape, Duplicates::Allowed);
@@ -158,10 +158,12 @@ pub(super) fn in_all_versions<'a>(
         if comparisons.get(version).is_some() {
             continue;
         }
-        let shape = versions.converted(request.api_version, version, after);
-        let shape = shape.map_err(|problem| format!("failed to convert new object: {problem}"))?;
-        let Some(shape) = shape else { continue };
-        let comparison = compare(before, after, shape);
+        let seen = |what: &str, object: &'a Object| {
+            let seen = versions.converted(request.api_version, version, object);
+            seen.map_err(|problem| format!("failed to convert {what} object: {problem}"))
+        };
+        let (Some(before), Some(after)) = (seen("old", before)?, seen("new", after)?) else { continue };
+        let comparison = compare(&before.object, &after.object, after.shape).map(Comparison::into_owned);
         let mut comparison =
             comparison.map_err(|problems| format!("failed to compare objects: {problems}"))?;
         if let Some(reset) = request.reset(version) {

@@ -23,6 +23,15 @@ impl Comparison<'_> {
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
+
+    /// The same, which no longer needs the objects that were compared.
+    pub fn into_owned(self) -> Comparison<'static> {
+        Comparison {
+            removed: self.removed.into_owned(),
+            modified: self.modified.into_owned(),
+            added: self.added.into_owned(),
+        }
+    }
 }
 
 /// Compares two objects, except for their managed fields.

@@ -5,11 +5,13 @@
 
 mod meta;
 pub(crate) mod paths;
+mod protobuf;
 mod schema;
 
 use serde_json::{Map, Value, json};
 
 use super::crd::Definition;
+pub use protobuf::version_2_in_protobuf;
 
 /// Which specification to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

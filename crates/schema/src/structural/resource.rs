@@ -42,12 +42,13 @@ impl CustomResource {
         object: &mut Map<String, Value>,
         coercion: Coercion,
     ) -> Result<Vec<String>, Unacceptable> {
-        let unknown = self.coerce(object, coercion)?;
+        let unknown = self.fit(object, coercion)?;
         self.schema.default(object);
         Ok(unknown)
     }
 
-    fn coerce(
+    /// Prunes and coerces an object. Says which fields were unknown.
+    pub fn fit(
         &self,
         object: &mut Map<String, Value>,
         coercion: Coercion,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Object;
 use crate::field::Error;
-use crate::managed::{Kind, ResetFields};
+use crate::managed::{Convert, Kind, ResetFields};
 use crate::patch::facts;
 use crate::status::Resource;
 
@@ -37,6 +37,10 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// Its group and kind, as errors name them.
     fn kind(&self) -> &Resource;
 
+    /// Whether it is one of Kubernetes' own. Objects of those need not say what they are, for the path does; and what says
+    /// that it is something else is not read at all.
+    fn is_builtin(&self) -> bool;
+
     /// Its group and version, as objects say them.
     fn api_version(&self) -> &str;
 
@@ -44,6 +48,10 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
 
     /// What its fields are for their owners, in all versions.
     fn ownership(&self) -> &Kind;
+
+    /// Who knows what objects are in other versions. Nobody, if they are the same but for the version that they name, or if
+    /// that is nothing that can be known here.
+    fn converter(&self) -> Option<&dyn Convert>;
 
     /// What a write to a part may not change.
     fn reset_fields(&self, part: Part) -> Option<&ResetFields>;
@@ -61,9 +69,13 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// object.
     fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String>;
 
-    /// Makes of a stored object, in whatever version it is, one of this version. It has been fine once, so that what
-    /// does not fit any more is dropped rather than refused.
+    /// Reads a stored object of this version. It has been fine once, so that what does not fit any more is dropped rather
+    /// than refused.
     fn revive(&self, object: &mut Object);
+
+    /// Makes of an object of another version, which has been read, one of this version. It gets no defaults: those of the
+    /// version in which it is stored count.
+    fn adopt(&self, object: &mut Object);
 
     /// What there is of an object before anybody wrote it, if anything. Nobody comes to own that by writing it.
     fn blank(&self) -> Option<&Object>;

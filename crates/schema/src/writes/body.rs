@@ -79,7 +79,7 @@ pub(super) fn decode(
         ))
     };
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let is_builtin = behaviour.strategy().is_some();
+    let is_builtin = behaviour.is_builtin();
     let mut body = body;
     if is_builtin {
         assume_kind(&mut body.value, endpoint);

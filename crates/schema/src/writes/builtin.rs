@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Behaviour, Object, Part, metadata_mut};
 use crate::builtin::{self, Scope};
 use crate::field::Error;
-use crate::managed::{Kind, ResetFields, Version};
+use crate::managed::{Convert, Kind, ResetFields, Version};
 use crate::merge::set::Set;
 use crate::meta;
 use crate::patch::facts::{self, Facts};
@@ -23,6 +23,8 @@ pub struct Builtin {
     kind: builtin::Kind,
     resource: Resource,
     api_version: String,
+    /// The kind in all its versions, if it has several, each with its group and version.
+    forms: Vec<(String, builtin::Kind)>,
     is_namespaced: bool,
     has_status: bool,
     rules: Rules,
@@ -44,13 +46,17 @@ impl Builtin {
     /// The kind of a resource, if the tables have it.
     pub fn new(resource: &builtin::Resource) -> Option<Self> {
         let kind = builtin::kind(resource.group, resource.version, resource.kind)?;
-        let api_version = match resource.group {
-            "" => resource.version.to_owned(),
-            group => format!("{group}/{}", resource.version),
-        };
+        let api_version = api_version(resource.group, resource.version);
+        let rules = Rules::of(resource.group, resource.kind);
+        let forms = rules.special.forms().iter().filter_map(|(group, version)| {
+            Some((self::api_version(group, version), builtin::kind(group, version, resource.kind)?))
+        });
+        let forms: Vec<_> = forms.collect();
         let has_status = resource.subresources.iter().any(|part| part.name == "status");
         let reset = |fields: &'static [&'static [&'static str]]| {
-            ResetFields::from([(api_version.clone(), Set::of_fields(fields).into())])
+            let others = forms.iter().map(|(api_version, _)| api_version);
+            let all = others.chain([&api_version]).cloned();
+            all.map(|api_version| (api_version, Set::of_fields(fields).into())).collect::<ResetFields>()
         };
         let by_status: &'static [&'static [&'static str]] = match resource.group {
             "apps" => &[&["spec"], &["metadata", "labels"]],
@@ -61,18 +67,27 @@ impl Builtin {
             resource: Resource::new(resource.group, resource.kind),
             is_namespaced: resource.scope == Scope::Namespaced,
             has_status,
-            rules: Rules::of(resource.group, resource.kind),
+            rules,
             reset: if has_status { reset(&[&["status"]]) } else { ResetFields::new() },
             reset_by_status: reset(by_status),
             api_version,
+            forms,
             details: OnceLock::new(),
         })
     }
 
     fn details(&self) -> &Details {
         self.details.get_or_init(|| {
-            let shapes = Arc::new(self.kind.shapes());
-            let versions = vec![Version { api_version: self.api_version.clone(), shapes }];
+            let version = |(api_version, kind): &(String, builtin::Kind)| Version {
+                api_version: api_version.clone(),
+                shapes: Arc::new(kind.shapes()),
+            };
+            // Who wrote an object of another group is forgotten, as in Kubernetes.
+            let of_group = self.forms.iter().filter(|(_, kind)| kind.group() == self.kind.group());
+            let mut versions: Vec<_> = of_group.map(version).collect();
+            if versions.is_empty() {
+                versions.push(version(&(self.api_version.clone(), self.kind)));
+            }
             Details {
                 blank: self.kind.read(&Value::Object(Object::new())).unwrap_or_default().object,
                 ownership: Kind { name: self.resource.name.clone(), versions },
@@ -101,6 +116,10 @@ impl Behaviour for Builtin {
         &self.resource
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn api_version(&self) -> &str {
         &self.api_version
     }
@@ -111,6 +130,10 @@ impl Behaviour for Builtin {
 
     fn ownership(&self) -> &Kind {
         &self.details().ownership
+    }
+
+    fn converter(&self) -> Option<&dyn Convert> {
+        (!self.forms.is_empty()).then_some(self)
     }
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
@@ -137,13 +160,20 @@ impl Behaviour for Builtin {
         let read = self.kind.read(&value)?;
         *object = read.object;
         self.kind.default(object);
+        special::normalise(self.rules.special, object, &self.api_version);
         Ok(read.unknown)
     }
 
     fn revive(&self, object: &mut Object) {
-        special::convert(self.rules.special, object, &self.api_version);
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         self.kind.default(object);
+    }
+
+    fn adopt(&self, object: &mut Object) {
+        if let Ok(converted) = self.convert(object, &self.api_version) {
+            *object = converted;
+        }
+        object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
     }
 
     fn blank(&self) -> Option<&Object> {
@@ -212,9 +242,25 @@ impl Behaviour for Builtin {
         self.kind.validate_update(object.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty))
     }
 
-    fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        special::warnings(self.rules.special, object)
     }
+}
+
+impl Convert for Builtin {
+    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
+        let form = self.forms.iter().find(|(known, _)| known == api_version);
+        let Some((_, kind)) = form else { return Err(format!("there is no version {api_version:?}")) };
+        let mut object = object.clone();
+        special::convert(self.rules.special, &mut object, api_version);
+        object.insert("apiVersion".to_owned(), api_version.into());
+        // What is always written in a version is written now.
+        Ok(kind.read(&Value::Object(object))?.object)
+    }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 fn keep_status(object: &mut Object, old: &Object) {

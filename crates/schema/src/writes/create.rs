@@ -65,6 +65,7 @@ pub(super) fn ownership_request<'r>(
         subresource: endpoint.part.subresource(),
         time: circumstances.time,
         reset_fields: endpoint.behaviour.reset_fields(endpoint.part),
+        converter: circumstances.converter.or_else(|| endpoint.behaviour.converter()),
     }
 }
 

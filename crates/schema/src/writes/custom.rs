@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::{Behaviour, Object, Part, metadata_mut};
 use crate::field::Error;
 use crate::go_text::quote;
-use crate::managed::{Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status};
+use crate::managed::{
+    Convert, Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status,
+};
 use crate::meta;
 use crate::names;
 use crate::patch::facts;
@@ -56,6 +58,10 @@ impl Behaviour for Custom {
         &self.kind
     }
 
+    fn is_builtin(&self) -> bool {
+        false
+    }
+
     fn api_version(&self) -> &str {
         &self.api_version
     }
@@ -66,6 +72,10 @@ impl Behaviour for Custom {
 
     fn ownership(&self) -> &Kind {
         &self.ownership
+    }
+
+    fn converter(&self) -> Option<&dyn Convert> {
+        None
     }
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
@@ -95,6 +105,11 @@ impl Behaviour for Custom {
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         // Metadata that cannot be read is dropped, so that there is nothing to fail.
         let _ = self.resource.admit(object, Coercion::Dropping);
+    }
+
+    fn adopt(&self, object: &mut Object) {
+        object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        let _ = self.resource.fit(object, Coercion::Dropping);
     }
 
     fn blank(&self) -> Option<&Object> {

@@ -57,6 +57,7 @@ impl Server {
             uid: "u-1",
             random: "abcde",
             field_validation: FieldValidation::Strict,
+            converter: None,
         };
         let proposal = propose(&endpoint, write, self.live.as_ref(), &circumstances)?;
         let written = settle(&endpoint, proposal, self.live.as_ref(), &circumstances)?;
@@ -244,4 +245,35 @@ fn object_that_is_being_deleted_ends_with_its_last_finalizer() {
     let written =
         server.send(Part::Whole, "w", Write::MergePatch(r#"{"metadata":{"finalizers":null}}"#), "x").unwrap();
     assert!(written.ends_deletion());
+}
+
+/// What becomes of a new object that is sent to a kind.
+fn sent_to(behaviour: &dyn Behaviour, object: &Value) -> Result<Written, Status> {
+    let resource = Resource::new("", "things");
+    let endpoint =
+        Endpoint { behaviour, resource: &resource, part: Part::Whole, namespace: "default", name: "" };
+    let circumstances = Circumstances {
+        manager: "m",
+        time: "2026-01-01T00:00:00Z",
+        uid: "u-1",
+        random: "abcde",
+        field_validation: FieldValidation::Strict,
+        converter: None,
+    };
+    let text = object.to_string();
+    let write = Write::Create(Body::json(text.as_bytes()).unwrap());
+    settle(&endpoint, propose(&endpoint, write, None, &circumstances)?, None, &circumstances)
+}
+
+#[test]
+fn object_of_one_of_kubernetes_own_kinds_need_not_say_what_it_is() {
+    let nameless = json!({"metadata": {"name": "a"}});
+    let row = crate::builtin::resources().iter().find(|row| row.kind == "ConfigMap").unwrap();
+    let map = Builtin::new(row).unwrap();
+    assert_eq!(sent_to(&map, &nameless).unwrap().object["kind"], "ConfigMap");
+    let other = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+    let refused = sent_to(&map, &other).unwrap_err();
+    assert!(refused.message.contains("no kind \"Secret\" is registered"), "{}", refused.message);
+    let refused = sent_to(&Server::new().custom, &nameless).unwrap_err();
+    assert!(refused.message.contains("Object 'Kind' is missing"), "{}", refused.message);
 }

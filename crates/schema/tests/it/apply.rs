@@ -69,8 +69,14 @@ impl World {
     /// Says whether anything changed.
     fn apply_object(&mut self, manager: &str, applied: &Object, force: bool) -> Result<bool, ApplyError> {
         let time = self.tick();
-        let request =
-            Request { manager, api_version: VERSION, subresource: "", time: &time, reset_fields: None };
+        let request = Request {
+            manager,
+            api_version: VERSION,
+            subresource: "",
+            time: &time,
+            reset_fields: None,
+            converter: None,
+        };
         let plan = managed::apply(self.live.as_ref(), applied, &self.kind, &request, force)?;
         let is_changed = !plan.changes_nothing();
         let mut object = plan.perform(self.live.take().unwrap_or_default());
@@ -87,8 +93,14 @@ impl World {
         change: impl FnOnce(&mut Object),
     ) {
         let time = self.tick();
-        let request =
-            Request { manager, api_version: VERSION, subresource, time: &time, reset_fields: reset };
+        let request = Request {
+            manager,
+            api_version: VERSION,
+            subresource,
+            time: &time,
+            reset_fields: reset,
+            converter: None,
+        };
         let mut new = self.live.clone().unwrap_or_else(|| object(json!({})));
         change(&mut new);
         let updated = managed::update(self.live.as_ref(), new, &self.kind, &request);
@@ -374,6 +386,7 @@ fn too_deep_objects_are_refused() {
         subresource: "",
         time: "2026-01-01T00:00:00Z",
         reset_fields: None,
+        converter: None,
     };
     let updated = managed::update(None, object(json!({ "free": deep })), &world.kind, &request);
     assert!(updated.problem.is_some());

@@ -8,6 +8,7 @@
 
 mod api_server;
 mod apply;
+mod converted_owners;
 mod dice;
 mod expressions;
 mod kinds;

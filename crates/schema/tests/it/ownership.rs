@@ -119,6 +119,7 @@ fn request(manager: &str) -> Request<'_> {
         subresource: "",
         time: "2026-01-01T00:00:00Z",
         reset_fields: None,
+        converter: None,
     }
 }
 

@@ -24,6 +24,7 @@ const namespace = "default"
 
 var scenarios = map[string]func(context.Context, *rest.Config){
 	"discovery":       discover,
+	"models":          readModels,
 	"typed":           useTypedClients,
 	"workloads":       useWorkloads,
 	"tokens":          useTokens,

@@ -120,6 +120,10 @@ fn strip(value: &mut Value, shows_managed: bool) {
                     ("continue", Some(token)) if !token.is_empty() => *value = "<continue>".into(),
                     ("token", Some(token)) => *value = claims(token).unwrap_or_else(|| token.into()),
                     ("hash" | "kid", Some(_)) => *value = "<some>".into(),
+                    // Those below are given to who asks for them.
+                    ("nodePort" | "healthCheckNodePort", None) if value.as_i64() >= Some(30086) => {
+                        *value = "<port>".into();
+                    }
                     _ => strip(value, shows_managed),
                 }
             }
@@ -177,11 +181,13 @@ fn is_age(text: &str) -> bool {
     !digits.is_empty() && digits.len() < 3 && digits.chars().all(|digit| digit.is_ascii_digit())
 }
 
-/// What was seen in a chapter, and gets names: identifiers in the order in which they are seen, resource versions in their
-/// own.
+/// What was seen in a chapter, and gets names: identifiers and addresses in the order in which they are seen, resource
+/// versions in their own.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     uids: Vec<String>,
+    /// Of services.
+    addresses: Vec<String>,
     versions: BTreeSet<u64>,
 }
 
@@ -195,6 +201,12 @@ impl Names {
                             if uid.len() == 36 && !self.uids.iter().any(|known| known == uid) =>
                         {
                             self.uids.push(uid.to_owned());
+                        }
+                        ("clusterIP", Some(address))
+                            if address.starts_with("10.")
+                                && !self.addresses.iter().any(|known| known == address) =>
+                        {
+                            self.addresses.push(address.to_owned());
                         }
                         ("resourceVersion", Some(version)) => self.versions.extend(version.parse::<u64>()),
                         _ => self.collect(value),
@@ -231,6 +243,14 @@ impl Names {
         for (index, uid) in self.uids.iter().enumerate() {
             if text.contains(uid.as_str()) {
                 *text = text.replace(uid.as_str(), &format!("uid{index}"));
+            }
+        }
+        // Some begin as others do.
+        let mut addresses: Vec<_> = self.addresses.iter().enumerate().collect();
+        addresses.sort_by_key(|(_, address)| std::cmp::Reverse(address.len()));
+        for (index, address) in addresses {
+            if text.contains(address.as_str()) {
+                *text = text.replace(address.as_str(), &format!("address{index}"));
             }
         }
         if !text.contains("ResourceVersion") {

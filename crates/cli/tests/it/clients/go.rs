@@ -21,6 +21,21 @@ fn client_go_discovers_what_there_is() {
 }
 
 #[test]
+fn client_go_reads_models_of_all_kinds() {
+    sees(
+        "clients-go",
+        "models",
+        &[
+            "patchAppsV1NamespacedDeployment: 200, #/definitions/io.k8s.api.apps.v1.Deployment",
+            "kind: Deployment",
+            "replicas: integer (int32), needed: [selector template]",
+            "containers: Array of Reference to \"io.k8s.api.core.v1.Container\" by name",
+            "labels: *proto.Map of string",
+        ],
+    );
+}
+
+#[test]
 fn client_go_uses_typed_clients_that_send_protobuf() {
     sees(
         "clients-go",

@@ -10,13 +10,15 @@ fn tables_have_the_columns_of_a_real_cluster() {
     let Some(plane) = plane() else { return };
     plane.says("kubectl apply -f web.yaml");
     let rows = plane.rows("kubectl get deploy,svc -o wide");
+    let address = plane.says("kubectl get svc web -o jsonpath='{.spec.clusterIP}'");
+    assert!(address.starts_with("10."), "{address}");
     assert_eq!(
         rows,
         [
             "NAME READY UP-TO-DATE AVAILABLE AGE CONTAINERS IMAGES SELECTOR",
             "deployment.apps/web 0/2 0 0 AGE web nginx:1 app=web",
             "NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE SELECTOR",
-            "service/web ClusterIP <none> <none> 80/TCP AGE app=web",
+            &*format!("service/web ClusterIP {address} <none> 80/TCP AGE app=web"),
         ]
     );
     assert_eq!(plane.rows("kubectl get cm settings"), ["NAME DATA AGE", "settings 2 AGE"]);

@@ -9,6 +9,7 @@ use crate::go_base64;
 use crate::structural::internal::{Fields, list, null, optional_text};
 use crate::structural::object_meta::{Malformed, ObjectMeta};
 use crate::structural::{DecodeError, Props, Scale};
+use crate::webhook_address::Service;
 
 /// A definition, read from its JSON after defaulting.
 #[derive(Debug, Clone, Default)]
@@ -91,14 +92,6 @@ pub(crate) struct Client {
     pub(crate) url: Option<String>,
     pub(crate) service: Option<Service>,
     pub(crate) ca_bundle: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Service {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) path: Option<String>,
-    pub(crate) port: i64,
 }
 
 type Fielded = Map<String, Value>;

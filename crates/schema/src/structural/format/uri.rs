@@ -27,7 +27,7 @@ pub(in crate::structural) fn is_request_uri(text: &str) -> bool {
 }
 
 /// The scheme, which may be empty, and what follows; nothing if a scheme should be there.
-pub(in crate::structural) fn split_scheme(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_scheme(text: &str) -> Option<(&str, &str)> {
     for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::pods::PODS;
 use super::seen::{Seen, or_none};
 use super::{AGE, Known, NAME, boolean, integer, text, wide};
+use crate::builtin::autoscalers;
 use crate::table::age::{duration_between, human_duration};
 
 const CONTAINERS: Known = wide("Containers", |it| it.each("/spec/template/spec/containers", "/name").into());
@@ -179,6 +180,13 @@ fn job_duration(it: &Seen<'_>) -> Value {
 
 /// What is measured, and what it should be.
 fn targets(it: &Seen<'_>) -> Value {
+    // The first version says it elsewhere.
+    if it.text("/apiVersion") == "autoscaling/v1"
+        && let Some(Value::Object(mut autoscaler)) = it.value("").cloned()
+    {
+        autoscalers::convert(&mut autoscaler, "autoscaling/v2");
+        return targets(&it.part(&Value::Object(autoscaler)));
+    }
     let current = it.list("/status/currentMetrics");
     let texts: Vec<_> = it
         .items("/spec/metrics")

@@ -5,8 +5,10 @@ mod workloads;
 
 use serde_json::{Value, json};
 
-use super::super::Object;
+use super::super::{Object, metadata_text};
+use crate::builtin::autoscalers;
 use crate::field::{Error, Path};
+use crate::services;
 use crate::structural::crd::{self, Definition};
 
 /// Kinds with ways of their own.
@@ -18,6 +20,10 @@ pub(super) enum Special {
     Event,
     Job,
     Pod,
+    /// Says who may decide what is written.
+    Admission,
+    Autoscaler,
+    Service,
 }
 
 impl Special {
@@ -28,7 +34,19 @@ impl Special {
             ("" | "events.k8s.io", "Event") => Self::Event,
             ("batch", "Job") => Self::Job,
             ("", "Pod") => Self::Pod,
+            ("admissionregistration.k8s.io", _) => Self::Admission,
+            ("autoscaling", "HorizontalPodAutoscaler") => Self::Autoscaler,
+            ("", "Service") => Self::Service,
             _ => Self::None,
+        }
+    }
+
+    /// Group and version of all forms that objects have, if there are several.
+    pub(super) fn forms(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Event => &[("", "v1"), ("events.k8s.io", "v1")],
+            Self::Autoscaler => &[("autoscaling", "v1"), ("autoscaling", "v2")],
+            _ => &[],
         }
     }
 }
@@ -38,15 +56,31 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
         Special::Namespace => hold_namespace(object),
         Special::Definition => note_stored_version(object),
         Special::Job => workloads::select_own_pods(object),
+        Special::Service => services::drop_unread(object),
         Special::Pod => workloads::await_a_node(object),
-        Special::Event | Special::None => {}
+        Special::Event | Special::Admission | Special::Autoscaler | Special::None => {}
     }
 }
 
 /// Makes of an object in another version one of this version.
 pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
-    if special == Special::Event && object.get("apiVersion").is_some_and(|found| found != api_version) {
-        events::convert(object, api_version);
+    match special {
+        Special::Event => events::convert(object, api_version),
+        Special::Autoscaler => autoscalers::convert(object, api_version),
+        _ => {}
+    }
+}
+
+/// What reading an object into a form that all versions share, and writing it again, does to it.
+pub(super) fn normalise(special: Special, object: &mut Object, api_version: &str) {
+    if special == Special::Autoscaler {
+        if api_version == "autoscaling/v1" {
+            autoscalers::convert(object, "autoscaling/v2");
+        }
+        autoscalers::drop_annotations(object);
+        if api_version == "autoscaling/v1" {
+            autoscalers::convert(object, api_version);
+        }
     }
 }
 
@@ -63,8 +97,36 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
             }
         }
         Special::Definition => note_stored_version(object),
-        Special::Event | Special::Job | Special::Pod | Special::None => {}
+        Special::Service => {
+            services::drop_for_type(object, old);
+            services::drop_unread(object);
+        }
+        Special::Event
+        | Special::Job
+        | Special::Pod
+        | Special::Admission
+        | Special::Autoscaler
+        | Special::None => {}
     }
+}
+
+/// What a client should be told about an object that is fine.
+pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
+    match special {
+        Special::Admission => reserved_name(object).into_iter().collect(),
+        Special::Service => services::warnings(object),
+        _ => Vec::new(),
+    }
+}
+
+fn reserved_name(object: &Object) -> Option<String> {
+    const RESERVED: &str = ".static.k8s.io";
+    let is_reserved = metadata_text(object, "name").ends_with(RESERVED);
+    let words = format!(
+        "metadata.name: names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be \
+         managed via the API"
+    );
+    is_reserved.then_some(words)
 }
 
 /// A namespace stays until everything in it is gone.

@@ -88,6 +88,7 @@ impl Server {
             uid: &uid,
             random: "abcde",
             field_validation: FieldValidation::named(text(step, "validation")).unwrap(),
+            converter: None,
         };
         let written = perform(&endpoint, step, live.as_ref(), &circumstances);
         match written {

@@ -65,6 +65,7 @@ pub(crate) fn perform(live: &mut Option<Object>, step: &Value, question: &Value,
         subresource: text(step, "subresource"),
         time: text(step, "time"),
         reset_fields: Some(&reset),
+        converter: None,
     };
     if let Some(live) = live {
         live.insert("apiVersion".to_owned(), api_version.as_str().into());
