@@ -261,6 +261,17 @@ mod tests {
     }
 
     #[test]
+    fn amounts_with_very_many_digits_are_not_cut_off() {
+        for digits in [1010, 1019, 1020, 1100, 5000] {
+            let amount = parse(&"8".repeat(digits));
+            assert_eq!(parse(&amount.to_string()), amount, "{digits}");
+        }
+        let sum = parse("1").plus(parse("1e2000000000"));
+        assert!(parse(&sum.to_string()) >= sum && sum.to_string().len() < 60, "{sum}");
+        assert_eq!(parse(&format!("1{}", "0".repeat(1019))).to_string(), "100e1017");
+    }
+
+    #[test]
     fn sums_of_very_different_amounts_end() {
         let sum = parse("1e2000000000").plus(parse("1n"));
         assert!(sum > parse("1e1999999999"));

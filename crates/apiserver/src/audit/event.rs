@@ -45,7 +45,7 @@ pub struct ObjectReference<'e> {
 pub enum Outcome<'e> {
     Success(u16),
     Failure(&'e Status),
-    /// The client went away first. What it asked for may have happened.
+    /// The client went away, or its time was up. What it asked for may have happened.
     Unanswered,
 }
 
@@ -179,7 +179,7 @@ impl Outcome<'_> {
             Self::Unanswered => json!({
                 "metadata": {},
                 "status": "Failure",
-                "message": "the client went away before it was answered; what it asked for may have happened",
+                "message": "it was given up before it was answered; what was asked for may have happened",
             }),
         }
     }

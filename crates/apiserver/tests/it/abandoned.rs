@@ -129,7 +129,7 @@ async fn what_nobody_waited_for_is_written_down_all_the_same() {
     slow.gate.open();
     assert_eq!((&line["user"]["username"], &line["verb"]), (&json!("ada"), &json!("create")));
     assert_eq!(line["annotations"]["authorization.k8s.io/decision"], "allow");
-    let words = "the client went away before it was answered; what it asked for may have happened";
+    let words = "it was given up before it was answered; what was asked for may have happened";
     assert_eq!(line["responseStatus"], json!({"metadata": {}, "status": "Failure", "message": words}));
     let read = slow.send("secret", "GET", &format!("{MAPS}/one"), Value::Null).await;
     assert_eq!(read.status(), 200, "it has happened");

@@ -8,6 +8,8 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// The power of ten of the last decimal suffix.
 const EXA: i32 = 18;
+/// With more zeros than this, an amount is written as if it had come with an exponent.
+const MOST_ZEROS: i32 = 1000;
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,18 +36,19 @@ impl Quantity {
 
     fn write_decimal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut digits, mut power) = (self.unscaled, self.exponent);
-        let has_suffixes = self.notation != Notation::Exponent;
+        let mut has_suffixes = self.notation != Notation::Exponent;
         while digits % 10 == 0 {
             digits /= 10;
             power = power.saturating_add(1);
         }
         let mut zeros = power.rem_euclid(3);
         if has_suffixes && power - zeros > EXA {
-            zeros = power.saturating_sub(EXA);
+            has_suffixes = power - EXA <= MOST_ZEROS;
+            zeros = if has_suffixes { power - EXA } else { zeros };
         }
         let power = power - zeros;
         write!(f, "{digits}")?;
-        for _ in 0..zeros.min(1000) {
+        for _ in 0..zeros {
             f.write_str("0")?;
         }
         match (has_suffixes, power) {
