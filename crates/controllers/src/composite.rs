@@ -6,6 +6,7 @@
 //! * What happens to one composite resource does not slow down another.
 
 mod apply;
+mod choose;
 mod connection;
 mod controller;
 mod dependencies;
@@ -17,6 +18,7 @@ mod read;
 mod reconcile;
 mod rights;
 mod settle;
+mod settled;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -57,6 +57,8 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 }
 
+const CLUSTER_ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
+
 /// How long to wait before trying again what did not work.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
-use ferroplane_engine::{
-    Event, EventKind, Inputs, Outcome, Pipeline, Preferences, Requirement, Unselectable, Why, chain,
-    choose_composition, choose_revision,
-};
+use ferroplane_engine::{Event, EventKind, Inputs, Outcome, Requirement, chain};
 use ferroplane_runner::drive;
 use ferroplane_schema::managed::holds;
 use ferroplane_wire::Struct;
@@ -17,26 +14,20 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::choose::Choice;
 use super::controller::Controller;
-use super::machinery::{self, Chosen, draft, has_finalizer, other_finalizers, recorded, references};
-use super::memory::{Fingerprint, Name, Settled};
+use super::machinery::{self, draft, has_finalizer, other_finalizers, recorded, references};
+use super::memory::{Name, Settled};
 use super::observe::World;
-use super::problem::{COMPOSE, Problem, SELECT};
+use super::problem::{COMPOSE, Problem};
 use super::read;
 use super::settle::{Written, version_of};
-use crate::backoff::pause;
+use super::settled::{composition_of, essence, fingerprint};
 use crate::cluster::{Part, Place};
 use crate::queue::{Next, Slot};
-use crate::shelf::Revision;
 
 /// How long composing may take. Telling what came of it is not part of that.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How soon to try again what did not work.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often something may change its own inputs before it has to wait, and how long at first.
-const PATIENT_ROUNDS: u32 = 8;
-const RESTLESS_PAUSE: Duration = Duration::from_millis(100);
 /// What is composed is looked at again at once, because it was not there before. Not more often: a function that changes
 /// its mind each time would be asked for ever.
 const ROUNDS: usize = 2;
@@ -62,15 +53,6 @@ struct Basis {
     epochs: Vec<u64>,
     /// What functions saw of the composite resource.
     composite: Object,
-}
-
-/// What was chosen for a composite resource.
-#[derive(Debug)]
-struct Choice {
-    chosen: Chosen,
-    revision: Arc<Revision>,
-    pipeline: Arc<Pipeline>,
-    events: Vec<Event>,
 }
 
 impl Controller {
@@ -197,61 +179,6 @@ impl Controller {
         unreachable!("the last round returns")
     }
 
-    /// Which composition, which revision of it, and what its steps call.
-    fn choose(&self, live: &Object) -> Result<Choice, Problem> {
-        let select =
-            |error: Unselectable| Problem::new(SELECT, format!("cannot select a Composition: {error}"));
-        let mut preferences = Preferences::read(live, self.layout);
-        let mut events = Vec::new();
-        let candidates = self.shared.shelf.compositions();
-        let candidates = candidates.iter().map(AsRef::as_ref);
-        let (name, why) =
-            choose_composition(&preferences, &self.defaults, &self.type_ref, candidates).map_err(select)?;
-        let reason = match why {
-            Why::Named => None,
-            Why::Enforced => Some(", which the definition enforces"),
-            Why::Default => Some(", which the definition has as default"),
-            Why::Found => Some(""),
-        };
-        if let Some(reason) = reason {
-            let kind = if why == Why::Found { SELECT } else { "CompositionSelection" };
-            events.push(Event::new(
-                EventKind::Normal,
-                kind,
-                format!("selected Composition `{name}`{reason}"),
-            ));
-        }
-        preferences.take_default_revision_selector(&self.defaults);
-
-        let compose =
-            |error: Unselectable| Problem::new(COMPOSE, format!("cannot select a revision: {error}"));
-        let unknown = || select(Unselectable::UnknownComposition(name.clone()));
-        let composition = self.shared.shelf.composition(&name).ok_or_else(unknown)?;
-        let revisions = self.shared.shelf.revisions_of(&name);
-        let facts = revisions.iter().map(|revision| &revision.facts);
-        let chosen = choose_revision(&preferences, &composition, facts).map_err(compose)?;
-        let unknown = || compose(Unselectable::UnknownRevision(chosen.clone()));
-        let revision = self.shared.shelf.revision(&chosen).ok_or_else(unknown)?;
-        if preferences.revision.as_ref() != Some(&chosen) {
-            let message = format!("uses CompositionRevision `{chosen}`");
-            events.push(Event::new(EventKind::Normal, SELECT, message));
-        }
-        if let Some(problem) = &revision.problem {
-            let message = format!("cannot use CompositionRevision `{chosen}`: {problem}");
-            return Err(Problem::new(COMPOSE, message));
-        }
-        if revision.composes != self.type_ref {
-            let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
-            return Err(compose(Unselectable::Incompatible { revision: chosen, composes, wanted }));
-        }
-        let pipeline = revision.pipeline(&self.shared.callables.current());
-        let pipeline = pipeline.map_err(|problem| {
-            Problem::new(COMPOSE, format!("cannot use CompositionRevision `{chosen}`: {problem}"))
-        })?;
-        let chosen = Chosen { composition: name, why, revision: chosen };
-        Ok(Choice { chosen, revision, pipeline, events })
-    }
-
     async fn decide(
         &self,
         composite: &Object,
@@ -346,83 +273,6 @@ impl Controller {
         Ok(look_again_in.map_or(Next::Rest, Next::After))
     }
 
-    /// Remember that it has to be looked at once more, and sooner or later not at once: a function that changes its mind each
-    /// time would never let it rest.
-    fn remember_restless(&self, name: &Name, live: &Object, composed: Composed) -> Next {
-        let restlessness = self.memory.recall(name).map_or(0, |settled| settled.restlessness);
-        let delay = match restlessness.checked_sub(PATIENT_ROUNDS) {
-            None => Duration::ZERO,
-            Some(excess) => pause(RESTLESS_PAUSE, LONGEST_PAUSE, excess),
-        };
-        let settled = Settled {
-            fingerprint: Fingerprint::default(),
-            composition: composition_of(live, self.layout),
-            requirements: composed.outcome.requirements.into(),
-            look_again_at: Some(Instant::now() + delay),
-            failures: 0,
-            restlessness: restlessness.saturating_add(1),
-            is_resting: !delay.is_zero(),
-        };
-        self.memory.remember(name, settled, Vec::new());
-        Next::After(delay)
-    }
-
-    /// Remember what did not work, so that it is tried again when something changes, or after a while, but not before.
-    async fn remember_failure(
-        &self,
-        name: &Name,
-        live: &Object,
-        written: Written,
-        requirements: Vec<Requirement>,
-    ) -> Next {
-        let live = written.composite.as_ref().unwrap_or(live);
-        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
-        let delay = pause(FIRST_PAUSE, LONGEST_PAUSE, failures);
-        let fingerprint = self.current_fingerprint(live, &requirements).await.unwrap_or_default();
-        let settled = Settled {
-            fingerprint,
-            composition: composition_of(live, self.layout),
-            requirements: requirements.into(),
-            look_again_at: Some(Instant::now() + delay),
-            failures: failures.saturating_add(1),
-            restlessness: 0,
-            is_resting: false,
-        };
-        self.memory.remember(name, settled, vec![version_of(live)]);
-        Next::After(delay)
-    }
-
-    /// Whether nothing changed since it was last looked at; then, when to look again.
-    async fn is_settled(&self, name: &Name, live: &Object) -> Option<Next> {
-        let settled = self.memory.recall(name)?;
-        let rest = settled.look_again_at.map(|time| time.saturating_duration_since(Instant::now()));
-        if rest == Some(Duration::ZERO) {
-            return None;
-        }
-        if let (true, Some(rest)) = (settled.is_resting, rest) {
-            return Some(Next::After(rest));
-        }
-        let current = self.current_fingerprint(live, &settled.requirements).await?;
-        if current != settled.fingerprint {
-            return None;
-        }
-        Some(rest.map_or(Next::Rest, Next::After))
-    }
-
-    /// What would be composed from, if it were composed now. Nothing if that cannot be told without trying.
-    async fn current_fingerprint(&self, live: &Object, requirements: &[Requirement]) -> Option<Fingerprint> {
-        let identity = match self.choose(live) {
-            Ok(choice) => choice.identity(),
-            Err(Problem::Trouble(report)) => report.trouble.message,
-            Err(_) => return None,
-        };
-        let versions = self.known_versions(live).await?;
-        let dependencies = &self.shared.dependencies;
-        let epochs: Vec<_> =
-            requirements.iter().map(|requirement| dependencies.epoch(&requirement.selector)).collect();
-        Some(fingerprint(live, &identity, &versions, &epochs))
-    }
-
     async fn pause(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
         let condition = Condition::new("Synced", Status::False, "ReconcilePaused")
             .with_message(format!("nothing is done while the annotation `{}` is `true`", keys::PAUSED));
@@ -495,78 +345,6 @@ fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
         composite.insert("status".to_owned(), Value::Object(foreseen));
     }
     composite
-}
-
-impl Choice {
-    /// Changes when what would run changes.
-    fn identity(&self) -> String {
-        let callees = self.pipeline.steps().iter().map(|step| {
-            let callee = step.callee.as_ref().map_or("", |callee| callee.revision.as_str());
-            format!("/{callee}")
-        });
-        std::iter::once(format!("{}/{}", self.chosen.composition, self.revision.identity))
-            .chain(callees)
-            .collect()
-    }
-}
-
-/// Of everything that a run is made from.
-fn fingerprint(live: &Object, identity: &str, versions: &[u64], epochs: &[u64]) -> Fingerprint {
-    let mut hash = Sha256::new();
-    hash.update(content(live, |_| true));
-    hash.update(identity);
-    for number in versions.iter().chain([&u64::MAX]).chain(epochs) {
-        hash.update(number.to_le_bytes());
-    }
-    hash.finalize().into()
-}
-
-/// What functions may go by: everything but what the plane itself writes down.
-fn essence(composite: &Object, layout: ferroplane_engine::Layout) -> [u8; 32] {
-    let mut composite = composite.clone();
-    ferroplane_engine::machinery_mut(&mut composite, layout).remove("resourceRefs");
-    content(&composite, |condition| {
-        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
-        !Condition::SYSTEM.contains(&kind)
-    })
-}
-
-/// What an object says, apart from what changes with every write.
-fn content(object: &Object, counts: impl Fn(&Value) -> bool) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    let mut add = |key: &str, value: &Value| {
-        hash.update(key);
-        hash.update(serde_json::to_vec(value).unwrap_or_default());
-    };
-    for (key, value) in object {
-        match (key.as_str(), value) {
-            ("metadata", Value::Object(metadata)) => {
-                let said = metadata.iter().filter(|(key, _)| {
-                    !["resourceVersion", "managedFields", "generation"].contains(&key.as_str())
-                });
-                said.for_each(|(key, value)| add(key, value));
-            }
-            ("status", Value::Object(status)) => {
-                for (key, value) in status {
-                    match value {
-                        Value::Array(conditions) if key == "conditions" => {
-                            conditions
-                                .iter()
-                                .filter(|condition| counts(condition))
-                                .for_each(|condition| add(key, condition));
-                        }
-                        value => add(key, value),
-                    }
-                }
-            }
-            (key, value) => add(key, value),
-        }
-    }
-    hash.finalize().into()
-}
-
-fn composition_of(live: &Object, layout: ferroplane_engine::Layout) -> Arc<str> {
-    Preferences::read(live, layout).composition.unwrap_or_default().into()
 }
 
 /// How often its user wants it to be looked at.

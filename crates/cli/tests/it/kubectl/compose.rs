@@ -29,7 +29,8 @@ fn example_becomes_real() {
     let Some(plane) = plane_with_hello() else { return };
     plane.says("kubectl apply -f xr.yaml");
     wait_until_synced(&plane);
-    let composed = plane.says("kubectl get configmap,deployment,service -l crossplane.io/composite=hello -o name");
+    let composed =
+        plane.says("kubectl get configmap,deployment,service -l crossplane.io/composite=hello -o name");
     assert_eq!(composed.lines().count(), 3, "{composed}");
 
     let deployment = "$(kubectl get deployment -l crossplane.io/composite=hello -o name)";
@@ -48,13 +49,15 @@ fn what_was_composed_is_still_there_after_a_restart() {
     let Some(plane) = plane_with_hello() else { return };
     plane.says("kubectl apply -f xr.yaml");
     wait_until_synced(&plane);
-    let versions = "kubectl get app,configmap,deployment,service -A -o jsonpath='{.items[*].metadata.resourceVersion}'";
+    let versions =
+        "kubectl get app,configmap,deployment,service -A -o jsonpath='{.items[*].metadata.resourceVersion}'";
     let before = plane.says(versions);
     let plane = Plane::start(plane.stop(), &["--data-dir", "data"]);
     plane.says("kubectl patch app hello --type=merge -p '{\"spec\":{\"greeting\":\"again\"}}'");
     plane.says("kubectl wait configmap -l crossplane.io/composite=hello --for=jsonpath={.data.greeting}=again --timeout=60s");
     let after = plane.says(versions);
-    let unchanged = before.split(' ').filter(|version| after.split(' ').any(|other| other == *version)).count();
+    let unchanged =
+        before.split(' ').filter(|version| after.split(' ').any(|other| other == *version)).count();
     // The Deployment, the Service, and what has nothing to do with it.
     assert!(unchanged >= 2, "{before}\n{after}");
 }
@@ -65,5 +68,8 @@ fn mistake_in_a_composition_is_told_to_who_describes_the_composite_resource() {
     plane.says("sed -i s/function-auto-ready/function-auto-redy/ composition.yaml; kubectl apply -f composition.yaml");
     plane.says("kubectl apply -f xr.yaml; kubectl wait app/hello --for=condition=Synced=False --timeout=60s");
     let told = plane.says("kubectl describe app hello");
-    assert!(told.contains("there is no function `function-auto-redy`: did you mean `function-auto-ready`?"), "{told}");
+    assert!(
+        told.contains("there is no function `function-auto-redy`: did you mean `function-auto-ready`?"),
+        "{told}"
+    );
 }
