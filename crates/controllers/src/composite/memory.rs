@@ -143,6 +143,12 @@ impl Memory {
         unrest
     }
 
+    /// When too much will have happened to it for the last time, unless it goes on.
+    pub(super) fn calm_in(&self, name: &str) -> Option<Duration> {
+        let opened_at = self.lock().get(name)?.breaker.as_ref()?.opened_at?;
+        Some((opened_at + COOLDOWN).saturating_duration_since(Instant::now()))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Remembered>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
