@@ -247,8 +247,8 @@ impl Controller {
         let live = composite.unwrap_or(live);
         let basis = &composed.basis;
         let look_again_in = look_again_in.or_else(|| poll_interval(&live)).map(|delay| jittered(delay, name));
-        // Once it is calm, somebody has to say so.
-        let look_again_in = [look_again_in, self.memory.calm_in(name)].into_iter().flatten().min();
+        // Somebody has to say that it is calm again.
+        let look_again_in = look_again_in.into_iter().chain(self.memory.calm_in(name)).min();
         let is_same = essence(&basis.composite, self.layout) == essence(&live, self.layout);
         if composed.has_news || !is_same {
             // What functions would see now is not what they saw.

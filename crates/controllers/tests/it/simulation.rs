@@ -3,8 +3,10 @@
 //! everything has to become what the user wants, and to stay so.
 //!
 //! Time is virtual and chance comes from a seed. `FERROPLANE_SEEDS=7` repeats a seed, `FERROPLANE_SEEDS=0..1000` tries
-//! many; `cargo xtask simulate` does both.
+//! many; `cargo xtask simulate` does both. The same seed has the same luck and the same user; `FERROPLANE_TRACE` prints
+//! what happens even if nothing fails.
 
+mod cases;
 mod chance;
 mod checker;
 mod faults;
@@ -54,9 +56,7 @@ fn seeds() -> Range<u64> {
 }
 
 fn simulate(seed: u64) -> Result<(), Vec<String>> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    in_virtual_time(async {
         let world = World::new(seed).await;
         let mut user = User { world: &world, chance: Chance::new(seed, 3), intent: Intent::default() };
         let result = live(&mut user).await;
@@ -68,6 +68,12 @@ fn simulate(seed: u64) -> Result<(), Vec<String>> {
         world.end().await;
         result
     })
+}
+
+/// On one thread, whose time passes only when there is nothing to do.
+fn in_virtual_time<T>(life: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(life)
 }
 
 async fn live(user: &mut User<'_>) -> Result<(), Vec<String>> {

@@ -87,9 +87,12 @@ async fn composed(world: &World) -> Vec<Value> {
 
 fn check_site(site: &Value, color: &str, intent: &Intent, composed: &[Value], wrongs: &mut Vec<String>) {
     let name = &site["metadata"]["name"];
-    if !is_ready(site) {
-        let (synced, ready) = (condition(site, "Synced"), condition(site, "Ready"));
-        wrongs.push(format!("site {name} is {synced:?} and {ready:?}: {}", site["status"]["conditions"]));
+    let is_responsive = condition(site, "Responsive").as_deref() == Some("True/WatchCircuitClosed");
+    if !is_ready(site) || !is_responsive {
+        wrongs.push(format!(
+            "site {name} is not ready, synced and responsive: {}",
+            site["status"]["conditions"]
+        ));
     }
     if site["status"]["color"] != color {
         wrongs.push(format!("site {name} has status {}, not {color}", site["status"]["color"]));

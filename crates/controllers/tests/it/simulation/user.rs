@@ -51,7 +51,7 @@ impl User<'_> {
     }
 
     async fn do_something(&mut self) {
-        match self.chance.below(15) {
+        match self.chance.below(18) {
             0 | 1 => self.create().await,
             2 => self.delete_one().await,
             3 => self.pause().await,
@@ -67,6 +67,8 @@ impl User<'_> {
                 self.note(&format!("the clock jumps by {jump} s"));
                 self.world.weather.clock.fetch_add(jump, Ordering::Relaxed);
             }
+            12 => self.fight().await,
+            13 => self.redefine().await,
             _ => self.kill(),
         }
     }
@@ -83,6 +85,10 @@ impl User<'_> {
         if !site["metadata"]["deletionTimestamp"].is_null() {
             return;
         }
+        self.create_one(name, color).await;
+    }
+
+    pub(super) async fn create_one(&mut self, name: &str, color: &str) {
         self.note(&format!("{name} shall be {color}"));
         self.world.plane.create_site(name, color).await;
         self.intent.sites.insert(name.to_owned(), color.to_owned());
@@ -135,12 +141,14 @@ impl User<'_> {
     }
 
     async fn compose(&mut self) {
-        let mut wishes = BTreeMap::new();
-        for name in WISHES {
-            if self.chance.happens(60) {
-                wishes.insert(name.to_owned(), self.chance.pick(&KINDS).0.to_owned());
-            }
-        }
+        let names = WISHES.into_iter().filter(|_| self.chance.happens(60));
+        let wishes: Vec<_> = names.map(|name| (name, self.chance.pick(&KINDS).0)).collect();
+        self.compose_of(&wishes).await;
+    }
+
+    pub(super) async fn compose_of(&mut self, wishes: &[(&str, &str)]) {
+        let wishes: BTreeMap<_, _> =
+            wishes.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect();
         self.note(&format!("sites shall become {wishes:?}"));
         let input = json!({"apiVersion": "example.org/v1", "kind": "Wishes", "wishes": wishes});
         self.world
@@ -168,15 +176,22 @@ impl User<'_> {
     }
 
     async fn some_composed(&self) -> Option<String> {
-        let (_, plural) = self.chance.pick(&KINDS);
-        let path = format!("{NAMESPACE}/{plural}");
-        let list = self.world.plane.get(&format!("{path}?labelSelector=crossplane.io/composite")).await;
-        let mut items = list["items"].as_array().cloned().unwrap_or_default();
-        items.sort_by_key(|item| item["metadata"]["annotations"]["who"].to_string());
-        if items.is_empty() {
-            return None;
+        let mut composed = Vec::new();
+        for (_, plural) in KINDS {
+            let path = format!("{NAMESPACE}/{plural}");
+            let list = self.world.plane.get(&format!("{path}?labelSelector=crossplane.io/composite")).await;
+            let mut items = list["items"].as_array().cloned().unwrap_or_default();
+            items.sort_by_key(|item| {
+                let metadata = &item["metadata"];
+                format!(
+                    "{}/{}",
+                    metadata["labels"]["crossplane.io/composite"], metadata["annotations"]["who"]
+                )
+            });
+            let name = |item: &Value| Some(format!("{path}/{}", item["metadata"]["name"].as_str()?));
+            composed.extend(items.iter().filter_map(name));
         }
-        Some(format!("{path}/{}", self.chance.pick(&items)["metadata"]["name"].as_str()?))
+        if composed.is_empty() { None } else { Some(self.chance.pick(&composed).clone()) }
     }
 
     async fn edit_composed(&self, change: &Value) {
@@ -184,6 +199,32 @@ impl User<'_> {
             self.note(&format!("changes {path}: {change}"));
             self.world.plane.merge(&path, change).await;
         }
+    }
+
+    /// Somebody else wants it otherwise, and does not give in.
+    pub(super) async fn fight(&self) {
+        let Some(path) = self.some_composed().await else { return };
+        self.note(&format!("fights over {path}"));
+        for round in 0..100 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let change = json!({"metadata": {"annotations": {"color": format!("fight {round}")}}});
+            let (code, _) = self
+                .world
+                .plane
+                .send(http::Method::PATCH, &path, "application/merge-patch+json", &change)
+                .await;
+            if code == 404 {
+                return;
+            }
+        }
+    }
+
+    /// Change the definition, so that its controller is started anew.
+    async fn redefine(&mut self) {
+        let mark = format!("m{}", self.chance.below(100));
+        self.note(&format!("the kind of sites shall be marked {mark}"));
+        let path = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
+        self.world.plane.merge(path, &json!({"spec": {"metadata": {"labels": {"mark": mark}}}})).await;
     }
 
     async fn delete_composed(&self) {

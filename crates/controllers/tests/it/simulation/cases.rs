@@ -1,0 +1,62 @@
+//! What chance may not come to in a while, tried each time.
+
+use super::chance::Chance;
+use super::user::{Intent, User};
+use super::world::World;
+use super::{in_virtual_time, settle};
+use crate::plane::condition;
+use crate::sites::SITES;
+
+/// How many writes the life of a site takes at most.
+const WRITES: u64 = 24;
+
+#[test]
+fn controllers_can_be_killed_at_any_write() {
+    for is_carried_out in [false, true] {
+        in_virtual_time(async {
+            let world = World::new(0).await;
+            let mut user = User { world: &world, chance: Chance::new(0, 3), intent: Intent::default() };
+            world.plane.define_sites().await;
+            for write in 1..=WRITES {
+                world.weather.kill_soon(write, is_carried_out);
+                user.compose_of(&[("one", "ConfigMap"), ("two", "Secret")]).await;
+                user.create_one("blog", "red").await;
+                calm().await;
+                user.compose_of(&[("two", "ConfigMap"), ("three", "ConfigMap")]).await;
+                calm().await;
+                let result = settle(&user).await;
+                assert_eq!(result, Ok(()), "killed at write {write}, carried out: {is_carried_out}");
+                user.delete("blog").await;
+                let result = settle(&user).await;
+                assert_eq!(result, Ok(()), "killed at write {write}, carried out: {is_carried_out}");
+            }
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn fight_over_one_site_is_told_and_does_not_slow_down_another() {
+    in_virtual_time(async {
+        let world = World::new(0).await;
+        let mut user = User { world: &world, chance: Chance::new(0, 3), intent: Intent::default() };
+        world.plane.define_sites().await;
+        user.compose_of(&[("one", "ConfigMap")]).await;
+        user.create_one("blog", "red").await;
+        calm().await;
+        user.fight().await;
+        let blog = world.plane.get(&format!("{SITES}/blog")).await;
+        assert_eq!(condition(&blog, "Responsive").as_deref(), Some("False/WatchCircuitOpen"));
+        user.create_one("shop", "blue").await;
+        let began_at = tokio::time::Instant::now();
+        world.plane.until(&format!("{SITES}/shop"), crate::sites::is_ready).await;
+        assert!(began_at.elapsed() < std::time::Duration::from_secs(1), "{:?}", began_at.elapsed());
+        assert_eq!(settle(&user).await, Ok(()));
+        world.end().await;
+    });
+}
+
+/// Wait for a minute.
+async fn calm() {
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+}
