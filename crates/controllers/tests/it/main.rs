@@ -1,10 +1,11 @@
-//! Controllers at work on an API server in memory.
+//! Controllers at work on an API server: one in memory or, if the environment names it, a real one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod claim;
 mod composites;
 mod composition;
 mod definition;
+mod ground;
 mod ledger;
 mod pipelines;
 mod plane;

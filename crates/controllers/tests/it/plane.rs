@@ -1,13 +1,12 @@
-//! A control plane in memory: an API server, and controllers that work on it.
+//! A control plane: an API server, and controllers that work on it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
-use ferroplane_apiserver::store::{Options, Store};
-use ferroplane_apiserver::{Insider, Server, Settings as ServerSettings};
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Settings, install};
+use ferroplane_apiserver::store::Options;
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
 use ferroplane_functions::{Contract, Implementation, Library, Native};
 use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -15,15 +14,16 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::ground::{Ground, master};
 use crate::ledger::Ledger;
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take on a busy machine. A real garbage collector learns of new kinds every 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A control plane, as a user sees it.
 pub(crate) struct Plane {
     client: kube::Client,
-    server: Server,
+    ground: Ground,
     ledger: Ledger,
     controllers: Option<Controllers>,
     functions: Vec<(String, Implementation)>,
@@ -53,21 +53,23 @@ impl Plane {
     }
 
     async fn with_functions(functions: Vec<(String, Implementation)>) -> Self {
-        let mut plane = Self::without_controllers(Options::default()).await;
+        let mut plane = Self::on(Ground::find().await).await;
         plane.functions = functions;
         plane.start().await;
         plane
     }
 
-    /// An API server that nobody works on, yet.
+    /// An API server in memory that nobody works on, yet.
     pub(crate) async fn without_controllers(options: Options) -> Self {
-        let store = Store::in_memory(options).unwrap();
-        let server = Server::start(store, ServerSettings::default()).await.unwrap();
-        let client = kube::Client::new(door(&server, "user"), "default");
-        install(&Cluster::new(kube::Client::new(door(&server, "ferroplane"), "default"))).await.unwrap();
+        Self::on(Ground::embedded(options).await).await
+    }
+
+    async fn on(ground: Ground) -> Self {
+        let client = ground.client(&master("user"));
+        install(&Cluster::new(ground.client(&master("ferroplane")))).await.unwrap();
         Self {
             client,
-            server,
+            ground,
             ledger: Ledger::default(),
             controllers: None,
             functions: Vec::new(),
@@ -75,9 +77,12 @@ impl Plane {
         }
     }
 
-    /// The way in for controllers.
+    /// The way in for controllers, in memory.
     pub(crate) fn door(&self) -> Door {
-        door(&self.server, "ferroplane")
+        match &self.ground {
+            Ground::Embedded(server) => Door::inside(server.clone(), master("ferroplane")),
+            Ground::Real(_) => panic!("there is no way in but over the network"),
+        }
     }
 
     /// End all controllers, and start others that know nothing of what those did.
@@ -93,29 +98,18 @@ impl Plane {
     }
 
     pub(crate) async fn start(&mut self) {
-        let masters = Identity::authenticated("ferroplane", ["system:masters".to_owned()]);
-        let controllers = self.controllers_of(masters).await;
-        let protection = controllers.protection();
-        let insider = {
-            let protection = protection.clone();
-            Insider::new(move |review| {
-                let protection = protection.clone();
-                async move { protection.review(review).await }
-            })
-        };
-        self.server.seat("protection.internal", &insider);
-        let url = format!("https://protection.internal{PROTECTION_PATH}");
-        protection.announce(&json!({"url": url})).await.unwrap();
+        let controllers = self.controllers_of(&master("ferroplane")).await;
+        self.ground.protect(controllers.protection()).await;
         self.controllers = Some(controllers);
     }
 
     /// Start controllers that have the rights of somebody, and protect nothing.
     pub(crate) async fn start_as(&mut self, who: Identity) {
-        self.controllers = Some(self.controllers_of(who).await);
+        self.controllers = Some(self.controllers_of(&who).await);
     }
 
-    async fn controllers_of(&self, who: Identity) -> Controllers {
-        let client = kube::Client::new(self.ledger.over(Door::inside(self.server.clone(), who)), "default");
+    async fn controllers_of(&self, who: &Identity) -> Controllers {
+        let client = self.ground.noted_client(who, &self.ledger);
         let settings = Settings { writes_roles: self.writes_roles, ..settings(&self.functions) };
         Controllers::start(client, settings).await.unwrap()
     }
@@ -150,7 +144,7 @@ impl Plane {
         path: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let client = kube::Client::new(Door::inside(self.server.clone(), who), "default");
+        let client = self.ground.client(&who);
         send(&client, method, path, "application/json", body).await
     }
 
@@ -219,17 +213,19 @@ impl Plane {
     }
 }
 
-async fn send(client: &kube::Client, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn send(
+    client: &kube::Client,
+    method: Method,
+    path: &str,
+    kind: &str,
+    body: &Value,
+) -> (u16, Value) {
     let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = Request::builder().method(method).uri(path).header("content-type", kind);
     let response = client.send(request.body(Body::from(text)).unwrap()).await.unwrap();
     let code = response.status().as_u16();
     let bytes = response.into_body().collect_bytes().await.unwrap();
     (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
-}
-
-fn door(server: &Server, name: &str) -> Door {
-    Door::inside(server.clone(), Identity::authenticated(name, ["system:masters".to_owned()]))
 }
 
 fn settings(functions: &[(String, Implementation)]) -> Settings {

@@ -1,0 +1,81 @@
+//! What a plane stands on: an API server in memory or, if the environment names one, a real one.
+
+mod broom;
+mod hook;
+mod real;
+
+use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::{Insider, Server, Settings};
+use ferroplane_controllers::{PROTECTION_PATH, Protection};
+use serde_json::{Value, json};
+
+use crate::ledger::Ledger;
+use real::Real;
+
+pub(crate) enum Ground {
+    Embedded(Server),
+    Real(Real),
+}
+
+impl Ground {
+    /// Ground that nobody else stands on, and on which nothing is left of those who did.
+    pub(crate) async fn find() -> Self {
+        if let Some(real) = Real::find().await {
+            return Self::Real(real);
+        }
+        Self::embedded(Options::default()).await
+    }
+
+    /// An API server in memory.
+    pub(crate) async fn embedded(options: Options) -> Self {
+        let store = Store::in_memory(options).unwrap();
+        Self::Embedded(Server::start(store, Settings::default()).await.unwrap())
+    }
+
+    /// A client that speaks for somebody.
+    pub(crate) fn client(&self, who: &Identity) -> kube::Client {
+        match self {
+            Self::Embedded(server) => kube::Client::new(Door::inside(server.clone(), who.clone()), "default"),
+            Self::Real(real) => real.client(who),
+        }
+    }
+
+    /// The same, but what it changes is noted.
+    pub(crate) fn noted_client(&self, who: &Identity, ledger: &Ledger) -> kube::Client {
+        match self {
+            Self::Embedded(server) => {
+                kube::Client::new(ledger.over(Door::inside(server.clone(), who.clone())), "default")
+            }
+            Self::Real(real) => kube::Client::new(ledger.over(real.door(who)), "default"),
+        }
+    }
+
+    /// Have this asked before anything is deleted that is in use. Returns once it is.
+    pub(crate) async fn protect(&self, protection: Protection) {
+        match self {
+            Self::Embedded(server) => {
+                let reviewer = protection.clone();
+                let insider = Insider::new(move |review| {
+                    let protection = reviewer.clone();
+                    async move { protection.review(review).await }
+                });
+                server.seat("protection.internal", &insider);
+                let url = format!("https://protection.internal{PROTECTION_PATH}");
+                protection.announce(&json!({"url": url})).await.unwrap();
+            }
+            Self::Real(real) => real.protect(protection).await,
+        }
+    }
+}
+
+/// Somebody who may do everything.
+pub(crate) fn master(name: &str) -> Identity {
+    Identity::authenticated(name, ["system:masters".to_owned()])
+}
+
+/// The items of a list.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list["items"].as_array().into_iter().flatten()
+}

@@ -1,0 +1,118 @@
+//! Sweeps away what a test has left on a real API server. Our own kinds stay: to install them takes a while.
+
+use std::time::Duration;
+
+use ferroplane_api::crds;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::items;
+use crate::plane::send;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+/// On what the API server makes itself.
+const BUILT_IN: &str = "kubernetes.io/bootstrapping";
+
+struct Broom<'a>(&'a kube::Client);
+
+/// Sweep while no controllers of ours run: nobody puts anything back.
+pub(super) async fn sweep(client: &kube::Client) {
+    let broom = Broom(client);
+    // First, or it stands in the way of whatever is in use.
+    broom.delete(&format!("{HOOKS}/crossplane-no-usages")).await;
+    let crds = broom.get(CRDS).await;
+    for crd in items(&crds) {
+        broom.empty(crd).await;
+    }
+    let is_foreign = |crd: &&Value| !crds::ALL.iter().any(|ours| crd["metadata"]["name"] == ours.name());
+    let foreign: Vec<_> = items(&crds).filter(is_foreign).map(|crd| path(CRDS, crd)).collect();
+    for path in &foreign {
+        broom.remove(path).await;
+    }
+    for namespace in ["default", "kube-system"] {
+        for plural in ["configmaps", "secrets", "events"] {
+            broom
+                .clear(&format!("/api/v1/namespaces/{namespace}/{plural}"), |object| {
+                    let name = object["metadata"]["name"].as_str().unwrap();
+                    name != "kube-root-ca.crt" && name != "extension-apiserver-authentication"
+                })
+                .await;
+        }
+    }
+    for plural in ["clusterroles", "clusterrolebindings"] {
+        let is_theirs = |object: &Value| object["metadata"]["labels"][BUILT_IN].is_null();
+        broom.clear(&format!("{RBAC}/{plural}"), is_theirs).await;
+    }
+    let is_theirs = |object: &Value| {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        name != "default" && !name.starts_with("kube-")
+    };
+    broom.clear("/api/v1/namespaces", is_theirs).await;
+    for path in &foreign {
+        broom.until_gone(path).await;
+    }
+}
+
+impl Broom<'_> {
+    /// Remove all objects of a kind, wherever they are.
+    async fn empty(&self, crd: &Value) {
+        let group = crd["spec"]["group"].as_str().unwrap();
+        let plural = crd["spec"]["names"]["plural"].as_str().unwrap();
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        let Some(served) = versions.iter().find(|version| version["served"] == true) else { return };
+        let base = format!("/apis/{group}/{}", served["name"].as_str().unwrap());
+        let list = self.get(&format!("{base}/{plural}")).await;
+        for object in items(&list) {
+            let place = match object["metadata"]["namespace"].as_str() {
+                Some(namespace) => format!("{base}/namespaces/{namespace}/{plural}"),
+                None => format!("{base}/{plural}"),
+            };
+            self.remove(&path(&place, object)).await;
+        }
+    }
+
+    /// Remove the objects of a list that are chosen, and wait until they are gone.
+    async fn clear(&self, place: &str, is_chosen: impl Fn(&Value) -> bool) {
+        let list = self.get(place).await;
+        let chosen: Vec<_> =
+            items(&list).filter(|object| is_chosen(object)).map(|object| path(place, object)).collect();
+        for path in &chosen {
+            self.remove(path).await;
+        }
+        for path in &chosen {
+            self.until_gone(path).await;
+        }
+    }
+
+    /// Delete an object, whoever waits for whatever. Definitions keep what the API server itself waits for.
+    async fn remove(&self, path: &str) {
+        if !path.starts_with(CRDS) {
+            let patch = json!({"metadata": {"finalizers": null}});
+            send(self.0, Method::PATCH, path, "application/merge-patch+json", &patch).await;
+        }
+        self.delete(path).await;
+    }
+
+    async fn delete(&self, path: &str) {
+        let options = json!({"propagationPolicy": "Background"});
+        send(self.0, Method::DELETE, path, "application/json", &options).await;
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        send(self.0, Method::GET, path, "application/json", &Value::Null).await.1
+    }
+
+    /// Until the server has heard that nobody protects anything any more, it refuses to delete what was in use.
+    async fn until_gone(&self, path: &str) {
+        while send(self.0, Method::GET, path, "application/json", &Value::Null).await.0 != 404 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.delete(path).await;
+        }
+    }
+}
+
+fn path(place: &str, object: &Value) -> String {
+    format!("{place}/{}", object["metadata"]["name"].as_str().unwrap())
+}
