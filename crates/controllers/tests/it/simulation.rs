@@ -3,8 +3,9 @@
 //! everything has to become what the user wants, and to stay so.
 //!
 //! Time is virtual and chance comes from a seed. `FERROPLANE_SEEDS=7` repeats a seed, `FERROPLANE_SEEDS=0..1000` tries
-//! many; `cargo xtask simulate` does both. The same seed has the same luck and the same user; `FERROPLANE_TRACE` prints
-//! what happens even if nothing fails.
+//! many; `cargo xtask simulate` does both. The same seed has the same luck, user and names, and mostly
+//! the same story: which of several tasks goes first that were woken by the same event is up to tokio, so that what one
+//! run finds another may miss. `FERROPLANE_TRACE=1` prints the story even if nothing is wrong.
 
 mod cases;
 mod chance;

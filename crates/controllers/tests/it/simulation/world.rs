@@ -29,6 +29,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new(seed: u64) -> Self {
+        ferroplane_apiserver::chance::repeat(seed);
         let weather = Arc::new(Weather::new(seed));
         let options = Options { writes_in_place: true, ..Options::default() };
         let plane = Plane::without_controllers(options).await;
