@@ -78,7 +78,8 @@ impl Passage {
         let what = format!("{} {}", parts.method, parts.uri.path());
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_write = parts.method != Method::GET && !what.contains("/events");
-        let fate = self.fate(is_write, is_watch);
+        let is_blocked = self.weather.is_blocked(parts.uri.path());
+        let fate = if is_blocked { Fate::Refuse(500) } else { self.fate(is_write, is_watch) };
         if is_write || !matches!(fate, Fate::Pass) {
             self.weather.note(&format!("{what} {fate:?}"));
         }

@@ -167,6 +167,10 @@ impl User<'_> {
             return;
         }
         let shade = *self.chance.pick(&["light", "dark", "grey"]);
+        self.mix_one(shade).await;
+    }
+
+    pub(super) async fn mix_one(&mut self, shade: &str) {
         self.note(&format!("the palette shall be {shade}"));
         let palette = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "palette"}, "data": {"shade": shade},
@@ -194,7 +198,7 @@ impl User<'_> {
         if composed.is_empty() { None } else { Some(self.chance.pick(&composed).clone()) }
     }
 
-    async fn edit_composed(&self, change: &Value) {
+    pub(super) async fn edit_composed(&self, change: &Value) {
         if let Some(path) = self.some_composed().await {
             self.note(&format!("changes {path}: {change}"));
             self.world.plane.merge(&path, change).await;
