@@ -85,6 +85,9 @@ impl Passage {
         }
         if is_write {
             self.check_reference(&parts.method, parts.uri.path(), &body).await;
+            if self.weather.is_steady && what.starts_with("DELETE /api/v1/") {
+                self.weather.accuse(format!("{what}, which is wanted"));
+            }
         }
         let carry_out = self.carry_out(Request::from_parts(parts, Full::new(body)), is_write, is_watch);
         match fate {

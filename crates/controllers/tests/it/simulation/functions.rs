@@ -24,7 +24,7 @@ pub(super) fn function(weather: Arc<Weather>) -> (String, Implementation) {
 
 fn answer(request: &RunFunctionRequest, weather: &Weather) -> RunFunctionResponse {
     let mut answer = good(request);
-    if weather.is_stormy() && weather.moods.happens(25) {
+    if weather.is_stormy() && !weather.is_steady && weather.moods.happens(25) {
         let mood = weather.moods.below(7);
         weather.note(&format!("function in mood {mood}"));
         spoil(&mut answer, mood, weather.moods.below(1_000_000));

@@ -14,6 +14,8 @@ pub(super) struct Weather {
     pub(super) luck: Chance,
     pub(super) moods: Chance,
     is_stormy: AtomicBool,
+    /// Whether what sites become never changes, so that there is nothing to delete.
+    pub(super) is_steady: bool,
     began_at: Instant,
     /// What was written by controllers and called by them, so far.
     writes: AtomicU64,
@@ -30,11 +32,12 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, is_steady: bool) -> Self {
         Self {
             luck: Chance::new(seed, 1),
             moods: Chance::new(seed, 2),
             is_stormy: AtomicBool::new(false),
+            is_steady,
             began_at: Instant::now(),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
