@@ -64,6 +64,15 @@ enum Chore {
         #[arg(long, default_value_t = 500)]
         times: u32,
     },
+    /// Simulate a plane in bad weather, by many seeds or, to repeat what was found, by one
+    Simulate {
+        /// How many seeds
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// Only this one, and print what happens
+        #[arg(long, conflicts_with = "seeds")]
+        seed: Option<u64>,
+    },
     /// Run the fuzz targets, each for some seconds (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
         /// How long to run each
@@ -86,6 +95,7 @@ fn main() -> Result<()> {
         Chore::Oracle(oracle) => oracle.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Kill { times } => kill(&root, times),
+        Chore::Simulate { seeds, seed } => simulate(&root, seeds, seed),
         Chore::Fuzz { seconds } => fuzz(&root, seconds),
     }
 }
@@ -130,6 +140,17 @@ fn compare(root: &Path, cases: u32, seed: u64) -> Result<()> {
     .env("FERROPLANE_CASES", cases.to_string())
     .env("FERROPLANE_SEED", seed.to_string())
     .run()
+}
+
+fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
+    let test = "simulation::everything_converges_and_then_stays_still";
+    let mut tests =
+        cargo(root, &["test", "--package=ferroplane-controllers", "--test=it", "--", "--nocapture", test]);
+    match seed {
+        Some(seed) => tests.env("FERROPLANE_SEEDS", seed.to_string()).env("FERROPLANE_TRACE", "1"),
+        None => tests.env("FERROPLANE_SEEDS", format!("0..{seeds}")),
+    };
+    tests.run()
 }
 
 fn kill(root: &Path, times: u32) -> Result<()> {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_schema::services::Pool;
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::store::{Entry, Event, EventKind, Store};
 
@@ -216,6 +215,6 @@ fn offset_of(address: Ipv4Addr) -> Option<u32> {
 }
 
 fn random() -> u32 {
-    let [first, second, third, fourth, ..] = *Uuid::new_v4().as_bytes();
+    let [first, second, third, fourth, ..] = *crate::chance::uuid().as_bytes();
     u32::from_le_bytes([first, second, third, fourth])
 }

@@ -6,7 +6,6 @@ use ferroplane_schema::status::Status;
 use ferroplane_schema::structural::strict_json::FieldValidation;
 use ferroplane_schema::writes::{self, Body, Circumstances, Endpoint, Part, Write};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::auth::rbac::{GROUP, bootstrap_objects};
 use crate::moment;
@@ -57,7 +56,7 @@ fn draft(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {
         namespace: object["metadata"]["namespace"].as_str().unwrap_or_default(),
         name: "",
     };
-    let (time, uid) = (moment::timestamp(), Uuid::new_v4().to_string());
+    let (time, uid) = (moment::timestamp(), crate::chance::uuid().to_string());
     let circumstances = Circumstances {
         manager: MANAGER,
         time: &time,

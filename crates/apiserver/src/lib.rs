@@ -8,6 +8,7 @@ pub mod audit;
 pub mod auth;
 mod bootstrap;
 pub mod certificates;
+pub mod chance;
 mod discovery;
 pub mod doors;
 mod hexadecimal;

@@ -5,7 +5,7 @@
 //! * Whoever listens is told of every object that changed, however the watch was interrupted; several changes of one
 //!   object may be told as one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -346,12 +346,12 @@ impl Mirror {
 
     /// Whatever was not read is gone.
     fn lose_all_but(&self, present: &HashSet<Box<str>>) {
-        let lost: Vec<_> = {
+        let lost: BTreeMap<_, _> = {
             let contents = self.read();
             let lost = contents.objects.iter().filter(|(key, _)| !present.contains(*key));
-            lost.map(|(_, held)| held.bytes.clone()).collect()
+            lost.map(|(key, held)| (key.clone(), held.bytes.clone())).collect()
         };
-        for bytes in lost {
+        for bytes in lost.into_values() {
             if let Some(head) = Head::read(&bytes) {
                 self.lose(&head, &bytes);
             }

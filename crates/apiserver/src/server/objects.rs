@@ -445,6 +445,6 @@ fn annotate(response: &mut Response<Body>, admission: Admission<'_>) {
 /// Watches that say nothing last for different times, so that they do not all end at once.
 fn some_time() -> Duration {
     let (least, most) = WATCH_SECONDS;
-    let random = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    let random = u64::from(crate::chance::uuid().as_bytes()[0]);
     Duration::from_secs(least + (most - least) * random / 255)
 }

@@ -9,7 +9,6 @@ use http::header::{HeaderName, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use jiff::Timestamp;
-use uuid::Uuid;
 
 use super::{Annotations, Granted, Impersonated, Server};
 use crate::answer::{self, Body};
@@ -195,5 +194,5 @@ fn user_agent(parts: &Parts) -> String {
 fn audit_id(headers: &HeaderMap) -> String {
     let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
     let given = given.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
-    given.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
+    given.map_or_else(|| crate::chance::uuid().to_string(), str::to_owned)
 }

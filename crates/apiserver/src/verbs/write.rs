@@ -9,7 +9,6 @@ use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::scale;
 use super::translations::Translations;
@@ -99,7 +98,7 @@ impl Attempt<'_> {
             Some(entry) => Some(place.view.see(entry.bytes(), self.store).await?.into_value()),
             None => None,
         };
-        let (time, uid, random) = (moment::timestamp(), Uuid::new_v4().to_string(), random_end());
+        let (time, uid, random) = (moment::timestamp(), crate::chance::uuid().to_string(), random_end());
         let circumstances = Circumstances {
             manager: &self.options.manager,
             time: &time,
@@ -297,7 +296,7 @@ pub(crate) fn metadata_text<'o>(object: &'o Map<String, Value>, name: &str) -> &
 /// The end of a generated name.
 fn random_end() -> String {
     let alphabet = GENERATED_CHARACTERS.as_bytes();
-    let random = Uuid::new_v4();
+    let random = crate::chance::uuid();
     let bytes = random.as_bytes().iter().take(GENERATED_LENGTH);
     bytes.map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])).collect()
 }

@@ -2,7 +2,6 @@
 
 use ferroplane_schema::status::Status;
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::destination::Route;
 use super::hook::Hook;
@@ -39,7 +38,7 @@ impl Hook {
                 "could not create admission objects: webhook does not accept known AdmissionReview versions";
             return Err(Failure::Call(words.to_owned()));
         }
-        let uid = Uuid::new_v4().to_string();
+        let uid = crate::chance::uuid().to_string();
         let review = review::ask(&question.to_request(&uid, shown));
         let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
         let route = self.destination.route(store).map_err(client)?;

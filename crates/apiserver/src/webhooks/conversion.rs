@@ -13,7 +13,6 @@ use bytes::Bytes;
 use ferroplane_schema::status::Status;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use uuid::Uuid;
 
 use super::connections::{Connections, Reply};
 use super::destination::Destination;
@@ -122,7 +121,7 @@ impl Converter {
             return Err(Status::unexpected("no supported conversion review versions"));
         };
         let sent: Vec<&Object> = places.iter().map(|index| &objects[*index]).collect();
-        let uid = Uuid::new_v4().to_string();
+        let uid = crate::chance::uuid().to_string();
         let request = review::ask(version, &uid, api_version, &sent);
         let reply = self.send(request.into(), store).await.map_err(review::Problem::Failed).map_err(fail)?;
         let answer = review::read(&reply, version, &uid).map_err(fail)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::functions::KINDS;
-use super::user::Intent;
+use super::user::{DEFINITION, Intent};
 use super::world::World;
 use crate::plane::condition;
 use crate::sites::{SITES, is_ready};
@@ -14,6 +14,7 @@ use crate::sites::{SITES, is_ready};
 /// Nothing has happened for this long: nothing will. Longer than any pause before another attempt.
 const CALM: Duration = Duration::from_mins(10);
 const LONGEST: Duration = Duration::from_hours(3);
+const CUSTOM_KIND: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.example.org";
 const STILL: Duration = Duration::from_hours(1);
 
 /// Wait until controllers do nothing any more.
@@ -53,6 +54,13 @@ pub(super) async fn is_as_wanted(world: &World, intent: &Intent) -> Vec<String> 
         .collect();
     if !sites.keys().eq(intent.sites.keys()) {
         wrongs.push(format!("sites are {:?}, not {:?}", sites.keys(), intent.sites.keys()));
+    }
+    if intent.is_undefined {
+        for path in [DEFINITION, CUSTOM_KIND] {
+            if !world.plane.get(path).await.is_null() {
+                wrongs.push(format!("{path} is still there"));
+            }
+        }
     }
     let composed = composed(world).await;
     for (name, site) in &sites {

@@ -78,12 +78,16 @@ impl Passage {
         let what = format!("{} {}", parts.method, parts.uri.path());
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_write = parts.method != Method::GET && !what.contains("/events");
-        let fate = self.fate(is_write, is_watch);
+        let is_blocked = self.weather.is_blocked(parts.uri.path());
+        let fate = if is_blocked { Fate::Refuse(500) } else { self.fate(is_write, is_watch) };
         if is_write || !matches!(fate, Fate::Pass) {
             self.weather.note(&format!("{what} {fate:?}"));
         }
         if is_write {
             self.check_reference(&parts.method, parts.uri.path(), &body).await;
+            if self.weather.is_steady && what.starts_with("DELETE /api/v1/") {
+                self.weather.accuse(format!("{what}, which is wanted"));
+            }
         }
         let carry_out = self.carry_out(Request::from_parts(parts, Full::new(body)), is_write, is_watch);
         match fate {

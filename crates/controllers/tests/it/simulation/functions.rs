@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 use super::weather::Weather;
 
 pub(super) const NAME: &str = "function-wishes";
-/// Who asks for something else each time is asked again after this time.
-const FICKLE: &str = "7s";
 
 /// The kinds of what can be composed, and what they are called in paths.
 pub(super) const KINDS: [(&str, &str); 3] =
@@ -25,38 +23,47 @@ pub(super) fn function(weather: Arc<Weather>) -> (String, Implementation) {
 }
 
 fn answer(request: &RunFunctionRequest, weather: &Weather) -> RunFunctionResponse {
-    let mood =
-        if weather.is_stormy() && weather.moods.happens(25) { weather.moods.below(7) } else { u64::MAX };
-    if mood != u64::MAX {
-        weather.note(&format!("function in mood {mood}"));
-    }
     let mut answer = good(request);
+    if weather.is_stormy() && !weather.is_steady && weather.moods.happens(25) {
+        let mood = weather.moods.below(7);
+        weather.note(&format!("function in mood {mood}"));
+        spoil(&mut answer, mood, weather.moods.below(1_000_000));
+    }
+    answer["meta"] = json!({});
+    ferroplane_wire::from_json(&answer).unwrap()
+}
+
+/// Say something else. Nobody is ever told the same wrong thing twice: they would have to believe it.
+fn spoil(answer: &mut Value, mood: u64, number: u64) {
+    answer["desired"]["composite"]["resource"]["status"]["color"] = format!("mood {number}").into();
+    let resources = answer["desired"]["resources"].as_object_mut().unwrap();
     match mood {
-        0 => answer = json!({"results": [{"severity": "SEVERITY_FATAL", "message": "not now"}]}),
-        1 => answer["desired"]["resources"]["garbage"] = json!({"resource": {"nothing": "of use"}}),
+        0 => *answer = json!({"results": [{"severity": "SEVERITY_FATAL", "message": "not now"}]}),
+        1 => {
+            resources.insert("garbage".to_owned(), json!({"resource": {"nothing": "of use"}}));
+        }
         2 => {
-            answer["desired"]["resources"]["misnamed"] = resource("misnamed", "ConfigMap", "x", "x");
-            answer["desired"]["resources"]["misnamed"]["resource"]["metadata"]["name"] = "Not A Name".into();
+            let mut misnamed = resource("misnamed", "ConfigMap", "x", "x");
+            misnamed["resource"]["metadata"]["name"] = "Not A Name".into();
+            resources.insert("misnamed".to_owned(), misnamed);
         }
         3 => {
-            let resources = answer["desired"]["resources"].as_object_mut().unwrap();
             let first = resources.keys().next().cloned();
             first.map(|first| resources.remove(&first));
         }
-        4 => answer["desired"]["resources"]["extra"] = resource("extra", "Secret", "x", "x"),
+        4 => {
+            resources.insert("extra".to_owned(), resource("extra", "Secret", "x", "x"));
+        }
         5 => {
-            for resource in answer["desired"]["resources"].as_object_mut().unwrap().values_mut() {
+            for resource in resources.values_mut() {
                 resource["resource"]["metadata"]["annotations"]["color"] = "mood".into();
             }
         }
-        6 => {
-            let other = format!("other-{}", weather.moods.below(1000));
+        _ => {
+            let other = format!("other-{number}");
             answer["requirements"]["resources"][other.as_str()] = palette(&other);
         }
-        _ => {}
     }
-    answer["meta"] = if matches!(mood, 3..=6) { json!({"ttl": FICKLE}) } else { json!({}) };
-    ferroplane_wire::from_json(&answer).unwrap()
 }
 
 /// What it says when nothing is wrong with it.

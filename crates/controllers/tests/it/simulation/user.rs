@@ -15,6 +15,8 @@ const SITE_NAMES: [&str; 3] = ["blog", "shop", "wiki"];
 const WISHES: [&str; 4] = ["one", "two", "three", "four"];
 const COLORS: [&str; 4] = ["red", "green", "blue", "pink"];
 const PALETTE: &str = "/api/v1/namespaces/default/configmaps/palette";
+pub(super) const DEFINITION: &str =
+    "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 /// How long a user waits between two things at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -28,6 +30,8 @@ pub(super) struct Intent {
     /// What each becomes: kinds by name.
     pub(super) wishes: BTreeMap<String, String>,
     pub(super) shade: Option<String>,
+    /// Whether there should be no such thing as a site.
+    pub(super) is_undefined: bool,
 }
 
 pub(super) struct User<'a> {
@@ -55,7 +59,7 @@ impl User<'_> {
             0 | 1 => self.create().await,
             2 => self.delete_one().await,
             3 => self.pause().await,
-            4 | 5 => self.compose().await,
+            4 | 5 if !self.world.weather.is_steady => self.compose().await,
             6 => self.edit_composed(&json!({"metadata": {"annotations": {"color": "drift"}}})).await,
             7 => {
                 self.edit_composed(&json!({"metadata": {"labels": {"crossplane.io/composite": null}}})).await;
@@ -167,6 +171,10 @@ impl User<'_> {
             return;
         }
         let shade = *self.chance.pick(&["light", "dark", "grey"]);
+        self.mix_one(shade).await;
+    }
+
+    pub(super) async fn mix_one(&mut self, shade: &str) {
         self.note(&format!("the palette shall be {shade}"));
         let palette = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "palette"}, "data": {"shade": shade},
@@ -194,7 +202,7 @@ impl User<'_> {
         if composed.is_empty() { None } else { Some(self.chance.pick(&composed).clone()) }
     }
 
-    async fn edit_composed(&self, change: &Value) {
+    pub(super) async fn edit_composed(&self, change: &Value) {
         if let Some(path) = self.some_composed().await {
             self.note(&format!("changes {path}: {change}"));
             self.world.plane.merge(&path, change).await;
@@ -223,14 +231,27 @@ impl User<'_> {
     async fn redefine(&mut self) {
         let mark = format!("m{}", self.chance.below(100));
         self.note(&format!("the kind of sites shall be marked {mark}"));
-        let path = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
-        self.world.plane.merge(path, &json!({"spec": {"metadata": {"labels": {"mark": mark}}}})).await;
+        self.world.plane.merge(DEFINITION, &json!({"spec": {"metadata": {"labels": {"mark": mark}}}})).await;
     }
 
     async fn delete_composed(&self) {
         if let Some(path) = self.some_composed().await {
             self.note(&format!("deletes {path}"));
             self.world.plane.delete(&path).await;
+        }
+    }
+
+    /// Delete all sites, or their definition, which is as good.
+    pub(super) async fn end_everything(&mut self) {
+        self.kill();
+        if self.chance.happens(50) {
+            self.note("there shall be no sites");
+            self.intent = Intent { is_undefined: true, ..Intent::default() };
+            self.world.plane.delete(DEFINITION).await;
+            return;
+        }
+        for name in self.intent.sites.clone().into_keys() {
+            self.delete(&name).await;
         }
     }
 

@@ -14,6 +14,8 @@ pub(super) struct Weather {
     pub(super) luck: Chance,
     pub(super) moods: Chance,
     is_stormy: AtomicBool,
+    /// Whether what sites become never changes, so that there is nothing to delete.
+    pub(super) is_steady: bool,
     began_at: Instant,
     /// What was written by controllers and called by them, so far.
     writes: AtomicU64,
@@ -23,22 +25,26 @@ pub(super) struct Weather {
     pub(super) killed: Notify,
     /// How many seconds the clock is wrong.
     pub(super) clock: AtomicI64,
+    /// What cannot be read at all: paths that start like this.
+    pub(super) blocked: Mutex<Option<&'static str>>,
     trace: Mutex<Vec<String>>,
     wrongs: Mutex<Vec<String>>,
 }
 
 impl Weather {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, is_steady: bool) -> Self {
         Self {
             luck: Chance::new(seed, 1),
             moods: Chance::new(seed, 2),
             is_stormy: AtomicBool::new(false),
+            is_steady,
             began_at: Instant::now(),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             killing: Mutex::default(),
             killed: Notify::new(),
             clock: AtomicI64::new(0),
+            blocked: Mutex::default(),
             trace: Mutex::default(),
             wrongs: Mutex::default(),
         }
@@ -59,6 +65,14 @@ impl Weather {
     /// Kill controllers at one of their next writes.
     pub(super) fn kill_soon(&self, writes: u64, is_carried_out: bool) {
         *self.killing.lock().unwrap() = Some((self.writes.load(Ordering::Relaxed) + writes, is_carried_out));
+    }
+
+    pub(super) fn kill_now(&self) {
+        self.killed.notify_one();
+    }
+
+    pub(super) fn is_blocked(&self, path: &str) -> bool {
+        self.blocked.lock().unwrap().is_some_and(|blocked| path.starts_with(blocked))
     }
 
     /// A write is about to happen. Returns whether it is the last one, and if so whether it is carried out.

@@ -29,7 +29,13 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new(seed: u64) -> Self {
-        let weather = Arc::new(Weather::new(seed));
+        Self::with(seed, false).await
+    }
+
+    /// One in which what sites become may never change.
+    pub(super) async fn with(seed: u64, is_steady: bool) -> Self {
+        ferroplane_apiserver::chance::repeat(seed);
+        let weather = Arc::new(Weather::new(seed, is_steady));
         let options = Options { writes_in_place: true, ..Options::default() };
         let plane = Plane::without_controllers(options).await;
         let function = functions::function(weather.clone());
