@@ -1,9 +1,11 @@
 //! The API server as a process of its own, over TLS, side by side with a real one where one runs.
 //!
-//! `cargo xtask oracle -- cargo xtask bench apiserver` has both in one run. The load comes from this process, on the same
+//! `cargo xtask oracle --durable -- cargo xtask bench apiserver` has both in one run. The load comes from this process, on the same
 //! cores: what it costs, both pay.
 
 mod contestant;
+mod definitions;
+mod watches;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ const CONNECTIONS: [usize; 3] = [1, 64, 256];
 /// How long each load lasts.
 const SPELL: Duration = Duration::from_secs(4);
 const LISTED: usize = 10_000;
+const WATCHERS: [usize; 3] = [1, 100, 1000];
+const DEFINITIONS: usize = 1000;
 
 pub(crate) fn run() {
     let runtime = Runtime::new().expect("there is a runtime");
@@ -25,7 +29,7 @@ pub(crate) fn run() {
         let mut contestants = Vec::new();
         contestants.extend(Contestant::real());
         if contestants.is_empty() {
-            println!("(skipped: kube-apiserver; `cargo xtask oracle -- cargo xtask bench apiserver` starts it)\n");
+            println!("(skipped: kube-apiserver; `cargo xtask oracle --durable -- cargo xtask bench apiserver` starts it)\n");
         }
         contestants.push(Contestant::ours().await);
         for contestant in &contestants {
@@ -41,9 +45,22 @@ pub(crate) fn run() {
         for contestant in &contestants {
             reads(contestant).await;
         }
+        println!("\n| watchers | first knows, p50 | p99 | all know, p50 | p99 |\n|---|---|---|---|---|");
+        for watchers in WATCHERS {
+            for contestant in &contestants {
+                watches::measure(contestant, watchers).await;
+            }
+        }
         println!("\n| server | ready after | memory, empty | memory, {LISTED} objects of 1 kB more |\n|---|---|---|---|");
         for contestant in &mut contestants {
             contestant.print_memory(LISTED).await;
+        }
+        // Last, because it leaves much behind. Ours begins anew: what it has let go of before would be used again.
+        contestants.pop();
+        contestants.push(Contestant::ours().await);
+        println!("\n| definitions | all are served after | memory | more than before, of each |\n|---|---|---|---|");
+        for contestant in &contestants {
+            definitions::measure(contestant, DEFINITIONS).await;
         }
     });
 }
@@ -148,12 +165,27 @@ fn mega(bytes: usize) -> f64 {
 
 /// Defines a kind with a schema, defaults and a rule, and waits until it is served.
 async fn make_widgets(client: &mut ApiClient) {
-    let definition = json!({
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = send(client, "POST", path, &definition("widgets", "Widget").to_string()).await;
+    assert!(matches!(answer.code, 201 | 409), "{}", String::from_utf8_lossy(&answer.body));
+    until_served(client, Kind::Widget.path()).await;
+}
+
+async fn until_served(client: &mut ApiClient, path: &str) {
+    let began = Instant::now();
+    while send(client, "GET", path, "").await.code != 200 {
+        assert!(began.elapsed() < Duration::from_mins(5), "the kind is never served");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn definition(plural: &str, kind: &str) -> Value {
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.bench.ferroplane.io"},
+        "metadata": {"name": format!("{plural}.bench.ferroplane.io")},
         "spec": {
             "group": "bench.ferroplane.io", "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
+            "names": {"plural": plural, "kind": kind},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
                 "type": "object",
                 "properties": {"spec": {
@@ -174,15 +206,7 @@ async fn make_widgets(client: &mut ApiClient) {
                 }},
             }}}],
         },
-    });
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let answer = send(client, "POST", path, &definition.to_string()).await;
-    assert!(matches!(answer.code, 201 | 409), "{}", String::from_utf8_lossy(&answer.body));
-    let began = Instant::now();
-    while send(client, "GET", Kind::Widget.path(), "").await.code != 200 {
-        assert!(began.elapsed() < Duration::from_secs(30), "the kind is never served");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    })
 }
 
 async fn send(client: &mut ApiClient, method: &str, path: &str, body: &str) -> ApiAnswer {

@@ -35,6 +35,9 @@ pub(crate) struct Oracle {
     /// Also start the controllers: garbage collection, namespaces, and the like
     #[arg(long)]
     controllers: bool,
+    /// Let etcd wait for the disk, as it would where it matters
+    #[arg(long)]
+    durable: bool,
     /// Compare what it answers to generated requests with what we answer
     #[arg(long, conflicts_with = "command")]
     compare: bool,
@@ -52,7 +55,7 @@ pub(crate) struct Oracle {
 impl Oracle {
     pub(crate) fn run(self, root: &Path) -> Result<()> {
         peers::ensure_oracle()?;
-        let servers = Servers::start(self.controllers)?;
+        let servers = Servers::start(self.controllers, self.durable)?;
         let Some(mut command) = self.command(root) else {
             servers.describe()?;
             return servers.wait();
@@ -89,12 +92,15 @@ struct Servers {
     url: String,
     etcd: String,
     has_controllers: bool,
+    is_durable: bool,
+    /// How long that took.
+    ready: Duration,
     credentials: Credentials,
     directory: PathBuf,
 }
 
 impl Servers {
-    fn start(with_controllers: bool) -> Result<Self> {
+    fn start(with_controllers: bool, is_durable: bool) -> Result<Self> {
         // The supervisor removes it, because it may live longer than we do.
         let directory = tempfile::Builder::new()
             .prefix("ferroplane-oracle-")
@@ -107,18 +113,21 @@ impl Servers {
         let credentials = Credentials::create(&directory, &url)?;
         let programs = peers::directory();
         let mut commands = vec![
-            flags::etcd(&programs, &directory, etcd, etcd_peers),
+            flags::etcd(&programs, &directory, etcd, etcd_peers, is_durable),
             flags::api_server(&programs, &directory, etcd, api),
         ];
         if with_controllers {
             commands.push(flags::controller_manager(&programs, &directory, controllers));
         }
+        let started = Instant::now();
         let supervisor = supervise(&directory, &commands)?;
         let etcd = format!("http://127.0.0.1:{etcd}");
+        let ready = Duration::ZERO;
+        let has_controllers = with_controllers;
         let servers =
-            Self { supervisor, url, etcd, has_controllers: with_controllers, credentials, directory };
+            Self { supervisor, url, etcd, has_controllers, is_durable, ready, credentials, directory };
         match servers.wait_until_ready() {
-            Ok(()) => Ok(servers),
+            Ok(()) => Ok(Self { ready: started.elapsed(), ..servers }),
             Err(error) => {
                 let log = servers.log();
                 servers.stop()?;
@@ -166,8 +175,12 @@ impl Servers {
             .env("FERROPLANE_ORACLE_TOKEN", &self.credentials.token)
             .env("FERROPLANE_ORACLE_CA", &self.credentials.authority)
             .env("FERROPLANE_ORACLE_ETCD", &self.etcd);
-        if self.has_controllers {
-            command.env("FERROPLANE_ORACLE_CONTROLLERS", "1");
+        command.env("FERROPLANE_ORACLE_SUPERVISOR", self.supervisor.id().to_string());
+        command.env("FERROPLANE_ORACLE_READY", self.ready.as_millis().to_string());
+        for (name, is_so) in [("CONTROLLERS", self.has_controllers), ("DURABLE", self.is_durable)] {
+            if is_so {
+                command.env(format!("FERROPLANE_ORACLE_{name}"), "1");
+            }
         }
     }
 

@@ -27,11 +27,15 @@ impl Contestant {
         let url = variable("FERROPLANE_ORACLE_URL")?;
         let pem = fs::read(variable("FERROPLANE_ORACLE_CA")?).ok()?;
         let address = ApiAddress::with_token(&url, &pem, variable("FERROPLANE_ORACLE_TOKEN"));
-        let processes = ["kube-apiserver", "etcd"].into_iter().flat_map(processes_named).collect::<Vec<_>>();
+        let supervisor = variable("FERROPLANE_ORACLE_SUPERVISOR")?.parse().ok()?;
+        let processes = ["kube-apiserver", "etcd"].into_iter().flat_map(processes_named);
+        let processes: Vec<_> = processes.filter(|process| descends_from(*process, supervisor)).collect();
         let empty = resident(&processes);
-        let contestant =
-            Self { name: "kube-apiserver + etcd", address, ready: None, processes, empty, child: None };
-        Some(contestant)
+        let ready = variable("FERROPLANE_ORACLE_READY").and_then(|millis| millis.parse().ok());
+        let ready = ready.map(Duration::from_millis);
+        let is_durable = variable("FERROPLANE_ORACLE_DURABLE").is_some();
+        let name = if is_durable { "kube-apiserver + etcd" } else { "kube-apiserver + etcd, not durable" };
+        Some(Self { name, address, ready, processes, empty, child: None })
     }
 
     /// Ours, started for this.
@@ -77,6 +81,11 @@ impl Contestant {
 
     pub(super) async fn client(&self) -> ApiClient {
         ApiClient::connect(&self.address).await.expect("the server takes connections")
+    }
+
+    /// How much memory it takes now, in bytes.
+    pub(super) fn resident(&self) -> usize {
+        resident(&self.processes)
     }
 
     /// What it takes with nothing in it, and what more objects add.
@@ -127,6 +136,16 @@ fn processes_named(name: &str) -> Vec<u32> {
         }
     }
     found
+}
+
+/// There may be others of the same name.
+fn descends_from(process: u32, ancestor: u32) -> bool {
+    let parent = |process: u32| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        line.trim().parse::<u32>().ok().filter(|parent| *parent > 1)
+    };
+    std::iter::successors(Some(process), |process| parent(*process)).any(|process| process == ancestor)
 }
 
 /// The resident memory of some processes, in bytes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -32,6 +32,15 @@ pub struct ApiAddress {
 pub struct ApiClient {
     sender: SendRequest<Full<Bytes>>,
     address: ApiAddress,
+}
+
+/// The events of a watch, as they come.
+#[derive(Debug)]
+pub struct ApiWatch {
+    body: Incoming,
+    read: BytesMut,
+    /// The connection lasts as long as somebody could ask for more.
+    _client: ApiClient,
 }
 
 /// An answer that has been read.
@@ -114,11 +123,35 @@ impl ApiClient {
         self.sender.send_request(request).await.map_err(io::Error::other)
     }
 
+    /// Begins a watch, which takes the connection.
+    pub async fn watch(mut self, path: &str) -> io::Result<ApiWatch> {
+        let response = self.begin("GET", path, "").await?;
+        if response.status() != http::StatusCode::OK {
+            return Err(io::Error::other(format!("the watch is refused: {}", response.status())));
+        }
+        Ok(ApiWatch { body: response.into_body(), read: BytesMut::new(), _client: self })
+    }
+
     /// Sends a request with a body of JSON, and reads the answer.
     pub async fn send(&mut self, method: &str, path: &str, body: &str) -> io::Result<ApiAnswer> {
         let response = self.begin(method, path, body).await?;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         Ok(ApiAnswer { code, body })
+    }
+}
+
+impl ApiWatch {
+    /// The next event, as it was sent; nothing when the watch has ended.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.read.split_to(end + 1).freeze()));
+            }
+            match self.body.frame().await.transpose().map_err(io::Error::other)? {
+                None => return Ok(None),
+                Some(frame) => self.read.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            }
+        }
     }
 }

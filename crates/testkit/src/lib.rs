@@ -9,7 +9,7 @@ mod tcp;
 
 pub mod raw;
 
-pub use api_client::{ApiAddress, ApiAnswer, ApiClient};
+pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch};
 pub use pki::{Leaf, Pki};
 pub use server::{FunctionServer, Versions};
 pub use tcp::{TcpServer, forward};

@@ -3,15 +3,15 @@
 use std::fmt::Display;
 use std::path::Path;
 
-/// etcd, with one member and no care for power cuts.
-pub(super) fn etcd(programs: &Path, directory: &Path, port: u16, peer_port: u16) -> String {
+/// etcd, with one member, and with or without care for power cuts.
+pub(super) fn etcd(programs: &Path, directory: &Path, port: u16, peer_port: u16, is_durable: bool) -> String {
     let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
     let mut line = Line::new(programs, "etcd");
     line.path("data-dir", directory, "etcd");
     line.flag("listen-client-urls", &client).flag("advertise-client-urls", &client);
     line.flag("listen-peer-urls", &peer).flag("initial-advertise-peer-urls", &peer);
     line.flag("initial-cluster", format!("default={peer}"));
-    line.flag("unsafe-no-fsync", true).flag("log-level", "warn");
+    line.flag("unsafe-no-fsync", !is_durable).flag("log-level", "warn");
     line.0
 }
 
