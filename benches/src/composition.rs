@@ -251,7 +251,7 @@ impl Plane {
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;
             let now = processor.read();
-            if now - used < Duration::from_millis(20) {
+            if now.saturating_sub(used) < Duration::from_millis(20) {
                 break;
             }
             used = now;

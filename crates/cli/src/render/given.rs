@@ -281,6 +281,7 @@ fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow:
         PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
         PipelineError::DuplicateStep(step) => (step, "step"),
         PipelineError::Input { step, .. } => (step, "input"),
+        PipelineError::TwoInputs(step) => (step, "inputRef"),
         PipelineError::Credential { step, .. } => (step, "credentials"),
         PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
     };

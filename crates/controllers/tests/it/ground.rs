@@ -16,14 +16,14 @@ use real::Real;
 
 pub(crate) enum Ground {
     Embedded(Server),
-    Real(Real),
+    Real(Box<Real>),
 }
 
 impl Ground {
     /// Ground that nobody else stands on, and on which nothing is left of those who did.
     pub(crate) async fn find() -> Self {
         if let Some(real) = Real::find().await {
-            return Self::Real(real);
+            return Self::Real(Box::new(real));
         }
         Self::embedded(Options::default()).await
     }

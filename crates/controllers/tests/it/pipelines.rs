@@ -227,7 +227,7 @@ async fn missing_credentials_are_named() {
 #[tokio::test]
 async fn function_that_hangs_keeps_nobody_else_waiting() {
     let server = FunctionServer::start_async(|_| async {
-        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        tokio::time::sleep(std::time::Duration::from_mins(10)).await;
         Ok(RunFunctionResponse::default())
     })
     .await;

@@ -89,8 +89,8 @@ impl Broom<'_> {
     /// Delete an object, whoever waits for whatever. Definitions keep what the API server itself waits for.
     async fn remove(&self, path: &str) {
         if !path.starts_with(CRDS) {
-            let patch = json!({"metadata": {"finalizers": null}});
-            send(self.0, Method::PATCH, path, "application/merge-patch+json", &patch).await;
+            let release = json!({"metadata": {"finalizers": null}});
+            send(self.0, Method::PATCH, path, "application/merge-patch+json", &release).await;
         }
         self.delete(path).await;
     }
