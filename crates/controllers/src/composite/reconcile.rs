@@ -270,6 +270,11 @@ impl Controller {
             },
             seen,
         );
+        // What it follows may have changed meanwhile, when nobody knew yet that it follows it.
+        let is_current = self.choose(&live).is_ok_and(|choice| choice.identity() == basis.identity);
+        if !is_current {
+            return Ok(Next::After(Duration::ZERO));
+        }
         Ok(look_again_in.map_or(Next::Rest, Next::After))
     }
 

@@ -1,5 +1,7 @@
 //! What chance may not come to in a while, tried each time.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::chance::Chance;
@@ -52,7 +54,7 @@ fn fight_over_one_site_is_told_and_does_not_slow_down_another() {
         user.create_one("shop", "blue").await;
         let began_at = tokio::time::Instant::now();
         world.plane.until(&format!("{SITES}/shop"), crate::sites::is_ready).await;
-        assert!(began_at.elapsed() < std::time::Duration::from_secs(1), "{:?}", began_at.elapsed());
+        assert!(began_at.elapsed() < Duration::from_secs(1), "{:?}", began_at.elapsed());
         assert_eq!(settle(&user).await, Ok(()));
         world.end().await;
     });
@@ -113,7 +115,29 @@ fn everything_is_followed_after_a_restart_although_nothing_had_to_be_written() {
     });
 }
 
+#[test]
+fn composition_that_changes_while_a_site_is_looked_at_for_the_first_time_is_heard_of() {
+    in_virtual_time(async {
+        let world = World::new(0).await;
+        let mut user = User { world: &world, chance: Chance::new(0, 3), intent: Intent::default() };
+        world.plane.define_sites().await;
+        user.compose_of(&[("one", "ConfigMap"), ("two", "ConfigMap")]).await;
+        user.create_one("blog", "red").await;
+        assert_eq!(settle(&user).await, Ok(()));
+
+        // Nothing is known of the site any more, and what it composes can be read only after the composition changed.
+        *world.weather.delayed.lock().unwrap() = Some("/api/v1/configmaps");
+        world.weather.kill_now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        user.compose_of(&[("two", "ConfigMap")]).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        *world.weather.delayed.lock().unwrap() = None;
+        assert_eq!(settle(&user).await, Ok(()));
+        world.end().await;
+    });
+}
+
 /// Wait for a minute.
 async fn calm() {
-    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
 }

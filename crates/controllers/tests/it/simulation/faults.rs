@@ -39,6 +39,8 @@ pub(super) struct Passage {
 enum Fate {
     Pass,
     Refuse(u16),
+    /// It is refused after a while.
+    RefuseLate,
     /// It never arrives, and that is noticed.
     Lose,
     /// It takes its time.
@@ -78,8 +80,11 @@ impl Passage {
         let what = format!("{} {}", parts.method, parts.uri.path());
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_write = parts.method != Method::GET && !what.contains("/events");
-        let is_blocked = self.weather.is_blocked(parts.uri.path());
-        let fate = if is_blocked { Fate::Refuse(500) } else { self.fate(is_write, is_watch) };
+        let fate = match parts.uri.path() {
+            path if self.weather.is_blocked(path) => Fate::Refuse(500),
+            path if self.weather.is_delayed(path, parts.uri.query()) => Fate::RefuseLate,
+            _ => self.fate(is_write, is_watch),
+        };
         if is_write || !matches!(fate, Fate::Pass) {
             self.weather.note(&format!("{what} {fate:?}"));
         }
@@ -93,6 +98,10 @@ impl Passage {
         match fate {
             Fate::Pass => carry_out.await,
             Fate::Refuse(code) => Ok(refusal(code)),
+            Fate::RefuseLate => {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                Ok(refusal(500))
+            }
             Fate::Lose => Err("the connection was reset".into()),
             Fate::Delay(delay) => {
                 tokio::time::sleep(delay).await;

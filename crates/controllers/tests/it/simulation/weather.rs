@@ -27,6 +27,8 @@ pub(super) struct Weather {
     pub(super) clock: AtomicI64,
     /// What cannot be read at all: paths that start like this.
     pub(super) blocked: Mutex<Option<&'static str>>,
+    /// Which lists of what is composed are refused after half a minute.
+    pub(super) delayed: Mutex<Option<&'static str>>,
     trace: Mutex<Vec<String>>,
     wrongs: Mutex<Vec<String>>,
 }
@@ -45,6 +47,7 @@ impl Weather {
             killed: Notify::new(),
             clock: AtomicI64::new(0),
             blocked: Mutex::default(),
+            delayed: Mutex::default(),
             trace: Mutex::default(),
             wrongs: Mutex::default(),
         }
@@ -73,6 +76,11 @@ impl Weather {
 
     pub(super) fn is_blocked(&self, path: &str) -> bool {
         self.blocked.lock().unwrap().is_some_and(|blocked| path.starts_with(blocked))
+    }
+
+    pub(super) fn is_delayed(&self, path: &str, query: Option<&str>) -> bool {
+        let is_of_composed = query.is_some_and(|query| query.contains("labelSelector"));
+        is_of_composed && self.delayed.lock().unwrap().is_some_and(|delayed| path.starts_with(delayed))
     }
 
     /// A write is about to happen. Returns whether it is the last one, and if so whether it is carried out.
