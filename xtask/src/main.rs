@@ -25,6 +25,9 @@ enum Chore {
         /// Also set up the peers that take minutes to build, and run what needs them
         #[arg(long)]
         heavy: bool,
+        /// Run what controllers do on a real Kubernetes API server instead (takes minutes)
+        #[arg(long, conflicts_with = "heavy")]
+        kubernetes: bool,
     },
     /// Everything that has to hold before a change lands
     Ci,
@@ -84,7 +87,8 @@ enum Chore {
 fn main() -> Result<()> {
     let root = root();
     match Chore::parse() {
-        Chore::Test { heavy } => test(&root, heavy),
+        Chore::Test { kubernetes: true, .. } => test_on_kubernetes(&root),
+        Chore::Test { heavy, .. } => test(&root, heavy),
         Chore::Ci => ci(&root),
         Chore::Tidy => tidy::run(&root),
         Chore::Codegen => codegen::run(&root, false),
@@ -109,7 +113,12 @@ fn ci(root: &Path) -> Result<()> {
             .run()
     })?;
     step("tidy", || tidy::run(root))?;
-    step("test", || test(root, false))
+    step("test", || test(root, false))?;
+    if peers::has_oracle() {
+        return step("test on Kubernetes", || test_on_kubernetes(root));
+    }
+    eprintln!("skipped: controllers on a real API server; `cargo xtask test --kubernetes` builds it");
+    Ok(())
 }
 
 fn test(root: &Path, heavy: bool) -> Result<()> {
@@ -122,6 +131,16 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
         eprintln!("skipped: the comparison with Crossplane itself; `cargo xtask test --heavy` builds it");
     }
     command.run()
+}
+
+/// What controllers do on the embedded API server, they do on a real one.
+fn test_on_kubernetes(root: &Path) -> Result<()> {
+    // First, or the servers wait for the compiler.
+    let arguments = ["test", "--package", "ferroplane-controllers", "--test", "it"];
+    cargo(root, &arguments).arg("--no-run").run()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let command = std::iter::once(cargo).chain(arguments.map(Into::into)).collect();
+    oracle::Oracle::beside(command).run(root)
 }
 
 fn ensure_peers(heavy: bool) -> Result<()> {

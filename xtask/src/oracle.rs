@@ -53,6 +53,11 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
+    /// With controllers, for one command.
+    pub(crate) fn beside(command: Vec<OsString>) -> Self {
+        Self { controllers: true, compare: false, cases: 0, seed: 0, durable: false, command }
+    }
+
     pub(crate) fn run(self, root: &Path) -> Result<()> {
         peers::ensure_oracle()?;
         let servers = Servers::start(self.controllers, self.durable)?;

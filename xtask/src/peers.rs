@@ -167,6 +167,11 @@ pub(crate) fn ensure_oracle() -> Result<()> {
     ensure_all(ORACLE)
 }
 
+/// Whether the servers of the oracle are there already.
+pub(crate) fn has_oracle() -> bool {
+    ORACLE.iter().all(|peer| directory().join(peer.name).exists())
+}
+
 /// Makes sure that the peer is there that knows the kinds of Kubernetes.
 pub(crate) fn ensure_kinds() -> Result<()> {
     ensure_all(&[KINDS])

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use crate::plane::{Plane, condition};
 
-const XRD: &str = "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.example.org";
-const CLAIM_CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pages.example.org";
-const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.example.org";
-const PAGE: &str = "/apis/example.org/v1/namespaces/default/pages/blog";
-const SITES: &str = "/apis/example.org/v1/sites";
+const XRD: &str =
+    "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.legacy.example.org";
+const CLAIM_CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pages.legacy.example.org";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.legacy.example.org";
+const PAGE: &str = "/apis/legacy.example.org/v1/namespaces/default/pages/blog";
+const SITES: &str = "/apis/legacy.example.org/v1/sites";
 
 fn definition() -> Value {
     let version = |name: &str, is_referenceable: bool| {
@@ -26,9 +27,9 @@ fn definition() -> Value {
     };
     json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "sites.example.org"},
+        "metadata": {"name": "sites.legacy.example.org"},
         "spec": {
-            "group": "example.org", "names": {"kind": "Site", "plural": "sites"},
+            "group": "legacy.example.org", "names": {"kind": "Site", "plural": "sites"},
             "claimNames": {"kind": "Page", "plural": "pages"}, "connectionSecretKeys": ["user"],
             "versions": [version("v1", true), version("v2", false)],
         },
@@ -40,7 +41,7 @@ fn composition() -> Value {
     json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
         "spec": {
-            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
+            "compositeTypeRef": {"apiVersion": "legacy.example.org/v1", "kind": "Site"}, "mode": "Pipeline",
             "writeConnectionSecretsToNamespace": "kube-system",
             "pipeline": [
                 {
@@ -76,7 +77,7 @@ fn composition() -> Value {
 
 fn page(spec: &Value) -> Value {
     let metadata = json!({"name": "blog"});
-    json!({"apiVersion": "example.org/v1", "kind": "Page", "metadata": metadata, "spec": spec})
+    json!({"apiVersion": "legacy.example.org/v1", "kind": "Page", "metadata": metadata, "spec": spec})
 }
 
 async fn plane_with_pages() -> Plane {
@@ -118,10 +119,10 @@ async fn claims_are_offered() {
     assert!(finalizers.contains(&json!("offered.apiextensions.crossplane.io")), "{finalizers:?}");
     assert_eq!(
         xrd["status"]["controllers"]["compositeResourceClaimType"],
-        json!({"apiVersion": "example.org/v1", "kind": "Page"})
+        json!({"apiVersion": "legacy.example.org/v1", "kind": "Page"})
     );
     assert_eq!(plane.get(CLAIM_CRD).await["metadata"]["ownerReferences"][0]["uid"], xrd["metadata"]["uid"]);
-    plane.until_said("sites.example.org", "Normal/OfferClaim: Applied").await;
+    plane.until_said("sites.legacy.example.org", "Normal/OfferClaim: Applied").await;
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn claim_becomes_a_composite_resource_and_hears_what_comes_of_it() {
     assert_eq!(site["metadata"]["annotations"]["note"], "c");
     assert_eq!(
         site["spec"]["claimRef"],
-        json!({"apiVersion": "example.org/v1", "kind": "Page", "namespace": "default", "name": "blog"})
+        json!({"apiVersion": "legacy.example.org/v1", "kind": "Page", "namespace": "default", "name": "blog"})
     );
 
     let secret = plane.get("/api/v1/namespaces/default/secrets/login").await;
@@ -226,13 +227,13 @@ async fn claim_takes_over_a_composite_resource_of_nobody() {
     let plane = plane_with_pages().await;
     let site = format!("{SITES}/existing");
     let existing = json!({
-        "apiVersion": "example.org/v1", "kind": "Site",
+        "apiVersion": "legacy.example.org/v1", "kind": "Site",
         "metadata": {"name": "existing", "annotations": {"crossplane.io/external-name": "out-there"}},
         "spec": {"color": "red", "sizes": ["s"]},
     });
     plane.apply(&site, &existing).await;
     plane.until(&site, is_ready).await;
-    let reference = json!({"apiVersion": "example.org/v1", "kind": "Site", "name": "existing"});
+    let reference = json!({"apiVersion": "legacy.example.org/v1", "kind": "Site", "name": "existing"});
     let page = ready_page(&plane, &json!({"color": "blue", "resourceRef": reference})).await;
     assert_eq!(page["metadata"]["annotations"]["crossplane.io/external-name"], "out-there");
     let bound = plane.until(&site, |site| site["spec"]["color"] == "blue").await;
@@ -246,7 +247,7 @@ async fn claim_takes_over_a_composite_resource_of_nobody() {
 #[tokio::test]
 async fn composite_resource_that_a_claim_names_is_made_if_it_is_not_there() {
     let plane = plane_with_pages().await;
-    let reference = json!({"apiVersion": "example.org/v1", "kind": "Site", "name": "promised"});
+    let reference = json!({"apiVersion": "legacy.example.org/v1", "kind": "Site", "name": "promised"});
     ready_page(&plane, &json!({"color": "red", "resourceRef": reference})).await;
     let sites = plane.get(SITES).await;
     let names: Vec<_> =
@@ -297,9 +298,10 @@ async fn claim_that_is_to_wait_goes_after_its_composite_resource() {
     plane.delete(PAGE).await;
     plane.until(PAGE, |page| condition(page, "Ready").as_deref() == Some("False/Deleting")).await;
     let going = plane.until(&site, |site| site["metadata"]["deletionTimestamp"].is_string()).await;
-    assert!(going["metadata"]["finalizers"].as_array().unwrap().contains(&json!("example.org/keep")));
+    assert!(going["metadata"]["finalizers"].as_array().unwrap().contains(&json!("legacy.example.org/keep")));
     assert!(!plane.get(PAGE).await.is_null());
-    let is_only_kept_by_us = |site: &Value| site["metadata"]["finalizers"] == json!(["example.org/keep"]);
+    let is_only_kept_by_us =
+        |site: &Value| site["metadata"]["finalizers"] == json!(["legacy.example.org/keep"]);
     plane.until(&site, is_only_kept_by_us).await;
     plane.merge(&site, &json!({"metadata": {"finalizers": null}})).await;
     plane.until(PAGE, Value::is_null).await;
@@ -309,7 +311,7 @@ async fn claim_that_is_to_wait_goes_after_its_composite_resource() {
 /// Keeps an object after it was deleted.
 fn keep(object: &Value) -> Value {
     let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    finalizers.push(json!("example.org/keep"));
+    finalizers.push(json!("legacy.example.org/keep"));
     json!({"metadata": {"finalizers": finalizers}})
 }
 
@@ -376,9 +378,9 @@ async fn claims_follow_another_version() {
     plane.apply(XRD, &changed).await;
     let claimed =
         |xrd: &Value| xrd["status"]["controllers"]["compositeResourceClaimType"]["apiVersion"].clone();
-    plane.until(XRD, |xrd| claimed(xrd) == "example.org/v2").await;
+    plane.until(XRD, |xrd| claimed(xrd) == "legacy.example.org/v2").await;
     let site = site_of(&page).replace("/v1/", "/v2/");
-    plane.until(&site, |site| site["spec"]["claimRef"]["apiVersion"] == "example.org/v2").await;
+    plane.until(&site, |site| site["spec"]["claimRef"]["apiVersion"] == "legacy.example.org/v2").await;
     plane.merge(PAGE, &json!({"spec": {"color": "blue"}})).await;
     plane.until(&site, |site| site["spec"]["color"] == "blue").await;
 }
@@ -396,9 +398,10 @@ async fn definition_goes_after_its_claims() {
             condition(xrd, "Offered").as_deref() == Some("False/TerminatingCompositeResourceClaim")
         })
         .await;
-    plane.until_said("sites.example.org", "Normal/RedactClaim: Waiting").await;
-    plane.until_said("sites.example.org", "Normal/TerminateComposite: Waiting until all claims").await;
-    let is_only_kept_by_us = |site: &Value| site["metadata"]["finalizers"] == json!(["example.org/keep"]);
+    plane.until_said("sites.legacy.example.org", "Normal/RedactClaim: Waiting").await;
+    plane.until_said("sites.legacy.example.org", "Normal/TerminateComposite: Waiting until all claims").await;
+    let is_only_kept_by_us =
+        |site: &Value| site["metadata"]["finalizers"] == json!(["legacy.example.org/keep"]);
     plane.until(&site, is_only_kept_by_us).await;
     plane.merge(&site, &json!({"metadata": {"finalizers": null}})).await;
     plane.until(XRD, Value::is_null).await;
@@ -423,7 +426,7 @@ async fn kind_of_claims_is_let_go_even_if_the_definition_no_longer_names_it() {
 async fn claim_that_is_to_wait_goes_after_everything_that_was_composed() {
     let plane = plane_with_pages().await;
     let mut outer = definition();
-    outer["metadata"]["name"] = json!("hubs.example.org");
+    outer["metadata"]["name"] = json!("hubs.legacy.example.org");
     outer["spec"]["names"] = json!({"kind": "Hub", "plural": "hubs"});
     outer["spec"]["claimNames"] = json!({"kind": "Door", "plural": "doors"});
     plane.apply(&XRD.replace("sites", "hubs"), &outer).await;
@@ -431,7 +434,7 @@ async fn claim_that_is_to_wait_goes_after_everything_that_was_composed() {
     nested["metadata"]["name"] = json!("hubs");
     nested["spec"]["compositeTypeRef"]["kind"] = json!("Hub");
     nested["spec"]["pipeline"][1]["input"]["resources"] = json!([{
-        "name": "site", "base": {"apiVersion": "example.org/v1", "kind": "Site"},
+        "name": "site", "base": {"apiVersion": "legacy.example.org/v1", "kind": "Site"},
         "patches": [
             {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "spec.color"},
             {"type": "ToCompositeFieldPath", "fromFieldPath": "status.color", "toFieldPath": "status.color"},
@@ -440,9 +443,9 @@ async fn claim_that_is_to_wait_goes_after_everything_that_was_composed() {
     plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/hubs", &nested).await;
     plane.until(&XRD.replace("sites", "hubs"), is_offered).await;
 
-    let path = "/apis/example.org/v1/namespaces/default/doors/front";
+    let path = "/apis/legacy.example.org/v1/namespaces/default/doors/front";
     let door = json!({
-        "apiVersion": "example.org/v1", "kind": "Door", "metadata": {"name": "front"},
+        "apiVersion": "legacy.example.org/v1", "kind": "Door", "metadata": {"name": "front"},
         "spec": {"color": "red", "compositeDeletePolicy": "Foreground"},
     });
     plane.apply(path, &door).await;
@@ -453,7 +456,8 @@ async fn claim_that_is_to_wait_goes_after_everything_that_was_composed() {
     plane.merge(&setting, &keep(&plane.get(&setting).await)).await;
     plane.delete(path).await;
     plane.until(&setting, |setting| setting["metadata"]["deletionTimestamp"].is_string()).await;
-    let hub = format!("/apis/example.org/v1/hubs/{}", door["spec"]["resourceRef"]["name"].as_str().unwrap());
+    let hub =
+        format!("/apis/legacy.example.org/v1/hubs/{}", door["spec"]["resourceRef"]["name"].as_str().unwrap());
     assert!(!plane.get(path).await.is_null() && !plane.get(&hub).await.is_null());
     plane.merge(&setting, &json!({"metadata": {"finalizers": null}})).await;
     plane.until(path, Value::is_null).await;

@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 
 use crate::plane::Plane;
 
-const XRD: &str = "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.example.org";
+const XRD: &str =
+    "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.legacy.example.org";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-const EDIT: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:sites.example.org:aggregate-to-edit";
+const EDIT: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:sites.legacy.example.org:aggregate-to-edit";
 
 async fn plane_with_sites() -> Plane {
     let plane = Plane::with_roles().await;
     let definition = json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "sites.example.org"},
+        "metadata": {"name": "sites.legacy.example.org"},
         "spec": {
-            "group": "example.org", "names": {"kind": "Site", "plural": "sites"},
+            "group": "legacy.example.org", "names": {"kind": "Site", "plural": "sites"},
             "claimNames": {"kind": "Page", "plural": "pages"},
             "versions": [{
                 "name": "v1", "served": true, "referenceable": true,
@@ -52,8 +53,9 @@ async fn users_can_do_what_the_roles_say_that_gather_those_of_definitions() {
     grant(&plane, "editor", "crossplane-edit").await;
     grant(&plane, "viewer", "crossplane-view").await;
     grant(&plane, "browser", "crossplane-browse").await;
-    let (sites, pages) = ("/apis/example.org/v1/sites", "/apis/example.org/v1/namespaces/default/pages");
-    let object = |kind: &str| json!({"apiVersion": "example.org/v1", "kind": kind, "metadata": {"name": "a"}, "spec": {}});
+    let (sites, pages) =
+        ("/apis/legacy.example.org/v1/sites", "/apis/legacy.example.org/v1/namespaces/default/pages");
+    let object = |kind: &str| json!({"apiVersion": "legacy.example.org/v1", "kind": kind, "metadata": {"name": "a"}, "spec": {}});
     let attempts = [
         ("stranger", Method::GET, sites, 403),
         ("browser", Method::GET, sites, 200),

@@ -12,6 +12,8 @@ pub(crate) async fn plane_with_sites() -> Plane {
     let plane = Plane::new().await;
     plane.define_sites().await;
     plane.compose_sites(&["one", "two"]).await;
+    let is_judged = |list: &Value| condition(&list["items"][0], "ValidPipeline").is_some();
+    plane.until("/apis/apiextensions.crossplane.io/v1/compositionrevisions", is_judged).await;
     plane
 }
 
@@ -115,7 +117,11 @@ impl Plane {
     }
 }
 
+/// Whether a site is ready as it is now, not as it was before it was changed.
 pub(crate) fn is_ready(site: &Value) -> bool {
+    let conditions = site["status"]["conditions"].as_array().into_iter().flatten();
+    let mut synced = conditions.filter(|condition| condition["type"] == "Synced");
     condition(site, "Ready").as_deref() == Some("True/Available")
         && condition(site, "Synced").as_deref() == Some("True/ReconcileSuccess")
+        && synced.all(|condition| condition["observedGeneration"] == site["metadata"]["generation"])
 }
