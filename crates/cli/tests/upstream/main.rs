@@ -98,6 +98,7 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
     let ours = [
         "functionRef.version",
         "functionRevisionRef",
+        "inputRef",
         "functionRevisionSelector",
         "pipeline.x-kubernetes-validations",
     ];
