@@ -244,13 +244,16 @@ impl Controller {
 
     async fn succeed(&self, name: &Name, live: Object, mut composed: Composed) -> Result<Next, Problem> {
         let Written { composite, look_again_in } = self.settle_success(name, &live, &mut composed).await?;
+        // Conditions speak of the generation that was looked at, even if a later one says the same again.
+        let is_overtaken =
+            composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(&live));
         let live = composite.unwrap_or(live);
         let basis = &composed.basis;
         let look_again_in = look_again_in.or_else(|| poll_interval(&live)).map(|delay| jittered(delay, name));
         // Somebody has to say that it is calm again.
         let look_again_in = look_again_in.into_iter().chain(self.memory.calm_in(name)).min();
         let is_same = essence(&basis.composite, self.layout) == essence(&live, self.layout);
-        if composed.has_news || !is_same {
+        if composed.has_news || !is_same || is_overtaken {
             // What functions would see now is not what they saw.
             return Ok(self.remember_restless(name, &live, composed));
         }

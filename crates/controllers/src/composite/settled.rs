@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object};
+use ferroplane_api::{Condition, Object, meta};
 use ferroplane_engine::{Layout, Preferences, Requirement, machinery_mut};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -54,9 +54,12 @@ impl Controller {
         written: Written,
         requirements: Vec<Requirement>,
     ) -> Next {
-        let live = written.composite.as_ref().unwrap_or(live);
         let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
-        let delay = pause(FIRST_PAUSE, LONGEST_PAUSE, failures);
+        let is_overtaken =
+            written.composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(live));
+        let live = written.composite.as_ref().unwrap_or(live);
+        // What the user has changed meanwhile may be what helps.
+        let delay = if is_overtaken { Duration::ZERO } else { pause(FIRST_PAUSE, LONGEST_PAUSE, failures) };
         let fingerprint = self.current_fingerprint(live, &requirements).await.unwrap_or_default();
         let settled = Settled {
             fingerprint,
@@ -111,6 +114,8 @@ impl Controller {
 pub(super) fn fingerprint(live: &Object, identity: &str, versions: &[u64], epochs: &[u64]) -> Fingerprint {
     let mut hash = Sha256::new();
     hash.update(content(live, |_| true));
+    // Conditions have to say which generation they are about, even if it says what an earlier one said.
+    hash.update(meta::generation(live).to_le_bytes());
     hash.update(identity);
     for number in versions.iter().chain([&u64::MAX]).chain(epochs) {
         hash.update(number.to_le_bytes());
