@@ -4,3 +4,4 @@ pub mod https;
 mod service;
 
 pub use service::Door;
+pub(crate) use service::Nearby;

@@ -8,6 +8,7 @@
 
 mod discovery;
 mod path;
+mod pieces;
 mod refusal;
 mod watch;
 
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 pub(crate) use discovery::Discovery;
 pub use path::Resource;
 pub(crate) use path::{Query, Selector};
+pub(crate) use pieces::Pieces;
 pub use refusal::{Error, Refusal};
 pub(crate) use watch::{Watch, WatchEvent};
 
@@ -120,8 +122,9 @@ impl Cluster {
         resource: &Resource,
         namespace: &str,
         query: &Query<'_>,
-    ) -> Result<Bytes, Error> {
-        self.send(Method::GET, &resource.uri(namespace, query), None).await
+    ) -> Result<Pieces, Error> {
+        let request = request(Method::GET, &resource.uri(namespace, query), query.accept(), None)?;
+        in_time(async { collect_pieces(self.exchange(request).await?).await }).await
     }
 
     /// Every object of a kind that is selected.
@@ -132,8 +135,8 @@ impl Cluster {
         labels: &Selector,
     ) -> Result<Vec<Object>, Error> {
         let query = Query { labels: Some(labels), ..Query::default() };
-        let bytes = self.list(resource, namespace, &query).await?;
-        let mut list: Value = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+        let pieces = self.list(resource, namespace, &query).await?;
+        let mut list: Value = serde_json::from_slice(pieces.text()).map_err(Error::garbled)?;
         let Value::Array(items) = list["items"].take() else { return Ok(Vec::new()) };
         let objects = items.into_iter().filter_map(|item| match item {
             Value::Object(mut object) => {
@@ -260,14 +263,22 @@ impl Cluster {
             self.written.fetch_add(1, Ordering::Relaxed);
         }
         let request = request(method, uri, JSON, body)?;
-        let exchange = async {
-            let response = self.client.send(request).await.map_err(Error::unreachable)?;
-            let status = response.status();
-            let bytes = collect(response.into_body()).await?;
-            if status.is_success() { Ok(bytes) } else { Err(Error::refused(status, &bytes)) }
-        };
-        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Error::timeout())?
+        in_time(async { collect(self.exchange(request).await?).await }).await
     }
+
+    /// What a request that succeeds is answered.
+    async fn exchange(&self, request: Request<Body>) -> Result<Body, Error> {
+        let response = self.client.send(request).await.map_err(Error::unreachable)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        Err(Error::refused(status, &collect(response.into_body()).await?))
+    }
+}
+
+async fn in_time<T>(exchange: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Error::timeout())?
 }
 
 fn request(
@@ -288,6 +299,17 @@ async fn collect(body: Body) -> Result<Bytes, Error> {
     let limited = http_body_util::Limited::new(body, LARGEST_ANSWER);
     let collected = limited.collect().await.map_err(Error::Unreachable)?;
     Ok(collected.to_bytes())
+}
+
+async fn collect_pieces(body: Body) -> Result<Pieces, Error> {
+    let mut limited = std::pin::pin!(http_body_util::Limited::new(body, LARGEST_ANSWER));
+    let mut pieces = Pieces::default();
+    while let Some(frame) = limited.frame().await {
+        if let Ok(data) = frame.map_err(Error::Unreachable)?.into_data() {
+            pieces.push(data);
+        }
+    }
+    Ok(pieces)
 }
 
 fn to_bytes(object: &Object) -> Bytes {

@@ -250,12 +250,10 @@ impl Mirror {
                 heads_only: self.subject.heads_only,
                 ..Query::default()
             };
-            let bytes = self.cluster.list(&self.subject.resource, "", &query).await?;
-            let page: Page<'_> = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+            let pieces = self.cluster.list(&self.subject.resource, "", &query).await?;
+            let page: Page<'_> = serde_json::from_slice(pieces.text()).map_err(Error::garbled)?;
             for item in &page.items {
-                // A copy: the page would live as long as any of its objects.
-                let item = Bytes::copy_from_slice(item.get().as_bytes());
-                if let Some(key) = self.put(&item) {
+                if let Some(key) = self.put(&pieces.part(item.get())) {
                     present.insert(key);
                 }
             }

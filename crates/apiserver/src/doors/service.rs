@@ -20,6 +20,10 @@ pub struct Door {
     caller: Option<Identity>,
 }
 
+/// On a request: it comes from this process, so that what is answered need not be copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nearby;
+
 impl Door {
     /// For someone in this process.
     pub fn inside(server: Server, caller: Identity) -> Self {
@@ -50,6 +54,7 @@ where
         Box::pin(async move {
             let Some(caller) = caller else { return Ok(server.answer_stranger(request).await) };
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(Nearby);
             Ok(server.answer(request).await)
         })
     }

@@ -17,6 +17,7 @@ use super::{Annotations, Inner, body};
 use crate::admission::Admission;
 use crate::answer::{self, Body};
 use crate::auth::identity::Identity;
+use crate::doors::Nearby;
 use crate::moment;
 use crate::negotiate::{Amount, BodyForm, Form, PatchForm, Presentation, error_form, presentation};
 use crate::options::{DeleteOptions, ListOptions, ResourceVersion, WriteKind, WriteOptions};
@@ -244,6 +245,7 @@ impl Objects<'_> {
             has_bookmarks: options.allows_bookmarks,
             marks_initial: begins_anew && options.allows_bookmarks,
             timeout: options.timeout.unwrap_or_else(some_time),
+            shares_objects: self.parts.extensions.get::<Nearby>().is_some(),
         };
         Ok(verbs::watch(subject, initial, watcher, store.clone(), self.server.stop.subscribe()))
     }

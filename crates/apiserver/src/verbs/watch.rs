@@ -3,6 +3,7 @@
 //! A watch holds no queue. It reads the history of its collection at its own pace; if it falls behind further than that
 //! reaches, it is told so and ends.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct Subject {
     /// Whether a bookmark says that everything that was there has been sent.
     pub(crate) marks_initial: bool,
     pub(crate) timeout: Duration,
+    /// Whether whoever watches holds on to objects, and may hold those of the store.
+    pub(crate) shares_objects: bool,
 }
 
 /// A watch that runs.
@@ -45,6 +48,8 @@ struct Watch {
     store: Store,
     watcher: Watcher,
     stage: Stage,
+    /// What is to be sent before anything else.
+    lines: Lines,
     bookmarks: Interval,
     end: Instant,
     is_first_row: bool,
@@ -87,7 +92,9 @@ pub(crate) fn answer(
     let stage = initial.map_or(Stage::Live, |snapshot| Stage::Initial { snapshot, behind: None });
     let end = now + subject.timeout;
     let gone = subject.selection.view.resource.end.subscribe();
-    let watch = Watch { subject, store, watcher, stage, bookmarks, end, is_first_row: true, stop, gone };
+    let lines = Lines { shares_objects: subject.shares_objects, ..Lines::default() };
+    let watch =
+        Watch { subject, store, watcher, stage, lines, bookmarks, end, is_first_row: true, stop, gone };
     let pieces = stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
@@ -97,7 +104,7 @@ pub(crate) fn answer(
 
 /// Answers a watch that cannot begin with one event, which clients of watches look for.
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
-    answer::json(StatusCode::OK, Bytes::from(error_line(status)))
+    answer::json(StatusCode::OK, error_line(status))
 }
 
 /// What says that a watch cannot go on from where a client is.
@@ -119,43 +126,91 @@ pub(crate) fn too_old(error: &WatchError) -> Status {
     }
 }
 
-fn error_line(status: &Status) -> Vec<u8> {
-    let mut line = Vec::new();
-    put_line(&mut line, "ERROR", status.to_json().to_string().as_bytes());
-    line
+fn error_line(status: &Status) -> Bytes {
+    let mut lines = Lines::default();
+    lines.put_status(status);
+    lines.open.into()
 }
 
-fn put_line(piece: &mut Vec<u8>, kind: &str, object: &[u8]) {
-    piece.extend_from_slice(b"{\"type\":\"");
-    piece.extend_from_slice(kind.as_bytes());
-    piece.extend_from_slice(b"\",\"object\":");
-    piece.extend_from_slice(object);
-    piece.extend_from_slice(b"}\n");
+/// Lines that are to be sent, in pieces.
+#[derive(Default)]
+struct Lines {
+    /// Whether objects are pieces of their own, which are those of the store.
+    shares_objects: bool,
+    closed: VecDeque<Bytes>,
+    open: Vec<u8>,
+}
+
+impl Lines {
+    fn put(&mut self, kind: &str, object: &Bytes) {
+        self.begin(kind);
+        if self.shares_objects {
+            self.close();
+            self.closed.push_back(object.clone());
+        } else {
+            self.open.extend_from_slice(object);
+        }
+        self.end();
+    }
+
+    fn put_value(&mut self, kind: &str, object: &Value) {
+        self.begin(kind);
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut self.open, object);
+        self.end();
+    }
+
+    fn put_status(&mut self, status: &Status) {
+        self.put_value("ERROR", &status.to_json());
+    }
+
+    fn begin(&mut self, kind: &str) {
+        self.open.extend_from_slice(b"{\"type\":\"");
+        self.open.extend_from_slice(kind.as_bytes());
+        self.open.extend_from_slice(b"\",\"object\":");
+    }
+
+    fn end(&mut self) {
+        self.open.extend_from_slice(b"}\n");
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.closed.push_back(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    /// The next piece, if there is one.
+    fn take(&mut self) -> Option<Bytes> {
+        if self.closed.is_empty() {
+            self.close();
+        }
+        self.closed.pop_front()
+    }
 }
 
 impl Watch {
     /// The next piece of the answer, which is never empty; nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let mut piece = Vec::new();
+            if let Some(piece) = self.lines.take() {
+                return Some(piece);
+            }
             let outcome = match &self.stage {
                 Stage::Over => return None,
-                Stage::Initial { .. } => self.initial(&mut piece).await,
-                Stage::Live => self.live(&mut piece).await,
+                Stage::Initial { .. } => self.initial().await,
+                Stage::Live => self.live().await,
             };
             // What cannot be shown ends the watch, so that nobody believes to have seen everything.
             if let Err(status) = outcome {
                 self.stage = Stage::Over;
-                piece.extend(error_line(&status));
-            }
-            if !piece.is_empty() {
-                return Some(piece.into());
+                self.lines.put_status(&status);
             }
         }
     }
 
     /// Some of what is there.
-    async fn initial(&mut self, piece: &mut Vec<u8>) -> Result<(), Status> {
+    async fn initial(&mut self) -> Result<(), Status> {
         let Stage::Initial { snapshot, behind } = std::mem::replace(&mut self.stage, Stage::Live) else {
             return Ok(());
         };
@@ -178,7 +233,7 @@ impl Watch {
         for (index, entry) in some.iter().enumerate() {
             let converted = converted.as_ref().map(|converted| &converted[index]);
             if self.subject.selection.matches(entry, converted) {
-                self.put_object(piece, "ADDED", self.seen(entry.bytes(), converted));
+                self.put_object("ADDED", self.seen(entry.bytes(), converted));
             }
         }
         let last = some.last().map(|entry| entry.key().path().to_owned());
@@ -188,7 +243,7 @@ impl Watch {
             self.stage = Stage::Initial { snapshot, behind: last };
         } else if self.subject.marks_initial {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
-            self.put_bookmark(piece, snapshot.revision(), Some(annotations));
+            self.put_bookmark(snapshot.revision(), Some(annotations));
         }
         Ok(())
     }
@@ -198,18 +253,18 @@ impl Watch {
     }
 
     /// What happens next, unless it is time to end.
-    async fn live(&mut self, piece: &mut Vec<u8>) -> Result<(), Status> {
+    async fn live(&mut self) -> Result<(), Status> {
         match self.wait().await {
             Next::Events(events) => {
                 for event in events {
-                    self.put_event(piece, &event).await?;
+                    self.put_event(&event).await?;
                 }
             }
-            Next::Bookmark => self.put_progress(piece),
+            Next::Bookmark => self.put_progress(),
             Next::FallenBehind(error) => return Err(too_old(&error)),
             Next::TimeIsUp => {
                 self.stage = Stage::Over;
-                self.put_progress(piece);
+                self.put_progress();
             }
             Next::Stopping => self.stage = Stage::Over,
         }
@@ -228,15 +283,15 @@ impl Watch {
         }
     }
 
-    fn put_progress(&mut self, piece: &mut Vec<u8>) {
+    fn put_progress(&mut self) {
         if self.subject.has_bookmarks {
             let revision = self.watcher.progress();
-            self.put_bookmark(piece, revision, None);
+            self.put_bookmark(revision, None);
         }
     }
 
     /// An event as it looks to someone who sees only what is selected.
-    async fn put_event(&mut self, piece: &mut Vec<u8>, event: &Event) -> Result<(), Status> {
+    async fn put_event(&mut self, event: &Event) -> Result<(), Status> {
         let selection = &self.subject.selection;
         let entry = event.entry();
         let is_wanted = event.kind() != EventKind::Deleted && self.is_wanted(entry).await?;
@@ -256,7 +311,7 @@ impl Watch {
             }
         };
         let seen = selection.view.see(&stored, &self.store).await?;
-        self.put_object(piece, kind, seen);
+        self.put_object(kind, seen);
         Ok(())
     }
 
@@ -269,21 +324,21 @@ impl Watch {
         Ok(selection.matches(entry, Some(&converted)))
     }
 
-    fn put_object(&mut self, piece: &mut Vec<u8>, kind: &str, seen: Seen) {
+    fn put_object(&mut self, kind: &str, seen: Seen) {
         let view = &self.subject.selection.view;
         if matches!(self.subject.presentation, Presentation::Objects(_)) {
-            put_line(piece, kind, &seen.into_bytes());
+            self.lines.put(kind, &seen.into_bytes());
             return;
         }
         let rows = Rows { now: moment::now(), ..self.subject.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
         self.is_first_row = false;
         let object = view.present(self.subject.presentation, &seen.into_value(), options, rows);
-        put_line(piece, kind, object.to_string().as_bytes());
+        self.lines.put_value(kind, &object);
     }
 
     /// Says how far the watch has come.
-    fn put_bookmark(&mut self, piece: &mut Vec<u8>, revision: u64, annotations: Option<Value>) {
+    fn put_bookmark(&mut self, revision: u64, annotations: Option<Value>) {
         let view = &self.subject.selection.view;
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if let Some(annotations) = annotations {
@@ -300,6 +355,6 @@ impl Watch {
             Presentation::Objects(_) => object,
             presentation => view.present(presentation, &object, options, rows),
         };
-        put_line(piece, "BOOKMARK", shown.to_string().as_bytes());
+        self.lines.put_value("BOOKMARK", &shown);
     }
 }

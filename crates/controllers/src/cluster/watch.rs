@@ -1,12 +1,12 @@
 //! What happens to objects, as the API server tells it, one line each.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Error, Refusal};
+use super::{Error, Pieces, Refusal};
 
 /// No event is longer than this.
 const LONGEST_LINE: usize = 64 << 20;
@@ -14,10 +14,11 @@ const LONGEST_LINE: usize = 64 << 20;
 /// A watch that runs.
 pub(crate) struct Watch {
     body: Body,
-    /// What came that is not yet a line.
-    rest: BytesMut,
-    /// Lines that came and were not yet handed out.
-    lines: Bytes,
+    /// What came and was not yet handed out, or forgotten.
+    pieces: Pieces,
+    /// How much of it was handed out, and how much is known to be no whole line.
+    read: usize,
+    searched: usize,
 }
 
 /// Something that happened.
@@ -41,60 +42,55 @@ struct Line<'a> {
 
 impl Watch {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, rest: BytesMut::new(), lines: Bytes::new() }
+        Self { body, pieces: Pieces::default(), read: 0, searched: 0 }
     }
 
     /// The next thing that happens. None if the server has ended the watch.
     pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
         loop {
-            if let Some(line) = self.line() {
-                if line.iter().all(u8::is_ascii_whitespace) {
-                    continue;
-                }
-                return read(&line).map(Some);
+            if let Some(event) = self.line()? {
+                return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             let Ok(data) = frame.map_err(|error| Error::Unreachable(error.into()))?.into_data() else {
                 continue;
             };
-            self.take(&data)?;
+            self.take(data)?;
         }
     }
 
-    fn line(&mut self) -> Option<Bytes> {
-        let end = self.lines.iter().position(|byte| *byte == b'\n')?;
-        let line = self.lines.split_to(end + 1);
-        Some(line)
+    /// What the next line says, if it is there.
+    fn line(&mut self) -> Result<Option<WatchEvent>, Error> {
+        loop {
+            let text = self.pieces.text();
+            let Some(length) = text[self.searched..].iter().position(|byte| *byte == b'\n') else {
+                self.searched = text.len();
+                return Ok(None);
+            };
+            let start = std::mem::replace(&mut self.read, self.searched + length + 1);
+            self.searched = self.read;
+            let line = &text[start..self.read];
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return read(line, &self.pieces).map(Some);
+            }
+        }
     }
 
-    /// Keep what came. As long as lines come whole, nothing is copied.
-    fn take(&mut self, data: &Bytes) -> Result<(), Error> {
-        let left = std::mem::take(&mut self.lines);
-        self.rest.extend_from_slice(&left);
-        let Some(end) = data.iter().rposition(|byte| *byte == b'\n') else {
-            self.rest.extend_from_slice(data);
-            if self.rest.len() > LONGEST_LINE {
-                return Err(Error::Unreachable("an event is too long".into()));
-            }
-            return Ok(());
-        };
-        if self.rest.is_empty() {
-            self.rest.extend_from_slice(&data[end + 1..]);
-            self.lines = data.slice(..=end);
-        } else {
-            let mut lines = std::mem::take(&mut self.rest);
-            lines.extend_from_slice(&data[..=end]);
-            self.lines = lines.freeze();
-            self.rest.extend_from_slice(&data[end + 1..]);
+    fn take(&mut self, data: Bytes) -> Result<(), Error> {
+        self.pieces.forget(self.read);
+        self.searched -= std::mem::take(&mut self.read);
+        self.pieces.push(data);
+        if self.searched > LONGEST_LINE {
+            return Err(Error::Unreachable("an event is too long".into()));
         }
         Ok(())
     }
 }
 
-fn read(line: &Bytes) -> Result<WatchEvent, Error> {
+fn read(line: &[u8], pieces: &Pieces) -> Result<WatchEvent, Error> {
     let event: Line<'_> = serde_json::from_slice(line).map_err(Error::garbled)?;
     let text = event.object.get();
-    let object = line.slice_ref(text.as_bytes());
+    let object = pieces.part(text);
     match event.kind {
         "ADDED" | "MODIFIED" => Ok(WatchEvent::Put(object)),
         "DELETED" => Ok(WatchEvent::Gone(object)),
@@ -112,9 +108,9 @@ mod tests {
         let mut watch = Watch::new(Body::from(Vec::new()));
         let mut told = Vec::new();
         for piece in pieces {
-            watch.take(&Bytes::copy_from_slice(piece.as_bytes())).unwrap();
-            while let Some(line) = watch.line() {
-                told.push(match read(&line).unwrap() {
+            watch.take(Bytes::copy_from_slice(piece.as_bytes())).unwrap();
+            while let Some(event) = watch.line().unwrap() {
+                told.push(match event {
                     WatchEvent::Put(object) => format!("put {}", String::from_utf8_lossy(&object)),
                     WatchEvent::Gone(object) => format!("gone {}", String::from_utf8_lossy(&object)),
                     WatchEvent::Bookmark(_) => "bookmark".to_owned(),

@@ -92,8 +92,8 @@ impl<S: Side> Definer<S> {
         match self.context.cluster.list(kind, "", &query).await {
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) => Err(Failure::doing("list what is defined")(error)),
-            Ok(bytes) => {
-                let list: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            Ok(pieces) => {
+                let list: Value = serde_json::from_slice(pieces.text()).unwrap_or_default();
                 Ok(list["items"].as_array().is_none_or(Vec::is_empty))
             }
         }

@@ -127,8 +127,8 @@ impl Waits {
     ) -> Result<bool, Error> {
         let fields = format!("metadata.name={name}");
         let query = Query { fields: Some(&fields), ..Query::default() };
-        let bytes = self.cluster.list(&resource, namespace, &query).await?;
-        let page: Page = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+        let pieces = self.cluster.list(&resource, namespace, &query).await?;
+        let page: Page = serde_json::from_slice(pieces.text()).map_err(Error::garbled)?;
         if page.items.is_empty() {
             self.stop(key);
             return Ok(false);
