@@ -52,8 +52,34 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct Composites {
     shared: Arc<Shared>,
-    running: RwLock<HashMap<String, Arc<Controller>>>,
+    running: RwLock<Running>,
 }
+
+/// The controllers that run.
+#[derive(Debug, Default)]
+struct Running {
+    by_definition: HashMap<String, Arc<Controller>>,
+    /// The same, by the kind of their composite resources.
+    by_kind: HashMap<GroupKind, Arc<Controller>>,
+}
+
+impl Running {
+    fn insert(&mut self, controller: Arc<Controller>) -> Option<Arc<Controller>> {
+        let old = self.remove(&controller.kind.definition);
+        self.by_kind.insert(controller.group_kind(), controller.clone());
+        self.by_definition.insert(controller.kind.definition.clone(), controller);
+        old
+    }
+
+    fn remove(&mut self, definition: &str) -> Option<Arc<Controller>> {
+        let old = self.by_definition.remove(definition)?;
+        self.by_kind.remove(&old.group_kind());
+        Some(old)
+    }
+}
+
+/// The group and the name of a kind.
+type GroupKind = (String, String);
 
 /// What the controllers of all kinds share.
 #[derive(Debug)]
@@ -79,12 +105,14 @@ impl Composites {
     /// Start the controller of a kind, unless it runs. One that runs for another generation is started anew.
     pub(crate) fn start(&self, kind: Kind) {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
-        if running.get(&kind.definition).is_some_and(|known| known.generation() == kind.generation) {
+        if running
+            .by_definition
+            .get(&kind.definition)
+            .is_some_and(|known| known.generation() == kind.generation)
+        {
             return;
         }
-        let name = kind.definition.clone();
-        let controller = Controller::start(kind, self.shared.clone());
-        if let Some(old) = running.insert(name, controller) {
+        if let Some(old) = running.insert(Controller::start(kind, self.shared.clone())) {
             old.stop();
         }
     }
@@ -100,7 +128,7 @@ impl Composites {
     /// Stop all of them.
     pub(crate) fn stop_all(&self) {
         let running = std::mem::take(&mut *self.running.write().unwrap_or_else(PoisonError::into_inner));
-        for controller in running.into_values() {
+        for controller in running.by_definition.into_values() {
             controller.stop();
         }
         self.shared.dependencies.stop();
@@ -112,11 +140,12 @@ impl Composites {
     }
 
     fn get(&self, definition: &str) -> Option<Arc<Controller>> {
-        self.running.read().unwrap_or_else(PoisonError::into_inner).get(definition).cloned()
+        self.running.read().unwrap_or_else(PoisonError::into_inner).by_definition.get(definition).cloned()
     }
 
     fn all(&self) -> Vec<Arc<Controller>> {
-        self.running.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        running.by_definition.values().cloned().collect()
     }
 
     /// Look again at whatever compositions or functions that change have to do with.
@@ -150,10 +179,10 @@ impl Composites {
 
     /// Something that a composite resource composes has changed.
     fn composed_changed(&self, owner: &Owner<'_>, resource: &Resource, change: Change<'_>) {
-        let group = meta::group(&owner.api_version);
+        let kind = (meta::group(&owner.api_version).to_owned(), owner.kind.clone().into_owned());
         let controller = {
             let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
-            running.values().find(|controller| controller.is_of(group, &owner.kind)).cloned()
+            running.by_kind.get(&kind).cloned()
         };
         if let Some(controller) = controller {
             controller.composed_changed(&owner.name, resource, change);

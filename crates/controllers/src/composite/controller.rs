@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::memory::{Memory, Name};
-use super::{Kind, Shared};
+use super::{GroupKind, Kind, Shared};
 use crate::cluster::{Resource, Selector};
 use crate::events::Recorder;
 use crate::mirror::{Change, Mirror, Subject, key};
@@ -78,8 +78,8 @@ impl Controller {
         self.kind.generation
     }
 
-    pub(super) fn is_of(&self, group: &str, kind: &str) -> bool {
-        self.kind.resource.kind == kind && self.kind.resource.group() == group
+    pub(super) fn group_kind(&self) -> GroupKind {
+        (self.kind.resource.group().to_owned(), self.kind.resource.kind.clone())
     }
 
     pub(super) fn is_namespaced(&self) -> bool {
