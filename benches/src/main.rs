@@ -20,6 +20,11 @@ mod schema_patches;
 mod store;
 mod validate;
 
+/// As in the product, unless allocations are counted.
+#[cfg(not(feature = "allocations"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
     let benches: &[(&str, fn())] = &[
@@ -38,6 +43,7 @@ fn main() {
         ("access", access::run),
         ("apiserver", apiserver::run),
         ("composition", composition::run),
+        ("composition-served", composition::run_served),
     ];
     measure::describe_machine();
     for (name, run) in benches {

@@ -1,0 +1,245 @@
+//! A plane in this process, with a kind of composite resource, and someone who sees when they become ready.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::{Server, Settings as ServerSettings};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_functions::Library;
+use ferroplane_runner::{Answers, Directory, grpc};
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+const REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
+const SITES: &str = "/apis/bench.ferroplane.io/v1/namespaces/default/sites";
+
+/// What steps call.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    pub(super) patch_and_transform: String,
+    pub(super) auto_ready: String,
+    /// How functions are called that are not built in.
+    pub(super) calls: grpc::Options,
+    /// Where they are: `FunctionRevision`s.
+    pub(super) revisions: Vec<Value>,
+}
+
+impl Functions {
+    pub(super) fn built_in() -> Self {
+        Self {
+            patch_and_transform: "function-patch-and-transform".to_owned(),
+            auto_ready: "function-auto-ready".to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Someone who makes composite resources.
+#[derive(Clone)]
+pub(super) struct User(kube::Client);
+
+pub(super) struct Plane {
+    client: kube::Client,
+    server: Server,
+    controllers: Controllers,
+    ready: Arc<Seen>,
+}
+
+/// When composite resources were seen to be ready.
+#[derive(Default)]
+struct Seen {
+    at: Mutex<HashMap<String, Instant>>,
+    news: Notify,
+}
+
+impl Seen {
+    async fn wait_for(&self, count: usize) {
+        loop {
+            let news = self.news.notified();
+            if self.at.lock().expect("nobody panics").len() >= count {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+impl Plane {
+    pub(super) async fn start(directory: &Path, functions: &Functions) -> Self {
+        let store = Store::open(directory, Options::default()).expect("nobody else has it");
+        let server = Server::start(store, ServerSettings::default()).await.expect("it starts");
+        let client = |name: &str| {
+            let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
+            kube::Client::new(Door::inside(server.clone(), identity), "default")
+        };
+        install(&Cluster::new(client("ferroplane"))).await.expect("kinds are installed");
+        let library = Library::built_in().expect("functions are in order");
+        let settings = Settings {
+            clock: Clock::system(),
+            built_ins: BuiltIns {
+                catalogue: library.catalogue().clone(),
+                directory: Directory::built_in(&library),
+                natives: Arc::new(|_| None),
+            },
+            calls: functions.calls.clone(),
+            answers: Arc::new(Answers::in_memory()),
+            writes_roles: true,
+        };
+        let controllers = Controllers::start(client("ferroplane"), settings).await.expect("they start");
+        Self { client: client("user"), server, controllers, ready: Arc::default() }
+    }
+
+    pub(super) async fn stop(self) {
+        self.controllers.stop().await;
+        self.server.stop();
+        let store = self.server.store().clone();
+        drop((self.server, self.client));
+        store.close().await;
+    }
+
+    pub(super) async fn define(&self, functions: &Functions) {
+        for revision in &functions.revisions {
+            self.post(REVISIONS, revision).await;
+            let name = revision["metadata"]["name"].as_str().unwrap_or_default();
+            let status = json!({"status": revision["status"]});
+            let (code, answer) =
+                self.send(Method::PATCH, &format!("{REVISIONS}/{name}/status"), &status).await;
+            assert_eq!(code, 200, "{answer}");
+        }
+        let schema = json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"color": {"type": "string"}}},
+        }});
+        let definition = json!({
+            "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+            "metadata": {"name": "sites.bench.ferroplane.io"},
+            "spec": {"group": "bench.ferroplane.io", "names": {"kind": "Site", "plural": "sites"}, "versions": [
+                {"name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": schema}},
+            ]},
+        });
+        self.post("/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions", &definition).await;
+        let resources = ["one", "two", "three"].map(|name| {
+            json!({
+                "name": name, "base": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name}},
+                "patches": [
+                    {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "data.color"},
+                ],
+            })
+        });
+        let input =
+            json!({"apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": resources});
+        let composition = json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
+            "spec": {
+                "compositeTypeRef": {"apiVersion": "bench.ferroplane.io/v1", "kind": "Site"}, "mode": "Pipeline",
+                "pipeline": [
+                    {"step": "settings", "functionRef": {"name": functions.patch_and_transform}, "input": input},
+                    {"step": "ready", "functionRef": {"name": functions.auto_ready}},
+                ],
+            },
+        });
+        self.post("/apis/apiextensions.crossplane.io/v1/compositions", &composition).await;
+        while self.send(Method::GET, SITES, &Value::Null).await.0 != 200 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.follow().await;
+        // The revision is there, and judged, once the first one is ready.
+        self.user().make(&site("first")).await;
+        self.ready.wait_for(1).await;
+        self.ready.at.lock().expect("nobody panics").clear();
+    }
+
+    /// Note when composite resources become ready.
+    async fn follow(&self) {
+        let request =
+            Request::get(format!("{SITES}?watch=true")).body(Body::empty()).expect("it is a request");
+        let response = self.client.send(request).await.expect("it is answered");
+        let (ready, mut body) = (self.ready.clone(), response.into_body());
+        tokio::spawn(async move {
+            let mut rest = Vec::new();
+            while let Some(Ok(frame)) = body.frame().await {
+                let Ok(data) = frame.into_data() else { continue };
+                rest.extend_from_slice(&data);
+                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<_> = rest.drain(..=end).collect();
+                    note(&ready, &line);
+                }
+            }
+        });
+    }
+
+    pub(super) fn user(&self) -> User {
+        User(self.client.clone())
+    }
+
+    /// Wait until so many are ready.
+    pub(super) async fn ready(&self, count: usize) {
+        self.ready.wait_for(count).await;
+    }
+
+    pub(super) fn ready_since(&self, name: &str) -> Instant {
+        self.ready.at.lock().expect("nobody panics")[name]
+    }
+
+    /// How much has been written.
+    pub(super) async fn revision(&self) -> u64 {
+        let (_, list) = self.send(Method::GET, &format!("{SITES}?limit=1"), &Value::Null).await;
+        list["metadata"]["resourceVersion"]
+            .as_str()
+            .and_then(|version| version.parse().ok())
+            .unwrap_or_default()
+    }
+
+    async fn post(&self, path: &str, object: &Value) {
+        let (code, answer) = self.send(Method::POST, path, object).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        send(&self.client, method, path, body).await
+    }
+}
+
+impl User {
+    pub(super) async fn make(&self, site: &Value) {
+        assert_eq!(send(&self.0, Method::POST, SITES, site).await.0, 201);
+    }
+}
+
+pub(super) fn site(name: &str) -> Value {
+    json!({
+        "apiVersion": "bench.ferroplane.io/v1", "kind": "Site", "metadata": {"name": name},
+        "spec": {"color": "red"},
+    })
+}
+
+async fn send(client: &kube::Client, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    let response =
+        client.send(request.body(Body::from(text)).expect("it is a request")).await.expect("it is answered");
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect_bytes().await.expect("it is read");
+    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+fn note(ready: &Seen, line: &[u8]) {
+    let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
+    let site = &event["object"];
+    let conditions = site["status"]["conditions"].as_array().into_iter().flatten();
+    let mut conditions = conditions.filter(|condition| condition["type"] == "Ready");
+    if conditions.any(|condition| condition["status"] == "True")
+        && let Some(name) = site["metadata"]["name"].as_str()
+    {
+        ready.at.lock().expect("nobody panics").entry(name.to_owned()).or_insert_with(Instant::now);
+        ready.news.notify_waiters();
+    }
+}
