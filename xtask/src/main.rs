@@ -76,6 +76,12 @@ enum Chore {
         #[arg(long, conflicts_with = "seeds")]
         seed: Option<u64>,
     },
+    /// Make very many composite resources, delete them at once, and look at what is left
+    Masses {
+        /// How many
+        #[arg(long, default_value_t = 10_000)]
+        count: u32,
+    },
     /// Run the fuzz targets, each for some seconds (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
         /// How long to run each
@@ -100,6 +106,7 @@ fn main() -> Result<()> {
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Kill { times } => kill(&root, times),
         Chore::Simulate { seeds, seed } => simulate(&root, seeds, seed),
+        Chore::Masses { count } => masses(&root, count),
         Chore::Fuzz { seconds } => fuzz(&root, seconds),
     }
 }
@@ -170,6 +177,12 @@ fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
         None => tests.env("FERROPLANE_SEEDS", format!("0..{seeds}")),
     };
     tests.run()
+}
+
+fn masses(root: &Path, count: u32) -> Result<()> {
+    cargo(root, &["test", "--package=ferroplane-controllers", "--test=it", "--", "--nocapture", "masses::"])
+        .env("FERROPLANE_MASSES", count.to_string())
+        .run()
 }
 
 fn kill(root: &Path, times: u32) -> Result<()> {

@@ -81,6 +81,19 @@ impl Running {
 /// The group and the name of a kind.
 type GroupKind = (String, String);
 
+/// What is held in memory because of composite resources, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Copies of them, of what they compose, and of everything of a kind of which functions required something.
+    pub objects: usize,
+    /// Of how many it is remembered how they were looked at last.
+    pub remembered: usize,
+    /// How many are to be looked at, now or later.
+    pub queued: usize,
+    /// How many things they want to know of.
+    pub interests: usize,
+}
+
 /// What the controllers of all kinds share.
 #[derive(Debug)]
 struct Shared {
@@ -137,6 +150,18 @@ impl Composites {
     /// The generation of the definition for which the controller of a kind runs.
     pub(crate) fn generation(&self, definition: &str) -> Option<i64> {
         self.get(definition).map(|controller| controller.generation())
+    }
+
+    /// What is held in memory because of composite resources.
+    pub(crate) fn holdings(&self) -> Holdings {
+        let (dependencies, interests) = self.shared.dependencies.len();
+        let mut holdings = Holdings { objects: dependencies, interests, ..Holdings::default() };
+        for controller in self.all() {
+            holdings.objects += controller.mirror.len();
+            holdings.queued += controller.queue.len();
+            holdings.remembered += controller.memory.len();
+        }
+        holdings
     }
 
     fn get(&self, definition: &str) -> Option<Arc<Controller>> {

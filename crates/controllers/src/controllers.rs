@@ -9,7 +9,7 @@ use crate::callables::{BuiltIns, Registry};
 use crate::claim::Claims;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
-use crate::composite::Composites;
+use crate::composite::{Composites, Holdings};
 use crate::context::Context;
 use crate::protection::Protection;
 use crate::usage::{self, Usages};
@@ -69,6 +69,11 @@ impl Controllers {
     /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
     pub fn protection(&self) -> Protection {
         Protection::new(&self.context, &self.usages)
+    }
+
+    /// What is held in memory because of composite resources.
+    pub fn holdings(&self) -> Holdings {
+        self.composites.holdings()
     }
 
     /// End all controllers, and wait until they have.

@@ -29,6 +29,7 @@ mod usage;
 pub use callables::{BuiltIns, Natives};
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
+pub use composite::Holdings;
 pub use controllers::{Controllers, Settings};
 pub use install::{InstallError, install};
 pub use protection::{PATH as PROTECTION_PATH, Protection};

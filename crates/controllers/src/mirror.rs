@@ -164,6 +164,11 @@ impl Mirror {
         }
     }
 
+    /// How many objects it has.
+    pub(crate) fn len(&self) -> usize {
+        self.read().objects.len()
+    }
+
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Held> {
         self.read().objects.get(key(namespace, name).as_str()).cloned()
     }
@@ -206,6 +211,13 @@ impl Mirror {
         // What has been told already may have been followed by the end of the object.
         if version > contents.told {
             contents.put(&head, &Held { bytes: bytes.clone(), version });
+        }
+    }
+
+    /// Learn at once that, by a write, an object that came to this is not selected any more. Nobody else is told.
+    pub(crate) fn unlearn(&self, bytes: &Bytes) {
+        if let Some(head) = Head::read(bytes) {
+            self.write().remove(&head);
         }
     }
 
@@ -330,16 +342,10 @@ impl Mirror {
     }
 
     fn lose(&self, head: &Head<'_>, bytes: &Bytes) {
-        let version = head.version();
-        let mut contents = self.write();
-        let key = head.key();
-        // It may have been made anew since.
-        if contents.objects.get(key.as_str()).is_some_and(|held| held.version <= version) {
-            contents.objects.remove(key.as_str());
+        if self.write().remove(head) {
+            let object = Held { bytes: bytes.clone(), version: head.version() };
+            self.announce(Change::Gone { head, object: &object });
         }
-        drop(contents);
-        let object = Held { bytes: bytes.clone(), version };
-        self.announce(Change::Gone { head, object: &object });
     }
 
     /// Whatever was not read is gone.
@@ -384,6 +390,16 @@ impl Contents {
             Some(present) => Some(Some(std::mem::replace(present, object.clone()))),
             None => Some(self.objects.insert(key.into(), object.clone())),
         }
+    }
+
+    /// Lose an object, unless it has been made anew since. Returns whether it was there.
+    fn remove(&mut self, head: &Head<'_>) -> bool {
+        let key = head.key();
+        let is_there = self.objects.get(key.as_str()).is_some_and(|held| held.version <= head.version());
+        if is_there {
+            self.objects.remove(key.as_str());
+        }
+        is_there
     }
 }
 

@@ -89,6 +89,14 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.0.arrival.notify_one();
     }
 
+    /// How many names it knows, for whatever reason.
+    pub(crate) fn len(&self) -> usize {
+        let state = self.lock();
+        let known =
+            state.wanted.iter().chain(&state.busy).chain(state.due.keys()).chain(state.failures.keys());
+        known.collect::<HashSet<_>>().len()
+    }
+
     /// Never mind what was asked for.
     pub(crate) fn forget(&self, key: &K) {
         let mut state = self.lock();

@@ -49,8 +49,10 @@ pub enum Failure {
     #[error("metadata of composed resource `{resource}` of step `{step}` is not an object")]
     Metadata { step: String, resource: String },
 
-    #[error("cannot tell whether composed resource `{resource}` ({kind}) is namespaced: {reason}")]
-    UnknownScope { resource: String, kind: String, reason: String },
+    #[error(
+        "cannot tell whether composed resource `{resource}` of step `{step}` ({kind}) is namespaced: {reason}"
+    )]
+    UnknownScope { step: String, resource: String, kind: String, reason: String },
 
     #[error(
         "composed resource `{resource}` of step `{step}` is cluster scoped ({kind}), but the composite resource is \
@@ -90,6 +92,7 @@ impl Failure {
             | Self::NotAnObject { step, .. }
             | Self::NoType { step, .. }
             | Self::Metadata { step, .. }
+            | Self::UnknownScope { step, .. }
             | Self::ClusterScoped { step, .. }
             | Self::InvalidName { step, .. }
             | Self::Controlled { step, .. } => Some(step),

@@ -229,8 +229,9 @@ impl Item<'_> {
                 return Err(Failure::ClusterScoped { step, resource, kind });
             }
             Some(Err(reason)) => {
+                let (step, resource) = (self.step.to_owned(), self.name.to_owned());
                 let reason = (*reason).to_owned();
-                return Err(Failure::UnknownScope { resource: self.name.to_owned(), kind, reason });
+                return Err(Failure::UnknownScope { step, resource, kind, reason });
             }
             Some(Ok(true)) | None => {}
         }

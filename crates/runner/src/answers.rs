@@ -10,6 +10,7 @@
 mod segment;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,11 +28,18 @@ const SEGMENT: u64 = 32 << 20;
 const LONGEST: Duration = Duration::from_hours(24);
 
 /// Answers that functions gave.
-#[derive(Debug)]
 pub struct Answers {
     directory: Option<PathBuf>,
     segment_size: u64,
     state: Mutex<State>,
+    /// Tells the milliseconds since 1970.
+    clock: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").field("directory", &self.directory).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -68,6 +76,11 @@ impl Answers {
         Self::with(None, Segment::in_memory(), None, SEGMENT)
     }
 
+    /// Keep answers in memory, for as long as they hold by this clock, which tells milliseconds.
+    pub fn in_memory_by(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self { clock: Box::new(clock), ..Self::in_memory() }
+    }
+
     /// Keep answers in a directory, and find those that were kept there before.
     pub fn open(directory: &Path) -> Result<Self, Unkeepable> {
         Self::open_sized(directory, SEGMENT)
@@ -90,13 +103,13 @@ impl Answers {
         segment_size: u64,
     ) -> Self {
         let state = State { current, previous, index: HashMap::new(), number: 1 };
-        Self { directory, segment_size, state: Mutex::new(state) }
+        Self { directory, segment_size, state: Mutex::new(state), clock: Box::new(now) }
     }
 
     /// What a revision answered to the request with this tag, if that still holds. Its time to live is what is left of it.
     pub fn get(&self, revision: &str, tag: &str) -> Option<RunFunctionResponse> {
         let key = key(revision, tag);
-        let now = now();
+        let now = (self.clock)();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let place = *state.index.get(&key)?;
         let left = place.deadline.saturating_sub(now);
@@ -122,8 +135,11 @@ impl Answers {
             return;
         }
         let ttl = u64::try_from(ttl.min(LONGEST).as_millis()).unwrap_or_default();
-        let record =
-            Record { key: key(revision, tag), deadline: now() + ttl, payload: response.encode_to_vec() };
+        let record = Record {
+            key: key(revision, tag),
+            deadline: (self.clock)() + ttl,
+            payload: response.encode_to_vec(),
+        };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.append(&mut state, &record) {
             warn!(error = &error as &dyn std::error::Error, "cannot keep the answer of a function");
@@ -160,7 +176,7 @@ impl Answers {
     fn read_index(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { current, previous, index, number } = &mut *state;
-        let now = now();
+        let now = (self.clock)();
         for (segment, number) in [(previous.as_mut(), *number - 1), (Some(current), *number)] {
             let Some(segment) = segment else { continue };
             for (key, offset, length, deadline) in segment.scan() {

@@ -16,7 +16,7 @@ mod process;
 pub mod grpc;
 
 pub use answers::{Answers, Unkeepable};
-pub use directory::{Directory, Runner};
+pub use directory::{Directory, Inside, Runner};
 pub use drive::{Resources, drive};
 pub use error::CallError;
 pub use process::{Command, CommandError, Program, StartError};

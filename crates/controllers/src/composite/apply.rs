@@ -57,8 +57,9 @@ impl Controller {
             let place = place_of(&resource, object);
             if let Some(labels) = composed_labels(object) {
                 match cluster.merge(place, Part::Whole, &json!({"metadata": {"labels": labels}})).await {
+                    Ok(bytes) => self.shared.dependencies.composed(&resource).unlearn(&bytes),
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
-                    _ => {}
+                    Err(_) => {}
                 }
             }
             let uid = meta::uid(object);
@@ -94,8 +95,7 @@ impl Controller {
                     applied.versions.push(version);
                 }
                 Ok(Application::Refused(error)) => {
-                    let message =
-                        format!("cannot apply composed resource `{}`: {}", wanted.resource, chain(&error));
+                    let message = format!("{}: {}", cannot_apply(wanted), chain(&error));
                     applied.events.push(Event::new(EventKind::Warning, COMPOSE, message));
                     applied.unsynced.insert(wanted.resource.clone());
                 }
@@ -118,8 +118,7 @@ impl Controller {
             return Ok(Application::Held);
         }
         let cluster = &self.shared.context.cluster;
-        let what =
-            || format!("cannot apply composed resource `{}` of step `{}`", wanted.resource, wanted.step);
+        let what = || cannot_apply(wanted);
         let found = resource_of(cluster, &wanted.object).await;
         let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {
             let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
@@ -150,6 +149,10 @@ impl Controller {
             }
         }
     }
+}
+
+fn cannot_apply(wanted: &Wanted) -> String {
+    format!("cannot apply composed resource `{}` of step `{}`", wanted.resource, wanted.step)
 }
 
 fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {

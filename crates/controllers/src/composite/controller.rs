@@ -110,9 +110,15 @@ impl Controller {
         let metadata = &change.head().metadata;
         let namespace = if self.is_namespaced() { metadata.namespace.as_ref() } else { "" };
         let name: Name = key(namespace, owner).into();
-        let is_echo =
-            matches!(change, Change::Put { .. }) && self.memory.is_echo(&name, change.object().version);
-        if !is_echo {
+        let is_news = match change {
+            // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
+            Change::Put { object, before, .. } => {
+                before.is_none_or(|before| before.version != object.version)
+                    && !self.memory.is_echo(&name, object.version)
+            }
+            Change::Gone { .. } => true,
+        };
+        if is_news {
             self.memory.count_event(&name, || format!("{}/{}", resource.kind, metadata.name));
             self.queue.add(name);
         }

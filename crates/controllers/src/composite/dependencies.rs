@@ -99,6 +99,17 @@ impl Dependencies {
         }
     }
 
+    /// How many objects are held, and how many composite resources want to know of how many things.
+    pub(super) fn len(&self) -> (usize, usize) {
+        let held = [&self.composed, &self.required].map(|mirrors| {
+            let mirrors = mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+            mirrors.values().map(|mirror| mirror.len()).sum::<usize>()
+        });
+        let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let interests = interests.values().flatten().map(|(_, interest)| interest.composites.len());
+        (held.iter().sum(), interests.sum())
+    }
+
     /// Everything of a kind that is composed, by whomever.
     pub(super) fn composed(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
         let mut mirrors = self.composed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,9 @@ pub(super) type Name = Arc<str>;
 /// How many events a composite resource may cause in a row, and how many per second after that.
 const BURST: f64 = 50.0;
 const REFILL_PER_SECOND: f64 = 0.5;
+/// How often its user may change one that is looked at rarely, in a row and per second, and see it looked at at once.
+const USER_BURST: f64 = 20.0;
+const USER_REFILL_PER_SECOND: f64 = 0.5;
 /// For how long one that causes too many is looked at rarely, and how rarely.
 const COOLDOWN: Duration = Duration::from_mins(5);
 const PROBE: Duration = Duration::from_secs(30);
@@ -36,6 +39,8 @@ struct Remembered {
 pub(super) struct Settled {
     /// What it was made from.
     pub(super) fingerprint: Fingerprint,
+    /// Its generation, with what we wrote ourselves. If it has another one, its user has changed it.
+    pub(super) generation: i64,
     pub(super) composition: Arc<str>,
     /// What steps asked for.
     pub(super) requirements: Arc<[Requirement]>,
@@ -55,11 +60,21 @@ pub(super) type Fingerprint = [u8; 32];
 /// Counts what happens, to notice when it is too much.
 #[derive(Debug)]
 struct Breaker {
-    tokens: f64,
-    counted_at: Instant,
+    events: Bucket,
+    /// What its user changed that did not have to wait.
+    changes: Bucket,
     opened_at: Option<Instant>,
     sources: Vec<String>,
     probed_at: Option<Instant>,
+}
+
+/// So much may happen in a row, and so much per second after that.
+#[derive(Debug)]
+struct Bucket {
+    size: f64,
+    refill_per_second: f64,
+    tokens: f64,
+    counted_at: Instant,
 }
 
 impl Memory {
@@ -86,6 +101,10 @@ impl Memory {
 
     pub(super) fn forget(&self, name: &str) {
         self.lock().remove(name);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     pub(super) fn names(&self) -> Vec<Name> {
@@ -122,6 +141,19 @@ impl Memory {
         let Some(remembered) = memory.get_mut(name) else { return };
         let breaker = remembered.breaker.get_or_insert_with(Box::default);
         breaker.count(Instant::now(), source);
+    }
+
+    /// Whether its user has changed it since it was last looked at, to this generation or by asking for a look, and need not
+    /// wait until it is calm. One that is changed all the time has to.
+    pub(super) fn lets_user_pass(&self, name: &str, generation: i64, is_asked_for: bool) -> bool {
+        let mut memory = self.lock();
+        let Some(remembered) = memory.get_mut(name) else { return true };
+        let is_changed = remembered.settled.as_ref().is_none_or(|settled| settled.generation != generation);
+        if !is_changed && !is_asked_for {
+            return false;
+        }
+        let breaker = remembered.breaker.get_or_insert_with(Box::default);
+        breaker.changes.take(Instant::now())
     }
 
     /// For how long to leave it alone because too much happens to it. It is looked at every now and then even so.
@@ -163,9 +195,10 @@ impl Memory {
 
 impl Default for Breaker {
     fn default() -> Self {
+        let now = Instant::now();
         Self {
-            tokens: BURST,
-            counted_at: Instant::now(),
+            events: Bucket::full(BURST, REFILL_PER_SECOND, now),
+            changes: Bucket::full(USER_BURST, USER_REFILL_PER_SECOND, now),
             opened_at: None,
             sources: Vec::new(),
             probed_at: None,
@@ -175,25 +208,19 @@ impl Default for Breaker {
 
 impl Breaker {
     fn count(&mut self, now: Instant, source: impl FnOnce() -> String) {
-        self.refill(now);
-        self.tokens = (self.tokens - 1.0).max(0.0);
+        self.events.take(now);
         if self.sources.len() == SOURCES {
             self.sources.remove(0);
         }
         self.sources.push(source());
-        if self.tokens < 1.0 && self.opened_at.is_none() {
+        if self.events.tokens < 1.0 && self.opened_at.is_none() {
             self.opened_at = Some(now);
         }
     }
 
-    fn refill(&mut self, now: Instant) {
-        let refill = now.duration_since(self.counted_at).as_secs_f64() * REFILL_PER_SECOND;
-        self.tokens = (self.tokens + refill).min(BURST);
-        self.counted_at = now;
-    }
-
     fn unrest(&mut self, now: Instant) -> Option<String> {
-        self.refill(now);
+        self.events.refill(now);
+        self.changes.refill(now);
         let opened_at = self.opened_at?;
         if now.duration_since(opened_at) >= COOLDOWN {
             (self.opened_at, self.probed_at) = (None, None);
@@ -203,12 +230,36 @@ impl Breaker {
     }
 
     fn is_calm(&self) -> bool {
-        self.opened_at.is_none() && self.tokens >= BURST
+        self.opened_at.is_none() && self.events.is_full() && self.changes.is_full()
     }
 
     /// What happened most often of late.
     fn loudest(&self) -> String {
         let count = |source: &String| self.sources.iter().filter(|other| *other == source).count();
         self.sources.iter().max_by_key(|source| count(source)).cloned().unwrap_or_default()
+    }
+}
+
+impl Bucket {
+    fn full(size: f64, refill_per_second: f64, now: Instant) -> Self {
+        Self { size, refill_per_second, tokens: size, counted_at: now }
+    }
+
+    /// Something happens. Returns whether it may.
+    fn take(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        let may = self.tokens >= 1.0;
+        self.tokens = (self.tokens - 1.0).max(0.0);
+        may
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let refill = now.duration_since(self.counted_at).as_secs_f64() * self.refill_per_second;
+        self.tokens = (self.tokens + refill).min(self.size);
+        self.counted_at = now;
+    }
+
+    fn is_full(&self) -> bool {
+        self.tokens >= self.size
     }
 }

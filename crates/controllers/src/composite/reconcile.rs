@@ -88,7 +88,7 @@ impl Controller {
         if let Some(next) = self.is_settled(name, &live).await {
             return Ok(next);
         }
-        if let Some(wait) = self.memory.wait_for_calm(name) {
+        if let Some(wait) = self.wait_for_calm(name, &live) {
             return Ok(Next::After(wait));
         }
         let began_at = Instant::now();
@@ -264,6 +264,7 @@ impl Controller {
             name,
             Settled {
                 fingerprint,
+                generation: meta::generation(&live),
                 composition: composition_of(&live, self.layout),
                 requirements: composed.outcome.requirements.into(),
                 look_again_at: look_again_in.map(|delay| Instant::now() + delay),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, meta};
+use ferroplane_api::{Condition, Object, keys, meta};
 use ferroplane_engine::{Layout, Preferences, Requirement, machinery_mut};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -35,6 +35,7 @@ impl Controller {
         };
         let settled = Settled {
             fingerprint: Fingerprint::default(),
+            generation: meta::generation(live),
             composition: composition_of(live, self.layout),
             requirements: composed.outcome.requirements.into(),
             look_again_at: Some(Instant::now() + delay),
@@ -63,6 +64,7 @@ impl Controller {
         let fingerprint = self.current_fingerprint(live, &requirements).await.unwrap_or_default();
         let settled = Settled {
             fingerprint,
+            generation: meta::generation(live),
             composition: composition_of(live, self.layout),
             requirements: requirements.into(),
             look_again_at: Some(Instant::now() + delay),
@@ -82,13 +84,27 @@ impl Controller {
             return None;
         }
         if let (true, Some(rest)) = (settled.is_resting, rest) {
-            return Some(Next::After(rest));
+            return (!self.lets_user_pass(name, live)).then_some(Next::After(rest));
         }
         let current = self.current_fingerprint(live, &settled.requirements).await?;
         if current != settled.fingerprint {
             return None;
         }
         Some(rest.map_or(Next::Rest, Next::After))
+    }
+
+    /// For how long to leave it alone because too much happens to it, if its user wants nothing of it.
+    pub(super) fn wait_for_calm(&self, name: &Name, live: &Object) -> Option<Duration> {
+        let wait = self.memory.wait_for_calm(name)?;
+        (!self.lets_user_pass(name, live)).then_some(wait)
+    }
+
+    /// Whether its user wants something that has not been looked at, and need not wait.
+    fn lets_user_pass(&self, name: &Name, live: &Object) -> bool {
+        let asked = meta::annotation(live, keys::RECONCILE_REQUESTED_AT);
+        let handled = live.get("status").and_then(|status| status.get("lastHandledReconcileAt")?.as_str());
+        let is_asked_for = !asked.is_empty() && handled != Some(asked);
+        self.memory.lets_user_pass(name, meta::generation(live), is_asked_for)
     }
 
     /// What would be composed from, if it were composed now. Nothing if that cannot be told without trying.

@@ -7,6 +7,7 @@ mod composition;
 mod definition;
 mod ground;
 mod ledger;
+mod masses;
 mod pipelines;
 mod plane;
 mod revision;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
-use ferroplane_apiserver::store::Options;
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_functions::{Contract, Implementation, Library, Native};
 use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -83,6 +83,19 @@ impl Plane {
             Ground::Embedded(server) => Door::inside(server.clone(), master("ferroplane")),
             Ground::Real(_) => panic!("there is no way in but over the network"),
         }
+    }
+
+    /// What the API server in memory has, if it is that.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        match &self.ground {
+            Ground::Embedded(server) => Some(server.store()),
+            Ground::Real(_) => None,
+        }
+    }
+
+    /// What controllers hold in memory because of composite resources.
+    pub(crate) fn holdings(&self) -> Holdings {
+        self.controllers.as_ref().unwrap().holdings()
     }
 
     /// End all controllers, and start others that know nothing of what those did.

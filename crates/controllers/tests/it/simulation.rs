@@ -12,6 +12,7 @@ mod chance;
 mod checker;
 mod faults;
 mod functions;
+mod lessons;
 mod user;
 mod watches;
 mod weather;
@@ -62,7 +63,7 @@ fn seeds() -> Range<u64> {
 fn simulate(seed: u64) -> Result<(), Vec<String>> {
     in_virtual_time(async {
         // Every third one proves that nothing is deleted that is wanted, which can be told only if wishes do not change.
-        let world = World::with(seed, seed.is_multiple_of(3)).await;
+        let world = World::with(seed, seed.is_multiple_of(3), Vec::new()).await;
         let mut user = User { world: &world, chance: Chance::new(seed, 3), intent: Intent::default() };
         let result = live(&mut user).await;
         if result.is_err() || std::env::var_os("FERROPLANE_TRACE").is_some() {

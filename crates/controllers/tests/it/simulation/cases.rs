@@ -61,39 +61,6 @@ fn fight_over_one_site_is_told_and_does_not_slow_down_another() {
 }
 
 #[test]
-fn what_a_function_requires_is_never_taken_for_gone_because_it_cannot_be_read() {
-    in_virtual_time(async {
-        let world = World::new(0).await;
-        let mut user = User { world: &world, chance: Chance::new(0, 3), intent: Intent::default() };
-        world.plane.define_sites().await;
-        user.compose_of(&[("one", "Secret")]).await;
-        user.mix_one("dark").await;
-        user.create_one("blog", "red").await;
-        assert_eq!(settle(&user).await, Ok(()));
-
-        *world.weather.blocked.lock().unwrap() = Some("/api/v1/configmaps");
-        world.weather.kill_now();
-        calm().await;
-        user.create_one("blog", "blue").await;
-        calm().await;
-        let blog = world.plane.get(&format!("{SITES}/blog")).await;
-        assert_eq!(condition(&blog, "Synced").as_deref(), Some("False/ReconcileError"), "{blog:#}");
-        let secrets = world.plane.get("/api/v1/namespaces/default/secrets").await;
-        let shades: Vec<_> = secrets["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|item| &item["metadata"]["annotations"]["shade"])
-            .collect();
-        assert_eq!(shades, ["dark"]);
-
-        *world.weather.blocked.lock().unwrap() = None;
-        assert_eq!(settle(&user).await, Ok(()));
-        world.end().await;
-    });
-}
-
-#[test]
 fn everything_is_followed_after_a_restart_although_nothing_had_to_be_written() {
     in_virtual_time(async {
         let world = World::new(0).await;

@@ -1,36 +1,92 @@
 //! A function that composes what its input lists, as long as it is in a good mood.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ferroplane_functions::Implementation;
+use ferroplane_runner::{CallError, Inside};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 use super::weather::Weather;
 
 pub(super) const NAME: &str = "function-wishes";
+const TARGET: &str = "function.example:9443";
+/// How long whoever calls a function waits for its answer.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The kinds of what can be composed, and what they are called in paths.
 pub(super) const KINDS: [(&str, &str); 3] =
     [("ConfigMap", "configmaps"), ("Secret", "secrets"), ("ServiceAccount", "serviceaccounts")];
 
-pub(super) fn function(weather: Arc<Weather>) -> (String, Implementation) {
-    let implementation = Implementation::new(move |request| {
-        weather.count_call();
-        answer(request, &weather)
+/// A function and its name.
+pub(super) type Function = (String, Inside);
+
+pub(super) fn function(weather: Arc<Weather>) -> Function {
+    let inside = Inside::new(move |request| {
+        let weather = weather.clone();
+        async move {
+            weather.count_call();
+            answer(&request, &weather).await
+        }
     });
-    (NAME.to_owned(), implementation)
+    (NAME.to_owned(), inside)
 }
 
-fn answer(request: &RunFunctionRequest, weather: &Weather) -> RunFunctionResponse {
+/// A function that says this.
+pub(super) fn saying(
+    name: &str,
+    answer: impl Fn(&RunFunctionRequest) -> Value + Send + Sync + 'static,
+) -> Function {
+    let inside = Inside::new(move |request| {
+        let mut answer = answer(&request);
+        if answer.get("meta").is_none() {
+            answer["meta"] = json!({});
+        }
+        std::future::ready(Ok(ferroplane_wire::from_json(&answer).unwrap()))
+    });
+    (name.to_owned(), inside)
+}
+
+/// A function that does not answer.
+pub(super) fn silent(name: &str) -> Function {
+    (name.to_owned(), Inside::new(|_| hang()))
+}
+
+/// A function that is not there.
+pub(super) fn absent(name: &str) -> Function {
+    (name.to_owned(), Inside::new(|_| std::future::ready(Err(unreachable()))))
+}
+
+async fn answer(request: &RunFunctionRequest, weather: &Weather) -> Result<RunFunctionResponse, CallError> {
     let mut answer = good(request);
+    if weather.is_stormy() && weather.moods.happens(5) {
+        weather.note("function hangs");
+        return hang().await;
+    }
+    if weather.is_stormy() && weather.moods.happens(10) {
+        let delay = weather.moods.up_to(PATIENCE);
+        weather.note(&format!("function takes {delay:?}"));
+        tokio::time::sleep(delay).await;
+    }
     if weather.is_stormy() && !weather.is_steady && weather.moods.happens(25) {
-        let mood = weather.moods.below(7);
+        let mood = weather.moods.below(8);
         weather.note(&format!("function in mood {mood}"));
+        if mood == 7 {
+            return Err(unreachable());
+        }
         spoil(&mut answer, mood, weather.moods.below(1_000_000));
     }
     answer["meta"] = json!({});
-    ferroplane_wire::from_json(&answer).unwrap()
+    Ok(ferroplane_wire::from_json(&answer).unwrap())
+}
+
+async fn hang() -> Result<RunFunctionResponse, CallError> {
+    tokio::time::sleep(PATIENCE).await;
+    Err(CallError::Timeout { target: TARGET.to_owned(), after: PATIENCE })
+}
+
+fn unreachable() -> CallError {
+    CallError::Unreachable { target: TARGET.to_owned(), waited: PATIENCE, reason: "bad weather".to_owned() }
 }
 
 /// Say something else. Nobody is ever told the same wrong thing twice: they would have to believe it.

@@ -8,6 +8,7 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::faults::Failure;
@@ -25,6 +26,7 @@ const EXPIRED: &str = concat!(
 struct Flow {
     body: ferroplane_apiserver::Body,
     weather: Arc<Weather>,
+    cuts: watch::Receiver<u64>,
     ends_at: Instant,
     has_ended: bool,
 }
@@ -35,7 +37,8 @@ pub(super) fn through(
     weather: Arc<Weather>,
 ) -> UnsyncBoxBody<Bytes, Failure> {
     let ends_at = Instant::now() + weather.luck.up_to(LONGEST);
-    let flow = Flow { body, weather, ends_at, has_ended: false };
+    let cuts = weather.cuts();
+    let flow = Flow { body, weather, cuts, ends_at, has_ended: false };
     let frames = stream::unfold(flow, |mut flow| async move {
         let frame = flow.next().await?;
         Some((frame, flow))
@@ -51,6 +54,10 @@ impl Flow {
         let can_end = self.weather.is_stormy();
         let frame = tokio::select! {
             biased;
+            _ = self.cuts.changed() => {
+                self.has_ended = true;
+                return Some(Err("the connection was reset".into()));
+            }
             frame = self.body.frame() => frame?,
             () = tokio::time::sleep_until(self.ends_at), if can_end => return self.end(),
         };

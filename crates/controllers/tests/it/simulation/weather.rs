@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::chance::Chance;
@@ -25,8 +25,10 @@ pub(super) struct Weather {
     pub(super) killed: Notify,
     /// How many seconds the clock is wrong.
     pub(super) clock: AtomicI64,
-    /// What cannot be read at all: paths that start like this.
+    /// What cannot be asked for at all: paths that start like this.
     pub(super) blocked: Mutex<Option<&'static str>>,
+    /// How often all watches were ended.
+    cuts: watch::Sender<u64>,
     /// Which lists of what is composed are refused after half a minute.
     pub(super) delayed: Mutex<Option<&'static str>>,
     trace: Mutex<Vec<String>>,
@@ -47,6 +49,7 @@ impl Weather {
             killed: Notify::new(),
             clock: AtomicI64::new(0),
             blocked: Mutex::default(),
+            cuts: watch::Sender::default(),
             delayed: Mutex::default(),
             trace: Mutex::default(),
             wrongs: Mutex::default(),
@@ -74,6 +77,16 @@ impl Weather {
         self.killed.notify_one();
     }
 
+    /// End all watches.
+    pub(super) fn cut_watches(&self) {
+        self.note("--- watches end");
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
+        self.cuts.subscribe()
+    }
+
     pub(super) fn is_blocked(&self, path: &str) -> bool {
         self.blocked.lock().unwrap().is_some_and(|blocked| path.starts_with(blocked))
     }
@@ -93,6 +106,11 @@ impl Weather {
 
     pub(super) fn count_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much controllers wrote.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Grows whenever controllers do something.
