@@ -2,6 +2,7 @@
 
 mod bench;
 mod codegen;
+mod compare;
 mod compatibility;
 mod kinds;
 mod oracle;
@@ -43,15 +44,8 @@ enum Chore {
         #[arg(long)]
         heavy: bool,
     },
-    /// Compare `internal render` with upstream's on generated cases, and say where they differ
-    Compare {
-        /// How many cases
-        #[arg(long, default_value_t = 1000)]
-        cases: u32,
-        /// Where the generator starts
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    /// Compare what Crossplane does with what we do: `internal render` on generated cases, or the controllers
+    Compare(compare::Compare),
     /// Compare the built-in functions with their originals, and write docs/compatibility.md
     Compatibility(compatibility::Compatibility),
     /// Start a real Kubernetes API server on loopback: for a person, for one command (after `--`), or to compare with
@@ -100,7 +94,7 @@ fn main() -> Result<()> {
         Chore::Codegen => codegen::run(&root, false),
         Chore::Kinds => kinds::run(&root),
         Chore::Peers { heavy } => ensure_peers(heavy),
-        Chore::Compare { cases, seed } => compare(&root, cases, seed),
+        Chore::Compare(compare) => compare.run(&root),
         Chore::Compatibility(compatibility) => compatibility.run(&root),
         Chore::Oracle(oracle) => oracle.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
@@ -153,19 +147,6 @@ fn test_on_kubernetes(root: &Path) -> Result<()> {
 fn ensure_peers(heavy: bool) -> Result<()> {
     peers::ensure_default()?;
     if heavy { peers::ensure_heavy() } else { Ok(()) }
-}
-
-fn compare(root: &Path, cases: u32, seed: u64) -> Result<()> {
-    ensure_peers(true)?;
-    cargo(
-        root,
-        &["test", "--package", "ferroplane", "--test", "upstream", "--", "--nocapture", "--test-threads=1"],
-    )
-    .env("FERROPLANE_PEERS", peers::directory())
-    .env("FERROPLANE_REQUIRE_HEAVY_PEERS", "1")
-    .env("FERROPLANE_CASES", cases.to_string())
-    .env("FERROPLANE_SEED", seed.to_string())
-    .run()
 }
 
 fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {

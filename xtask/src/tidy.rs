@@ -60,15 +60,13 @@ const PURE: [&str; 5] =
     ["ferroplane-api", "ferroplane-wire", "ferroplane-schema", "ferroplane-engine", "ferroplane-functions"];
 const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
 
-const LICENCES: [&str; 11] = [
+const LICENCES: [&str; 10] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "CC0-1.0",
-    // Of lists of certificates, which are data.
-    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "Unicode-3.0",

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ferroplane_api::{CompositionSpec, Object, TypeRef, keys, meta};
+use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
 use ferroplane_engine::{Candidate, Pipeline, RevisionCandidate, chain, conditions_in, to_pipeline};
 use serde_json::Value;
 
 use crate::callables::Callables;
 use crate::mirror::{Change, Mirror};
+
+const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
 
 /// Compositions and their revisions, as they are now.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ pub(crate) struct Revision {
     pub(crate) connection_namespace: Option<String>,
     /// What stands in the way of using it, if anything does.
     pub(crate) problem: Option<String>,
+    /// Whether nobody has looked at its pipeline yet.
+    pub(crate) is_new: bool,
     spec: Result<CompositionSpec, String>,
     pipeline: Mutex<Option<Ready>>,
 }
@@ -135,7 +139,8 @@ impl Revision {
                 .ok()
                 .and_then(|spec| spec.write_connection_secrets_to_namespace.clone())
                 .filter(|namespace| !namespace.is_empty()),
-            problem: problem(object),
+            problem: verdict(object).map_or_else(|| Some(UNKNOWN.to_owned()), Result::err),
+            is_new: verdict(object).is_none(),
             spec,
             pipeline: Mutex::default(),
         }
@@ -181,13 +186,10 @@ fn labels(object: &Object) -> BTreeMap<String, String> {
     labels.into_iter().flatten().filter_map(text).collect()
 }
 
-/// Only a pipeline that was looked at, and found to be valid, is run.
-fn problem(revision: &Object) -> Option<String> {
+/// What was found when its pipeline was looked at: only one that is valid is run. Nothing if nobody has looked yet.
+fn verdict(revision: &Object) -> Option<Result<(), String>> {
     let conditions = revision.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
-    match conditions.into_iter().find(|condition| condition.kind == "ValidPipeline") {
-        None => Some("it is not known yet whether its pipeline is valid".to_owned()),
-        Some(condition) if condition.status == ferroplane_api::Status::True => None,
-        Some(condition) => Some(condition.message),
-    }
+    let condition = conditions.into_iter().find(|condition| condition.kind == "ValidPipeline")?;
+    Some(if condition.status == Status::True { Ok(()) } else { Err(condition.message) })
 }

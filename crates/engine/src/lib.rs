@@ -46,7 +46,7 @@ pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
-pub use plan::{Deletion, Plan, Reference, Wanted};
+pub use plan::{Deletion, NAMESPACE_OVERRIDDEN, Plan, Reference, Wanted};
 pub use resources::to_pipeline;
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};

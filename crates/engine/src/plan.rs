@@ -16,6 +16,9 @@ use crate::outcome::{Event, EventKind};
 use crate::requirements::MISMATCH;
 use crate::run::Run;
 
+/// The reason of the event that says that a resource is not composed where a function wanted it.
+pub const NAMESPACE_OVERRIDDEN: &str = "NamespaceOverridden";
+
 /// What has to be done, in this order: delete, record the references, apply, write the status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -239,7 +242,7 @@ impl Item<'_> {
         if !namespace.is_empty() && namespace != composite.namespace {
             events.push(Event::new(
                 EventKind::Warning,
-                "NamespaceOverridden",
+                NAMESPACE_OVERRIDDEN,
                 format!(
                     "cannot create composed resource \"{}\" in namespace \"{namespace}\", using XR namespace \"{}\" \
                      instead",

@@ -5,6 +5,7 @@ mod apply;
 mod compose;
 mod create;
 mod custom;
+mod functions;
 mod get;
 mod protect;
 mod remove;

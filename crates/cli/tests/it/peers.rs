@@ -1,7 +1,7 @@
 //! Functions that we did not write, or that stand on SDKs we did not write.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use ferroplane_testkit::Pki;
@@ -36,9 +36,23 @@ fn installed(name: &str, insists: &str, installer: &str) -> Option<PathBuf> {
 }
 
 /// A peer that serves with mutual TLS. Ends when it is dropped.
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    address: String,
+    pub(crate) address: String,
+}
+
+impl Served {
+    /// Start a peer on a port, with the certificates of a directory.
+    pub(crate) fn start(peer: &Path, port: u16, certificates: &Path) -> Self {
+        let child = Command::new(peer)
+            .args(["--address", &format!("127.0.0.1:{port}"), "--tls-certs-dir"])
+            .arg(certificates)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, address: format!("localhost:{port}") }
+    }
 }
 
 impl Drop for Served {
@@ -48,26 +62,27 @@ impl Drop for Served {
     }
 }
 
+/// A port that was free just now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Write certificates to a directory as Crossplane lays them out: `ca.crt`, `tls.crt` and `tls.key`.
+pub(crate) fn write_certificates(pki: &Pki, directory: &Path) {
+    let leaf = pki.issue(&["localhost"]);
+    std::fs::create_dir_all(directory).unwrap();
+    for (name, content) in [("ca.crt", pki.ca()), ("tls.crt", leaf.certificate), ("tls.key", leaf.key)] {
+        std::fs::write(directory.join(name), content).unwrap();
+    }
+}
+
 /// Write certificates for a server and a client to the sandbox, and start the peer with them.
-fn serve_with_tls(sandbox: &Sandbox, peer: &PathBuf) -> Served {
+fn serve_with_tls(sandbox: &Sandbox, peer: &Path) -> Served {
     let pki = Pki::new();
     for side in ["server", "client"] {
-        let leaf = pki.issue(&["localhost"]);
-        let directory = sandbox.path(side);
-        std::fs::create_dir_all(&directory).unwrap();
-        for (name, content) in [("ca.crt", pki.ca()), ("tls.crt", leaf.certificate), ("tls.key", leaf.key)] {
-            std::fs::write(directory.join(name), content).unwrap();
-        }
+        write_certificates(&pki, &sandbox.path(side));
     }
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let child = Command::new(peer)
-        .args(["--address", &format!("127.0.0.1:{port}"), "--tls-certs-dir"])
-        .arg(sandbox.path("server"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    Served { child, address: format!("localhost:{port}") }
+    Served::start(peer, free_port(), &sandbox.path("server"))
 }
 
 /// Render with this peer as function `f`: once started by us in plain text, once served with mutual TLS.

@@ -12,18 +12,31 @@ use super::machinery::Chosen;
 use super::problem::{COMPOSE, Problem, SELECT};
 use crate::shelf::Revision;
 
-/// What was chosen for a composite resource.
+/// What was selected for a composite resource, whether or not it can be used.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     pub(super) chosen: Chosen,
     pub(super) revision: Arc<Revision>,
-    pub(super) pipeline: Arc<Pipeline>,
     pub(super) events: Vec<Event>,
+}
+
+/// What a composite resource follows.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) selection: Selection,
+    pub(super) pipeline: Arc<Pipeline>,
 }
 
 impl Controller {
     /// Which composition, which revision of it, and what its steps call.
     pub(super) fn choose(&self, live: &Object) -> Result<Choice, Problem> {
+        let selection = self.select(live)?;
+        let pipeline = self.prepare(&selection)?;
+        Ok(Choice { selection, pipeline })
+    }
+
+    /// Which composition, and which revision of it.
+    pub(super) fn select(&self, live: &Object) -> Result<Selection, Problem> {
         let select =
             |error: Unselectable| Problem::new(SELECT, format!("cannot select a Composition: {error}"));
         let mut preferences = Preferences::read(live, self.layout);
@@ -48,34 +61,41 @@ impl Controller {
         }
         preferences.take_default_revision_selector(&self.defaults);
 
-        let compose =
-            |error: Unselectable| Problem::new(COMPOSE, format!("cannot select a revision: {error}"));
-        let unknown = || select(Unselectable::UnknownComposition(name.clone()));
+        let unknown = || compose(&Unselectable::UnknownComposition(name.clone()));
         let composition = self.shared.shelf.composition(&name).ok_or_else(unknown)?;
         let revisions = self.shared.shelf.revisions_of(&name);
         let facts = revisions.iter().map(|revision| &revision.facts);
-        let chosen = choose_revision(&preferences, &composition, facts).map_err(compose)?;
-        let unknown = || compose(Unselectable::UnknownRevision(chosen.clone()));
+        let chosen = choose_revision(&preferences, &composition, facts).map_err(|error| compose(&error))?;
+        let unknown = || compose(&Unselectable::UnknownRevision(chosen.clone()));
         let revision = self.shared.shelf.revision(&chosen).ok_or_else(unknown)?;
         if preferences.revision.as_ref() != Some(&chosen) {
             let message = format!("uses CompositionRevision `{chosen}`");
             events.push(Event::new(EventKind::Normal, SELECT, message));
         }
+        let chosen = Chosen { composition: name, why, revision: chosen };
+        Ok(Selection { chosen, revision, events })
+    }
+
+    /// What its steps call, if it can be used.
+    pub(super) fn prepare(&self, selection: &Selection) -> Result<Arc<Pipeline>, Problem> {
+        let Selection { chosen: Chosen { revision: chosen, .. }, revision, .. } = selection;
         if let Some(problem) = &revision.problem {
             let message = format!("cannot use CompositionRevision `{chosen}`: {problem}");
             return Err(Problem::new(COMPOSE, message));
         }
         if revision.composes != self.type_ref {
             let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
-            return Err(compose(Unselectable::Incompatible { revision: chosen, composes, wanted }));
+            return Err(compose(&Unselectable::Incompatible { revision: chosen.clone(), composes, wanted }));
         }
         let pipeline = revision.pipeline(&self.shared.callables.current());
-        let pipeline = pipeline.map_err(|problem| {
+        pipeline.map_err(|problem| {
             Problem::new(COMPOSE, format!("cannot use CompositionRevision `{chosen}`: {problem}"))
-        })?;
-        let chosen = Chosen { composition: name, why, revision: chosen };
-        Ok(Choice { chosen, revision, pipeline, events })
+        })
     }
+}
+
+fn compose(error: &Unselectable) -> Problem {
+    Problem::new(COMPOSE, format!("cannot select a revision: {error}"))
 }
 
 impl Choice {
@@ -85,8 +105,7 @@ impl Choice {
             let callee = step.callee.as_ref().map_or("", |callee| callee.revision.as_str());
             format!("/{callee}")
         });
-        std::iter::once(format!("{}/{}", self.chosen.composition, self.revision.identity))
-            .chain(callees)
-            .collect()
+        let Selection { chosen, revision, .. } = &self.selection;
+        std::iter::once(format!("{}/{}", chosen.composition, revision.identity)).chain(callees).collect()
     }
 }

@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::read::{data_of, secrets};
 use crate::cluster::{Part, Place};
 
-const PUBLISH: &str = "PublishConnectionSecret";
+pub(super) const PUBLISH: &str = "PublishConnectionSecret";
 
 impl Controller {
     /// Where a composite resource that does not say where its connection details go has them written to.

@@ -32,7 +32,7 @@ pub(super) fn record(
     live: &Object,
     layout: Layout,
     chosen: &Chosen,
-    references: Value,
+    references: Option<Value>,
     connection_secret: Option<Value>,
 ) -> Object {
     let before = Preferences::read(live, layout);
@@ -62,7 +62,9 @@ pub(super) fn record(
     if let Some(secret) = connection_secret {
         machinery.insert("writeConnectionSecretToRef".to_owned(), secret);
     }
-    machinery.insert("resourceRefs".to_owned(), references);
+    if let Some(references) = references {
+        machinery.insert("resourceRefs".to_owned(), references);
+    }
     body
 }
 
@@ -80,10 +82,9 @@ fn reference(reference: &Reference) -> Value {
     json
 }
 
-/// What a composite resource refers to, as it is written down.
-pub(super) fn recorded(composite: &Object, layout: Layout) -> Value {
-    let references = machinery(composite, layout).and_then(|machinery| machinery.get("resourceRefs"));
-    references.cloned().unwrap_or_else(|| json!([]))
+/// What a composite resource refers to, as it is written down, if anything is.
+pub(super) fn recorded(composite: &Object, layout: Layout) -> Option<Value> {
+    machinery(composite, layout)?.get("resourceRefs").cloned()
 }
 
 /// The same, read. Those without a name refer to nothing.

@@ -1,6 +1,6 @@
 //! Why a composite resource could not be composed.
 
-use ferroplane_engine::{Outcome, Requirement, Trouble, chain};
+use ferroplane_engine::{Event, Outcome, Requirement, Trouble, chain};
 
 use crate::cluster::Error;
 
@@ -17,6 +17,8 @@ pub(super) enum Problem {
     Conflict,
     /// It is gone.
     Gone,
+    /// It is too early: wait for what is on its way, and tell nobody.
+    Early,
     /// Something that the user should know.
     Trouble(Box<Report>),
 }
@@ -31,12 +33,20 @@ pub(super) struct Report {
     pub(super) denied: Option<String>,
     /// What functions wanted to see by then.
     pub(super) asked: Vec<Requirement>,
+    /// What happened before.
+    pub(super) events: Vec<Event>,
+}
+
+impl Report {
+    fn new(trouble: Trouble) -> Self {
+        Self { trouble, outcome: None, denied: None, asked: Vec::new(), events: Vec::new() }
+    }
 }
 
 impl Problem {
     pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let trouble = Trouble { reason, message: message.into(), stable_message: None };
-        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None, asked: Vec::new() }))
+        Self::Trouble(Box::new(Report::new(trouble)))
     }
 
     /// The API server would not have it.
@@ -47,13 +57,21 @@ impl Problem {
         let message = format!("{what}: {}", chain(error));
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         let trouble = Trouble { reason, message, stable_message };
-        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None, asked: Vec::new() }))
+        Self::Trouble(Box::new(Report::new(trouble)))
     }
 
     /// The same, with what functions wanted to see by then.
     pub(super) fn having_asked(mut self, asked: Vec<Requirement>) -> Self {
         if let Self::Trouble(report) = &mut self {
             report.asked = asked;
+        }
+        self
+    }
+
+    /// The same, with what happened before.
+    pub(super) fn telling(mut self, events: Vec<Event>) -> Self {
+        if let Self::Trouble(report) = &mut self {
+            report.events = events;
         }
         self
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
-use ferroplane_engine::{Event, EventKind, Inputs, Outcome, Requirement, chain};
+use ferroplane_engine::{Event, EventKind, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Requirement, chain};
 use ferroplane_runner::drive;
 use ferroplane_schema::managed::holds;
 use ferroplane_wire::Struct;
@@ -14,7 +14,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::choose::Choice;
+use super::choose::{Choice, Selection};
+use super::connection::PUBLISH;
 use super::controller::Controller;
 use super::machinery::{self, draft, has_finalizer, other_finalizers, recorded, references};
 use super::memory::{Name, Settled};
@@ -22,7 +23,7 @@ use super::observe::World;
 use super::problem::{COMPOSE, Problem};
 use super::read;
 use super::settle::{Written, version_of};
-use super::settled::{composition_of, essence, fingerprint};
+use super::settled::{composition_of, essence, fingerprint, pause_after};
 use crate::cluster::{Part, Place};
 use crate::queue::{Next, Slot};
 
@@ -31,6 +32,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// What is composed is looked at again at once, because it was not there before. Not more often: a function that changes
 /// its mind each time would be asked for ever.
 const ROUNDS: usize = 2;
+/// How often to wait for somebody to look at the pipeline of a new revision before that is told.
+const PATIENT_LOOKS: u32 = 4;
 
 /// What came of composing.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ impl Controller {
                 self.memory.unsettle(&name);
                 Next::Conflict
             }
-            Err(Problem::Gone) => Next::Rest,
+            Err(Problem::Gone | Problem::Early) => Next::Rest,
             Err(Problem::Trouble(report)) => {
                 // It could not even be told.
                 warn!(name = &*name, error = report.trouble.message, "cannot settle a composite resource");
@@ -92,6 +95,7 @@ impl Controller {
             return Ok(Next::After(wait));
         }
         let began_at = Instant::now();
+        let identity = self.identity(&live);
         let composed = tokio::time::timeout(PATIENCE, self.compose(name, &mut live, slot)).await;
         let late =
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
@@ -101,7 +105,10 @@ impl Controller {
                 let written = self.settle_problem(name, &live, &mut report).await?;
                 let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
                 requirements.extend(report.asked);
-                Ok(self.remember_failure(name, &live, written, requirements).await)
+                Ok(self.remember_failure(name, &live, written, requirements, &identity).await)
+            }
+            Err(Problem::Early) => {
+                Ok(self.remember_failure(name, &live, Written::default(), Vec::new(), &identity).await)
             }
             Err(other) => Err(other),
         };
@@ -111,9 +118,12 @@ impl Controller {
 
     async fn compose(&self, name: &Name, live: &mut Object, slot: &Slot) -> Result<Composed, Problem> {
         let reader = read::World::new(&self.shared, &self.kind.definition, name);
-        let composed = self.compose_with(&reader, name, live, slot).await;
-        // What was asked for in vain is what may help.
-        composed.map_err(|problem| problem.having_asked(reader.asked()))
+        let mut events = Vec::new();
+        match self.compose_with(&reader, name, live, slot, &mut events).await {
+            Ok(composed) => Ok(Composed { events, ..composed }),
+            // What was asked for in vain is what may help.
+            Err(problem) => Err(problem.having_asked(reader.asked()).telling(events)),
+        }
     }
 
     /// Choose, observe, decide, delete, record, apply. Each must hold before the next may happen.
@@ -123,22 +133,24 @@ impl Controller {
         name: &Name,
         live: &mut Object,
         slot: &Slot,
+        events: &mut Vec<Event>,
     ) -> Result<Composed, Problem> {
-        let mut choice = self.choose(live)?;
-        let mut composite = draft(live, self.layout, &choice.chosen);
+        let choice = self.follow(name, live, events).await?;
+        let mut composite = draft(live, self.layout, &choice.selection.chosen);
         let mut remembered: Arc<[Requirement]> =
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
-        let mut events = std::mem::take(&mut choice.events);
         for round in 1.. {
             let world = match self.observe(&composite).await {
                 Ok(world) => world,
-                Err(problem) => return Err(self.keep_choice(live, &choice).await.err().unwrap_or(problem)),
+                Err(problem) => {
+                    return Err(self.keep(live, &choice.selection).await.err().unwrap_or(problem));
+                }
             };
             let deciding = self.decide(&composite, &choice, &world, &remembered, reader);
             // A function that hangs must not keep others from being called.
             let outcome = slot.wait_for(deciding).await?;
             if outcome.result.is_err() {
-                self.keep_choice(live, &choice).await?;
+                self.keep(live, &choice.selection).await?;
                 return Err(failed(outcome));
             }
             let done = self.carry_out(live, &choice, &outcome, &world).await;
@@ -158,6 +170,9 @@ impl Controller {
                 composite = foresee(live, &basis.composite, &outcome);
                 remembered = outcome.requirements.into();
                 events.extend(applied.events);
+                // Next time it is where it should be, and nobody would know.
+                let is_about_place = |event: &Event| event.reason == NAMESPACE_OVERRIDDEN;
+                events.extend(outcome.events.into_iter().filter(is_about_place));
                 continue;
             }
             events.extend(applied.events);
@@ -174,9 +189,31 @@ impl Controller {
                 &outcome.requirements,
             );
             let (unsynced, has_news) = (applied.unsynced, applied.has_news);
-            return Ok(Composed { outcome, unsynced, events, has_published, basis, has_news });
+            if has_published {
+                events.push(Event::new(EventKind::Normal, PUBLISH, "published connection details"));
+            }
+            return Ok(Composed { outcome, unsynced, events: Vec::new(), has_published, basis, has_news });
         }
         unreachable!("the last round returns")
+    }
+
+    /// Choose what to follow. What was selected is written down even if it cannot be used.
+    async fn follow(
+        &self,
+        name: &Name,
+        live: &mut Object,
+        events: &mut Vec<Event>,
+    ) -> Result<Choice, Problem> {
+        let mut selection = self.select(live)?;
+        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
+        if selection.revision.is_new && failures < PATIENT_LOOKS {
+            return Err(Problem::Early);
+        }
+        events.append(&mut selection.events);
+        match self.prepare(&selection) {
+            Ok(pipeline) => Ok(Choice { selection, pipeline }),
+            Err(problem) => Err(self.keep(live, &selection).await.err().unwrap_or(problem)),
+        }
     }
 
     async fn decide(
@@ -213,16 +250,21 @@ impl Controller {
         // Delete before references are rewritten, and record references before anything is created. In any other order a
         // crash halfway leaves a resource that nobody remembers.
         let has_deleted = self.delete_unwanted(&plan.delete).await?;
-        self.record(live, choice, references(plan)).await?;
+        self.record(live, &choice.selection, Some(references(plan))).await?;
         let mut applied = self.apply_wanted(live, plan, world).await?;
         applied.has_news |= has_deleted;
         Ok(applied)
     }
 
     /// Write down what was chosen and what is referred to, unless it is so already.
-    async fn record(&self, live: &mut Object, choice: &Choice, references: Value) -> Result<(), Problem> {
-        let secret = self.default_secret(live, choice.revision.connection_namespace.as_deref());
-        let body = machinery::record(live, self.layout, &choice.chosen, references, secret);
+    async fn record(
+        &self,
+        live: &mut Object,
+        selection: &Selection,
+        references: Option<Value>,
+    ) -> Result<(), Problem> {
+        let secret = self.default_secret(live, selection.revision.connection_namespace.as_deref());
+        let body = machinery::record(live, self.layout, &selection.chosen, references, secret);
         if holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
@@ -237,9 +279,9 @@ impl Controller {
     }
 
     /// Nothing came of it, but what was chosen stays chosen, and what is referred to stays referred to.
-    async fn keep_choice(&self, live: &mut Object, choice: &Choice) -> Result<(), Problem> {
+    async fn keep(&self, live: &mut Object, selection: &Selection) -> Result<(), Problem> {
         let references = recorded(live, self.layout);
-        self.record(live, choice, references).await
+        self.record(live, selection, references).await
     }
 
     async fn succeed(&self, name: &Name, live: Object, mut composed: Composed) -> Result<Next, Problem> {
@@ -250,8 +292,11 @@ impl Controller {
         let live = composite.unwrap_or(live);
         let basis = &composed.basis;
         let look_again_in = look_again_in.or_else(|| poll_interval(&live)).map(|delay| jittered(delay, name));
+        // What was refused may be welcome later, and nothing that we follow has to change for that.
+        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
+        let retry = (!composed.unsynced.is_empty()).then(|| pause_after(failures));
         // Somebody has to say that it is calm again.
-        let look_again_in = look_again_in.into_iter().chain(self.memory.calm_in(name)).min();
+        let look_again_in = look_again_in.into_iter().chain(retry).chain(self.memory.calm_in(name)).min();
         let is_same = essence(&basis.composite, self.layout) == essence(&live, self.layout);
         if composed.has_news || !is_same || is_overtaken {
             // What functions would see now is not what they saw.
@@ -268,7 +313,7 @@ impl Controller {
                 composition: composition_of(&live, self.layout),
                 requirements: composed.outcome.requirements.into(),
                 look_again_at: look_again_in.map(|delay| Instant::now() + delay),
-                failures: 0,
+                failures: if retry.is_some() { failures.saturating_add(1) } else { 0 },
                 restlessness: 0,
                 is_resting: false,
             },

@@ -60,6 +60,7 @@ impl Controller {
         let mut settlement =
             settle_trouble(&report.trouble, report.outcome.as_deref(), self.world(name, live));
         settlement.events.extend(events);
+        settlement.events.splice(0..0, std::mem::take(&mut report.events));
         keep_status(live, &mut settlement);
         self.add_legacy_status(live, &mut settlement, false);
         self.write(live, settlement).await

@@ -54,13 +54,14 @@ impl Controller {
         live: &Object,
         written: Written,
         requirements: Vec<Requirement>,
+        identity: &str,
     ) -> Next {
         let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
         let is_overtaken =
             written.composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(live));
         let live = written.composite.as_ref().unwrap_or(live);
         // What the user has changed meanwhile may be what helps.
-        let delay = if is_overtaken { Duration::ZERO } else { pause(FIRST_PAUSE, LONGEST_PAUSE, failures) };
+        let delay = if is_overtaken { Duration::ZERO } else { pause_after(failures) };
         let fingerprint = self.current_fingerprint(live, &requirements).await.unwrap_or_default();
         let settled = Settled {
             fingerprint,
@@ -73,6 +74,11 @@ impl Controller {
             is_resting: false,
         };
         self.memory.remember(name, settled, vec![version_of(live)]);
+        // What it follows may have changed meanwhile: that it failed says nothing about what it would follow now.
+        if self.identity(live) != identity {
+            self.memory.unsettle(name);
+            return Next::After(Duration::ZERO);
+        }
         Next::After(delay)
     }
 
@@ -107,23 +113,33 @@ impl Controller {
         self.memory.lets_user_pass(name, meta::generation(live), is_asked_for)
     }
 
+    /// What it follows now, or why it follows nothing.
+    pub(super) fn identity(&self, live: &Object) -> String {
+        match self.choose(live) {
+            Ok(choice) => choice.identity(),
+            Err(Problem::Trouble(report)) => report.trouble.message,
+            Err(_) => String::new(),
+        }
+    }
+
     /// What would be composed from, if it were composed now. Nothing if that cannot be told without trying.
     pub(super) async fn current_fingerprint(
         &self,
         live: &Object,
         requirements: &[Requirement],
     ) -> Option<Fingerprint> {
-        let identity = match self.choose(live) {
-            Ok(choice) => choice.identity(),
-            Err(Problem::Trouble(report)) => report.trouble.message,
-            Err(_) => return None,
-        };
+        let identity = self.identity(live);
         let versions = self.known_versions(live).await?;
         let dependencies = &self.shared.dependencies;
         let epochs: Vec<_> =
             requirements.iter().map(|requirement| dependencies.epoch(&requirement.selector)).collect();
         Some(fingerprint(live, &identity, &versions, &epochs))
     }
+}
+
+/// How long to wait before trying again what did not work so often.
+pub(super) fn pause_after(failures: u32) -> Duration {
+    pause(FIRST_PAUSE, LONGEST_PAUSE, failures)
 }
 
 /// Of everything that a run is made from.

@@ -207,6 +207,7 @@ async fn what_is_taken_from_a_claim_is_taken_from_its_composite_resource() {
         .await;
 
     // Neither keeps changing the other, not even for somebody who knows nothing of what was done.
+    plane.quiet().await;
     plane.stop().await;
     plane.writes();
     let before = (plane.get(PAGE).await, plane.get(&site).await);

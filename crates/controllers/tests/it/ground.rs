@@ -2,6 +2,7 @@
 
 mod broom;
 mod hook;
+mod line;
 mod real;
 
 use ferroplane_apiserver::auth::identity::Identity;

@@ -205,7 +205,40 @@ async fn missing_function_is_named() {
     let plane = plane_with_sites_by(|_| json!({})).await;
     plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-nobody"}}])).await;
     plane.create_site("blog", "red").await;
-    is_unsynced(&plane, "there is no function `function-nobody`").await;
+    let site = is_unsynced(&plane, "there is no function `function-nobody`").await;
+    let machinery = &site["spec"]["crossplane"];
+    assert_eq!(machinery["compositionRef"]["name"], "sites", "what was chosen stays chosen");
+    assert!(machinery["compositionRevisionRef"]["name"].is_string(), "{machinery}");
+    assert!(machinery["resourceRefs"].is_null(), "{machinery}");
+    plane.until_said("blog", "Normal/SelectComposition: uses CompositionRevision").await;
+}
+
+#[tokio::test]
+async fn what_was_refused_is_applied_once_it_is_welcome() {
+    let plane = plane_with_sites_by(
+        |request| json!({"desired": {"resources": {"a": setting("shared", &color(request))}}}),
+    )
+    .await;
+    plane.create_site("first", "red").await;
+    plane.until(&format!("{SITES}/first"), is_ready).await;
+    plane.create_site("blog", "blue").await;
+    is_unsynced(&plane, "Unsynced resources: a").await;
+    plane.delete(&format!("{SITES}/first")).await;
+    plane.until(BLOG, is_ready).await;
+}
+
+#[tokio::test]
+async fn resource_that_is_not_composed_where_it_was_wanted_is_told() {
+    let plane = plane_with_sites_by(|_| {
+        let mut wanted = setting("elsewhere", "red");
+        wanted["resource"]["metadata"]["namespace"] = "kube-system".into();
+        json!({"desired": {"resources": {"a": wanted}}})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.until_said("blog", "Warning/NamespaceOverridden: cannot create composed resource").await;
+    assert!(plane.get("/api/v1/namespaces/kube-system/configmaps/elsewhere").await.is_null());
 }
 
 #[tokio::test]

@@ -39,7 +39,11 @@ impl Hook {
         let leaf = pki.issue(&["127.0.0.1"]);
         let certificate = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();
-        let config = rustls::ServerConfig::builder().with_no_client_auth();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth();
         let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,30 +1,26 @@
 //! A real API server, with its controllers. All tests share it, one after the other.
 
 use std::env;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_controllers::Protection;
-use http::{Method, Request, Response};
-use kube::client::Body;
+use http::Method;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tower_service::Service;
 
 use super::hook::Hook;
+use super::line::Line;
 use super::{broom, master};
 use crate::plane::send;
 
 static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
 pub(crate) struct Real {
-    config: kube::Config,
+    line: Line,
     hook: Hook,
     _turn: OwnedMutexGuard<()>,
 }
@@ -35,29 +31,21 @@ impl Real {
         let url = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?;
         env::var_os("FERROPLANE_ORACLE_CONTROLLERS").expect("the server runs with controllers");
         let turn = TURN.clone().lock_owned().await;
-        // The first one has chosen for all.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let authority = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
+        let certificate = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
+        let certificate = CertificateDer::from_pem_file(certificate).unwrap();
         let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
-        let mut config = kube::Config::new(url.parse().unwrap());
-        config.root_cert = Some(vec![CertificateDer::from_pem_file(authority).unwrap().to_vec()]);
-        config.auth_info.token = Some(token.into());
-        // What the server says is what we want to hear, not what it says when asked often enough.
-        config.default_retry = false;
-        let real = Self { config, hook: Hook::start().await, _turn: turn };
+        let line = Line::new(&url.parse().unwrap(), certificate, token);
+        let real = Self { line, hook: Hook::start().await, _turn: turn };
         broom::sweep(&real.client(&master("user"))).await;
         Some(real)
     }
 
     pub(super) fn client(&self, who: &Identity) -> kube::Client {
-        let mut config = self.config.clone();
-        config.auth_info.impersonate = Some(who.name.clone());
-        config.auth_info.impersonate_groups = Some(who.groups.clone());
-        kube::Client::try_from(config).unwrap()
+        kube::Client::new(self.door(who), "default")
     }
 
-    pub(super) fn door(&self, who: &Identity) -> Through {
-        Through(self.client(who))
+    pub(super) fn door(&self, who: &Identity) -> Line {
+        self.line.speaking_for(who)
     }
 
     /// Have this asked before anything is deleted that is in use, and wait until it is.
@@ -78,24 +66,5 @@ impl Real {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    }
-}
-
-/// What goes through a client, as a service.
-#[derive(Clone)]
-pub(super) struct Through(kube::Client);
-
-impl Service<Request<Body>> for Through {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = self.0.clone();
-        Box::pin(async move { client.send(request).await })
     }
 }

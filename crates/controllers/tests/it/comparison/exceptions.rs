@@ -1,0 +1,65 @@
+//! Differences that are meant. `docs/differences.md` says why, under the same name.
+
+use super::verdict::Difference;
+
+/// A difference that is meant.
+pub(super) struct Exception {
+    pub(super) name: &'static str,
+    pub(super) explains: fn(&Difference<'_>) -> bool,
+}
+
+/// Each has to explain something.
+pub(super) const EXCEPTIONS: &[Exception] = &[
+    // One apply instead of many updates, and a status that is applied as a whole.
+    Exception {
+        name: "OneApply",
+        explains: |difference| {
+            let path = difference.path.strip_prefix("/metadata/managers/").unwrap_or_default();
+            difference.is_about_composites()
+                && (path.starts_with("plane Update") && difference.ours.is_none()
+                    || path.starts_with("apiextensions.crossplane.io/composite Apply"))
+        },
+    },
+    // What is composed is ready when its composite resource is told for the first time.
+    Exception { name: "NotYetReady", explains: |difference| difference.is_event("Normal ComposeResources") },
+    // A revision that nobody has looked at yet is no trouble.
+    Exception {
+        name: "NewRevision",
+        explains: |difference| {
+            let words = difference.theirs.map(ToString::to_string).unwrap_or_default();
+            difference.is_event("Warning ComposeResources") && words.contains("pipeline status unknown")
+        },
+    },
+    // What follows no composition composes nothing that would have to go.
+    Exception {
+        name: "NothingToFinish",
+        explains: |difference| {
+            difference.path == "/metadata/finalizers"
+                && difference.ours.is_none()
+                && difference.title.starts_with("missing ")
+        },
+    },
+    Exception {
+        name: "HandledRequest",
+        explains: |difference| difference.path.ends_with("/status/properties/lastHandledReconcileAt"),
+    },
+    // A claim that cannot be made has no kind.
+    Exception {
+        name: "NoClaimKind",
+        explains: |difference| {
+            difference.object.starts_with("CompositeResourceDefinition ")
+                && (difference.path == "/status/controllers/compositeResourceClaimType"
+                    && difference.ours.is_none()
+                    || difference.is_more_about("compositeResourceClaimType"))
+        },
+    },
+    // Who is given which rights is not news.
+    Exception { name: "SilentRoles", explains: |difference| difference.is_event("ApplyClusterRoles") },
+    // What is on its way is no trouble.
+    Exception {
+        name: "PatientDefinition",
+        explains: |difference| {
+            difference.is_event("Warning EstablishComposite") || difference.is_event("Warning OfferClaim")
+        },
+    },
+];
