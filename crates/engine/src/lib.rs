@@ -12,6 +12,7 @@
 //! * A plan never creates a resource whose reference is not in [`Plan::references`].
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
+mod advice;
 mod claim;
 mod conversation;
 mod definition;
@@ -33,6 +34,7 @@ mod usage;
 mod validity;
 pub mod versions;
 
+pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
     Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,
 };

@@ -198,7 +198,9 @@ impl Controller {
             remembered: remembered.to_vec(),
             context: None,
         };
-        Ok(drive(inputs, &self.shared.callables.current().directory, reader).await)
+        let outcome = drive(inputs, &self.shared.callables.current().directory, reader).await;
+        self.shared.context.metrics.count_versions(&outcome.ran);
+        Ok(outcome)
     }
 
     /// Do what was decided.

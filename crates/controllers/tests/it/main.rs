@@ -14,3 +14,4 @@ mod roles;
 mod simulation;
 mod sites;
 mod usage;
+mod versions;
