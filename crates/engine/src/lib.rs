@@ -17,6 +17,7 @@ mod claim;
 mod conversation;
 mod definition;
 mod failure;
+mod fights;
 mod go_yaml;
 mod inputs;
 mod names;
@@ -44,6 +45,7 @@ pub use definition::{
     defined_claim, defined_composite, definition_of_role, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
+pub use fights::{Fights, Loss};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::{Deletion, Event, EventKind, Plan, Wanted, chain, field_manager};
-use ferroplane_schema::managed::holds;
+use ferroplane_engine::{Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager};
+use ferroplane_schema::managed::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::controller::Controller;
+use super::memory::Name;
 use super::observe::{World, resource_of};
 use super::problem::{COMPOSE, Problem};
 use crate::cluster::{Error, Part, Place, Propagation, Resource};
 use crate::head::Head;
+use crate::mirror::key;
 
 /// How many composed resources of one composite resource are applied at the same time.
 const CONCURRENCY: usize = 16;
@@ -39,6 +42,8 @@ enum Application {
         resource: Arc<Resource>,
         bytes: Bytes,
         version: u64,
+        /// What others had taken from it.
+        losses: Vec<Loss>,
     },
     Refused(Error),
 }
@@ -85,10 +90,12 @@ impl Controller {
         let mut applying = stream::iter(applications).buffer_unordered(CONCURRENCY);
         let mut applied = Applied::default();
         let mut failure = None;
+        let mut losses = Vec::new();
         while let Some((wanted, result)) = applying.next().await {
             match result {
                 Ok(Application::Held) => {}
-                Ok(Application::Written { resource, bytes, version }) => {
+                Ok(Application::Written { resource, bytes, version, losses: lost }) => {
+                    losses.extend(lost);
                     self.shared.dependencies.composed(&resource).learn(&bytes);
                     applied.has_news = true;
                     applied.versions.push(version);
@@ -102,10 +109,21 @@ impl Controller {
                 Err(problem) => failure = failure.or(Some(problem)),
             }
         }
+        applied.events.extend(self.note_losses(composite, losses));
         match failure {
             Some(problem) => Err(problem),
             None => Ok(applied),
         }
+    }
+
+    /// Remember what others had taken. Returns what to say about those who do so again and again.
+    fn note_losses(&self, composite: &Object, losses: Vec<Loss>) -> Vec<Event> {
+        let name: Name = key(meta::namespace(composite), meta::name(composite)).into();
+        let events = self.memory.lose(&name, losses);
+        for event in &events {
+            warn!(name = &*name, message = event.message, "somebody keeps changing what is composed");
+        }
+        events
     }
 
     async fn apply_one(
@@ -137,7 +155,8 @@ impl Controller {
                 if before == Some(version) {
                     Ok(Application::Held)
                 } else {
-                    Ok(Application::Written { resource, bytes, version })
+                    let losses = observed.map(|observed| losses(&wanted.object, observed, manager));
+                    Ok(Application::Written { resource, bytes, version, losses: losses.unwrap_or_default() })
                 }
             }
             Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
@@ -150,6 +169,17 @@ impl Controller {
             }
         }
     }
+}
+
+/// What others have taken of what is wanted.
+fn losses(wanted: &Object, observed: &Object, manager: &str) -> Vec<Loss> {
+    let (kind, namespace, name) = (meta::kind(observed), meta::namespace(observed), meta::name(observed));
+    let object = match namespace {
+        "" => format!("{kind} `{name}`"),
+        namespace => format!("{kind} `{namespace}/{name}`"),
+    };
+    let lost = contested(wanted, observed, manager).into_iter();
+    lost.map(|lost| Loss { object: object.clone(), field: lost.path, manager: lost.manager }).collect()
 }
 
 fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {

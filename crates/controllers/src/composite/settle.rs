@@ -101,6 +101,11 @@ impl Controller {
         responsive.last_transition_time.clone_from(&now);
         responsive.observed_generation = meta::generation(live);
         set_condition(&mut conditions, responsive);
+        if let Some(mut contested) = self.memory.contested(name, &conditions) {
+            contested.last_transition_time.clone_from(&now);
+            contested.observed_generation = meta::generation(live);
+            set_condition(&mut conditions, contested);
+        }
         World {
             conditions,
             unsynced: std::collections::BTreeSet::new(),
