@@ -6,19 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Object, keys, meta, package_name};
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source, Version};
-use ferroplane_engine::{Pipeline, chain};
+use ferroplane_engine::{Callable, Pipeline, chain};
 use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::metrics::{Called, Metrics};
 use crate::mirror::Mirror;
-
-const RUNTIME: &str = "render.crossplane.io/runtime";
-const TARGET: &str = "render.crossplane.io/runtime-development-target";
-const DEFAULT_TARGET: &str = "localhost:9443";
-const NATIVE: &str = "ferroplane.io/native";
 
 /// Which built-in version does what a package does, if one does.
 pub type Natives = Arc<dyn Fn(&str) -> Option<(String, Version)> + Send + Sync>;
@@ -30,6 +26,8 @@ pub struct BuiltIns {
     /// By the name of their revision.
     pub directory: Directory,
     pub natives: Natives,
+    /// What they can do, by the name of their revision. Of those who do not say, anything is believed.
+    pub capabilities: BTreeMap<String, Vec<String>>,
 }
 
 impl fmt::Debug for BuiltIns {
@@ -182,9 +180,9 @@ impl Registry {
         connections: &mut BTreeMap<Address, Arc<Runner>>,
     ) {
         let name = meta::name(function);
-        if meta::annotation(function, RUNTIME) == "Development" {
-            let target = match meta::annotation(function, TARGET) {
-                "" => DEFAULT_TARGET,
+        if meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development" {
+            let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
+                "" => keys::DEFAULT_FUNCTION_TARGET,
                 target => target,
             };
             callables.catalogue.remove(name);
@@ -196,17 +194,52 @@ impl Registry {
             self.connect(revision, address, callables, state, connections);
             return;
         }
-        let package = text(function, "package");
-        let native = match meta::annotation(function, NATIVE) {
-            "false" => None,
-            _ => (self.built_ins.natives)(package),
-        };
-        let family = native.as_ref().and_then(|(native, _)| self.built_ins.catalogue.family(native));
-        if let (Some((_, version)), Some(family)) = (&native, family) {
-            callables.catalogue.alias(name, family, Some(version));
+        if let Some((family, version)) = self.native(function) {
+            callables.catalogue.alias(name, family, version.as_ref());
             return;
         }
         self.add_revisions(name, revisions, callables, state, connections);
+    }
+
+    /// What is built in and runs in place of a Function: a version, or any.
+    fn native(&self, function: &Object) -> Option<(&Family, Option<Version>)> {
+        let (name, package) = (meta::name(function), text(function, "package"));
+        let family = |name: &str| self.built_ins.catalogue.family(name);
+        match meta::annotation(function, keys::NATIVE) {
+            "false" => None,
+            // Whoever insists gets what bears the name, whoever made the package.
+            "true" => {
+                let forced = family(package_name(package)).or_else(|| family(name));
+                if forced.is_none() {
+                    warn!(
+                        function = name,
+                        package, "nothing that is built in has the name of a function or its package"
+                    );
+                }
+                Some((forced?, None))
+            }
+            _ => {
+                let (native, version) = (self.built_ins.natives)(package)?;
+                Some((family(&native)?, Some(version)))
+            }
+        }
+    }
+
+    /// Everything that is built in and can be called now, with what it can do.
+    pub(crate) fn built_in(&self) -> Vec<Callable> {
+        let current = self.current();
+        let mut callables = Vec::new();
+        for family in current.catalogue.families() {
+            let records = family.records.iter().filter(|record| record.source == Source::BuiltIn);
+            callables.extend(records.filter_map(|record| {
+                Some(Callable {
+                    function: family.function.clone(),
+                    revision: record.revision.name.clone(),
+                    capabilities: self.built_ins.capabilities.get(&record.revision.name)?.clone(),
+                })
+            }));
+        }
+        callables
     }
 
     fn add_revisions(
@@ -226,7 +259,7 @@ impl Registry {
         let family = Family { function: function.to_owned(), stable: None, records };
         if let Err(faults) = callables.catalogue.add(family) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            tracing::warn!(function, faults = faults.join("; "), "cannot list a function");
+            warn!(function, faults = faults.join("; "), "cannot list a function");
         }
         for revision in revisions {
             let name = meta::name(revision);

@@ -26,6 +26,7 @@ mod queue;
 mod revision;
 mod roles;
 mod shelf;
+mod takeover;
 mod usage;
 mod webhook;
 

@@ -70,6 +70,7 @@ impl Controller {
         self.context.functions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
             // What is built in may come to stand for it, or no longer.
+            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(&change.head().metadata.name) {
                 revisions.add(caller);
             }
@@ -103,7 +104,7 @@ impl Controller {
         let mut callables = self.callables.lock().unwrap_or_else(PoisonError::into_inner);
         let list = || {
             let revisions = self.context.function_revisions.objects();
-            Arc::new(revisions.iter().filter_map(callable).collect())
+            Arc::new(revisions.iter().filter_map(callable).chain(self.registry.built_in()).collect())
         };
         callables.get_or_insert_with(list).clone()
     }

@@ -31,6 +31,7 @@ mod run;
 mod schemas;
 mod selection;
 mod settle;
+mod takeover;
 mod usage;
 mod validity;
 pub mod versions;
@@ -59,5 +60,6 @@ pub use selection::{
     choose_revision, machinery, machinery_mut,
 };
 pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
+pub use takeover::managers_to_keep;
 pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

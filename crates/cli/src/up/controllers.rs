@@ -78,6 +78,7 @@ fn built_ins() -> anyhow::Result<BuiltIns> {
     Ok(BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
+        capabilities: library.capabilities(),
         natives: Arc::new(move |package| match library.native(package) {
             Native::Covered { function, version } => Some((function, version)),
             Native::NotCovered { .. } | Native::Unknown => None,

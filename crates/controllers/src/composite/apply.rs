@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::{Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager};
+use ferroplane_engine::{
+    Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
+};
 use ferroplane_schema::managed::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
@@ -18,6 +20,7 @@ use super::problem::{COMPOSE, Problem};
 use crate::cluster::{Error, Part, Place, Propagation, Resource};
 use crate::head::Head;
 use crate::mirror::key;
+use crate::takeover::take_over;
 
 /// How many composed resources of one composite resource are applied at the same time.
 const CONCURRENCY: usize = 16;
@@ -61,7 +64,9 @@ impl Controller {
             let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
             let place = place_of(&resource, object);
             if let Some(labels) = composed_labels(object) {
-                match cluster.merge(place, Part::Whole, &json!({"metadata": {"labels": labels}})).await {
+                // Not of another one of the same name.
+                let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
+                match cluster.merge(place, Part::Whole, &patch).await {
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
                     _ => {}
                 }
@@ -126,13 +131,37 @@ impl Controller {
         events
     }
 
+    /// What was written before it was applied is nobody's from now on. Returns what it came to, if there was such a thing.
+    async fn take_over(&self, wanted: &Wanted, observed: &Object) -> Result<Option<Object>, Problem> {
+        let cluster = &self.shared.context.cluster;
+        let fail = |error: Error| {
+            let what = format!("cannot take over composed resource `{}`", wanted.resource);
+            Problem::refused(COMPOSE, &what, &error)
+        };
+        let is_ours = |manager: &str| manager.starts_with(keys::COMPOSED_MANAGER_PREFIX);
+        if managers_to_keep(observed, is_ours).is_none() {
+            return Ok(None);
+        }
+        let Some(resource) = resource_of(cluster, observed).await.map_err(fail)? else { return Ok(None) };
+        let taken_over =
+            take_over(cluster, place_of(&resource, observed), observed, is_ours).await.map_err(fail)?;
+        Ok(taken_over.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
     async fn apply_one(
         &self,
         wanted: &Wanted,
         observed: Option<&Object>,
         manager: &str,
     ) -> Result<Application, Problem> {
-        if observed.is_some_and(|observed| holds(&wanted.object, observed, manager, "")) {
+        let taken_over = match observed {
+            Some(observed) => self.take_over(wanted, observed).await?,
+            None => None,
+        };
+        let observed = taken_over.as_ref().or(observed);
+        if taken_over.is_none()
+            && observed.is_some_and(|observed| holds(&wanted.object, observed, manager, ""))
+        {
             return Ok(Application::Held);
         }
         let cluster = &self.shared.context.cluster;
@@ -152,7 +181,7 @@ impl Controller {
                 let version = Head::read(&bytes).map_or(0, |head| head.version());
                 let before = observed.map(meta::resource_version).and_then(|version| version.parse().ok());
                 // The API server knows better that nothing changed.
-                if before == Some(version) {
+                if before == Some(version) && taken_over.is_none() {
                     Ok(Application::Held)
                 } else {
                     let losses = observed.map(|observed| losses(&wanted.object, observed, manager));

@@ -228,7 +228,12 @@ impl Controller {
         if holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
-        match self.write_self(live, Part::Whole, &body).await {
+        let written = match self.take_over_self(live).await {
+            Ok(true) => return Err(Problem::Conflict),
+            Ok(false) => self.write_self(live, Part::Whole, &body).await,
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(written) => {
                 *live = written;
                 Ok(())

@@ -262,10 +262,12 @@ pub(crate) fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
         library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
     }
     library.register(aged()).unwrap();
+    library.register(operating()).unwrap();
     let library = Arc::new(library);
     BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
+        capabilities: library.capabilities(),
         natives: Arc::new(move |package| match library.native(package) {
             Native::Covered { function, version } => Some((function, version)),
             _ => None,
@@ -299,6 +301,18 @@ fn aged() -> Declaration {
             ("v0.1.0".to_owned(), old, Some(pass_on.clone())),
             ("v0.2.0".to_owned(), new, Some(pass_on)),
         ],
+    }
+}
+
+/// A function that is of no use in compositions.
+fn operating() -> Declaration {
+    let terms = Terms { capabilities: vec!["operation".to_owned()], ..Terms::default() };
+    let nothing = Implementation::new(|_| RunFunctionResponse::default());
+    Declaration {
+        function: "function-operating".to_owned(),
+        contract: Contract::default(),
+        stable: "v0.1.0".to_owned(),
+        versions: vec![("v0.1.0".to_owned(), terms, Some(nothing))],
     }
 }
 

@@ -115,3 +115,23 @@ async fn whoever_applies_a_composition_is_warned() {
     // What is not there may come.
     assert_eq!(plane.warnings(COMPOSITION, &composition("v0.9.0")).await, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn function_that_insists_on_what_is_built_in_gets_it() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let path = "/apis/pkg.crossplane.io/v1/functions/mine";
+    let function = |native: &str| {
+        json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+            "metadata": {"name": "mine", "annotations": {"ferroplane.io/native": native}},
+            "spec": {"package": "registry.example/somebody/function-aged:v9.9.9"},
+        })
+    };
+    plane.apply(path, &function("false")).await;
+    plane.compose_sites_of(&json!([{"step": "aged", "functionRef": {"name": "mine"}}])).await;
+    plane.create_site("blog", "red").await;
+    plane.until_said("blog", "there is no function `mine`").await;
+    plane.apply(path, &function("true")).await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+}
