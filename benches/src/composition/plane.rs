@@ -87,6 +87,7 @@ impl Plane {
             built_ins: BuiltIns {
                 catalogue: library.catalogue().clone(),
                 directory: Directory::built_in(&library),
+                capabilities: library.capabilities(),
                 natives: Arc::new(|_| None),
             },
             calls: functions.calls.clone(),

@@ -35,7 +35,8 @@ pub enum Status {
 
 impl Condition {
     /// The plane's own conditions. Functions may not set them.
-    pub const SYSTEM: [&'static str; 5] = ["Ready", "Synced", "Healthy", "UpToDate", "Responsive"];
+    pub const SYSTEM: [&'static str; 7] =
+        ["Ready", "Synced", "Healthy", "UpToDate", "Responsive", "FunctionVersionsCurrent", "Uncontested"];
 
     /// A condition without message, time or generation.
     pub fn new(kind: &str, status: Status, reason: &str) -> Self {

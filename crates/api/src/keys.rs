@@ -50,3 +50,11 @@ pub const USAGE_DETAILS: &str = "crossplane.io/usage-details";
 pub const DELETION_ATTEMPT: &str = "usage.crossplane.io/deletion-attempt-with-policy";
 /// Keeps a usage until what it is of is no longer marked.
 pub const USAGE_FINALIZER: &str = "usage.apiextensions.crossplane.io";
+/// On Functions: `Development` has it called where it is running already.
+pub const FUNCTION_RUNTIME: &str = "render.crossplane.io/runtime";
+/// On Functions: where that is.
+pub const FUNCTION_TARGET: &str = "render.crossplane.io/runtime-development-target";
+/// Where that is if nothing is said.
+pub const DEFAULT_FUNCTION_TARGET: &str = "localhost:9443";
+/// On Functions: whether what is built in may run in place of a package, or must.
+pub const NATIVE: &str = "ferroplane.io/native";

@@ -63,6 +63,8 @@ pub(crate) struct Inner {
     pub(crate) authority: OnceLock<String>,
     limits: Limits,
     metrics: Metrics,
+    /// What somebody else in this process has counted, as text.
+    other_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -128,6 +130,7 @@ impl Server {
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
             limits: Limits::new(&limits::Settings::default()),
             metrics: Metrics::default(),
+            other_metrics: OnceLock::new(),
             audit: OnceLock::new(),
             stop,
         });
@@ -150,6 +153,11 @@ impl Server {
     /// Whoever is configured as a webhook at this host is somebody in this process: no network is needed to ask them.
     pub fn seat(&self, authority: &str, insider: &Insider) {
         self.inner.webhooks.seat(authority, insider);
+    }
+
+    /// Serves the numbers of somebody else in this process beside our own.
+    pub fn serve_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.inner.other_metrics.set(Box::new(text));
     }
 
     pub fn store(&self) -> &Store {

@@ -6,18 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Object, keys, meta, package_name};
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source, Version};
-use ferroplane_engine::{Pipeline, chain};
-use ferroplane_runner::{Directory, Runner, grpc};
+use ferroplane_engine::{Callable, Pipeline, chain};
+use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
+use tracing::warn;
 
+use crate::metrics::{Called, Metrics};
 use crate::mirror::Mirror;
-
-const RUNTIME: &str = "render.crossplane.io/runtime";
-const TARGET: &str = "render.crossplane.io/runtime-development-target";
-const DEFAULT_TARGET: &str = "localhost:9443";
-const NATIVE: &str = "ferroplane.io/native";
 
 /// Which built-in version does what a package does, if one does.
 pub type Natives = Arc<dyn Fn(&str) -> Option<(String, Version)> + Send + Sync>;
@@ -29,6 +26,8 @@ pub struct BuiltIns {
     /// By the name of their revision.
     pub directory: Directory,
     pub natives: Natives,
+    /// What they can do, by the name of their revision. Of those who do not say, anything is believed.
+    pub capabilities: BTreeMap<String, Vec<String>>,
 }
 
 impl fmt::Debug for BuiltIns {
@@ -46,6 +45,8 @@ pub(crate) struct Callables {
     pub(crate) directory: Directory,
     /// What is wrong with functions that cannot be called, by the name of their revision.
     troubles: BTreeMap<String, String>,
+    /// What can be called, by the name of its revision, until whoever counts has it.
+    called: BTreeMap<String, Called>,
 }
 
 impl Callables {
@@ -60,6 +61,12 @@ impl Callables {
         }
         Ok(pipeline)
     }
+
+    /// Note what a revision is of.
+    fn name(&mut self, revision: &str, function: &str, package: &str) {
+        let called = Called { function: function.to_owned(), package: package.to_owned() };
+        self.called.insert(revision.to_owned(), called);
+    }
 }
 
 /// Keeps the list of everything that can be called.
@@ -69,6 +76,7 @@ pub(crate) struct Registry {
     options: grpc::Options,
     functions: Arc<Mirror>,
     revisions: Arc<Mirror>,
+    metrics: Arc<Metrics>,
     state: Mutex<State>,
 }
 
@@ -92,15 +100,17 @@ impl Registry {
         options: grpc::Options,
         functions: Arc<Mirror>,
         revisions: Arc<Mirror>,
+        metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         let current = Arc::new(Callables {
             epoch: 0,
             catalogue: built_ins.catalogue.clone(),
             directory: built_ins.directory.clone(),
             troubles: BTreeMap::new(),
+            called: BTreeMap::new(),
         });
         let state = Mutex::new(State { is_stale: true, current, connections: BTreeMap::new() });
-        let registry = Arc::new(Self { built_ins, options, functions, revisions, state });
+        let registry = Arc::new(Self { built_ins, options, functions, revisions, metrics, state });
         for mirror in [&registry.functions, &registry.revisions] {
             let follower = Arc::downgrade(&registry);
             mirror.listen(move |_, _| {
@@ -125,7 +135,13 @@ impl Registry {
     fn list(&self, state: &mut State) -> Callables {
         let BuiltIns { catalogue, directory, .. } = self.built_ins.clone();
         let epoch = state.current.epoch + 1;
-        let mut callables = Callables { epoch, catalogue, directory, troubles: BTreeMap::new() };
+        let (troubles, called) = (BTreeMap::new(), BTreeMap::new());
+        let mut callables = Callables { epoch, catalogue, directory, troubles, called };
+        for family in self.built_ins.catalogue.families() {
+            for record in &family.records {
+                callables.name(&record.revision.name, &family.function, "");
+            }
+        }
         let mut packages: BTreeMap<String, Vec<Object>> = BTreeMap::new();
         for revision in self.revisions.objects() {
             let package = meta::label(&revision, keys::PACKAGE).to_owned();
@@ -141,7 +157,18 @@ impl Registry {
             self.add_revisions(&name, &revisions, &mut callables, state, &mut connections);
         }
         state.connections = connections;
+        self.observe(&mut callables);
         callables
+    }
+
+    /// Count what happens to calls.
+    fn observe(&self, callables: &mut Callables) {
+        let (metrics, called) = (self.metrics.clone(), std::mem::take(&mut callables.called));
+        callables.directory.observe(Observer::new(move |revision, happening| {
+            if let Some(called) = called.get(revision) {
+                metrics.count(called, happening);
+            }
+        }));
     }
 
     fn add(
@@ -153,9 +180,9 @@ impl Registry {
         connections: &mut BTreeMap<Address, Arc<Runner>>,
     ) {
         let name = meta::name(function);
-        if meta::annotation(function, RUNTIME) == "Development" {
-            let target = match meta::annotation(function, TARGET) {
-                "" => DEFAULT_TARGET,
+        if meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development" {
+            let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
+                "" => keys::DEFAULT_FUNCTION_TARGET,
                 target => target,
             };
             callables.catalogue.remove(name);
@@ -163,20 +190,56 @@ impl Registry {
             let _ = callables.catalogue.add(Family::unversioned(name));
             let address = Address { target: target.to_owned(), is_secure: false };
             let revision = format!("{name}-{}", Version::UNVERSIONED);
+            callables.name(&revision, name, text(function, "package"));
             self.connect(revision, address, callables, state, connections);
             return;
         }
-        let package = function.get("spec").and_then(|spec| spec.get("package")?.as_str()).unwrap_or_default();
-        let native = match meta::annotation(function, NATIVE) {
-            "false" => None,
-            _ => (self.built_ins.natives)(package),
-        };
-        let family = native.as_ref().and_then(|(native, _)| self.built_ins.catalogue.family(native));
-        if let (Some((_, version)), Some(family)) = (&native, family) {
-            callables.catalogue.alias(name, family, Some(version));
+        if let Some((family, version)) = self.native(function) {
+            callables.catalogue.alias(name, family, version.as_ref());
             return;
         }
         self.add_revisions(name, revisions, callables, state, connections);
+    }
+
+    /// What is built in and runs in place of a Function: a version, or any.
+    fn native(&self, function: &Object) -> Option<(&Family, Option<Version>)> {
+        let (name, package) = (meta::name(function), text(function, "package"));
+        let family = |name: &str| self.built_ins.catalogue.family(name);
+        match meta::annotation(function, keys::NATIVE) {
+            "false" => None,
+            // Whoever insists gets what bears the name, whoever made the package.
+            "true" => {
+                let forced = family(package_name(package)).or_else(|| family(name));
+                if forced.is_none() {
+                    warn!(
+                        function = name,
+                        package, "nothing that is built in has the name of a function or its package"
+                    );
+                }
+                Some((forced?, None))
+            }
+            _ => {
+                let (native, version) = (self.built_ins.natives)(package)?;
+                Some((family(&native)?, Some(version)))
+            }
+        }
+    }
+
+    /// Everything that is built in and can be called now, with what it can do.
+    pub(crate) fn built_in(&self) -> Vec<Callable> {
+        let current = self.current();
+        let mut callables = Vec::new();
+        for family in current.catalogue.families() {
+            let records = family.records.iter().filter(|record| record.source == Source::BuiltIn);
+            callables.extend(records.filter_map(|record| {
+                Some(Callable {
+                    function: family.function.clone(),
+                    revision: record.revision.name.clone(),
+                    capabilities: self.built_ins.capabilities.get(&record.revision.name)?.clone(),
+                })
+            }));
+        }
+        callables
     }
 
     fn add_revisions(
@@ -196,10 +259,11 @@ impl Registry {
         let family = Family { function: function.to_owned(), stable: None, records };
         if let Err(faults) = callables.catalogue.add(family) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            tracing::warn!(function, faults = faults.join("; "), "cannot list a function");
+            warn!(function, faults = faults.join("; "), "cannot list a function");
         }
         for revision in revisions {
             let name = meta::name(revision);
+            callables.name(name, function, text(revision, "image"));
             let status = revision.get("status");
             let endpoint = status.and_then(|status| status.get("endpoint")?.as_str());
             if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
@@ -249,18 +313,22 @@ impl Registry {
     }
 }
 
+/// A field of the spec, or nothing.
+fn text<'a>(object: &'a Object, field: &str) -> &'a str {
+    object.get("spec").and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default()
+}
+
 fn record(revision: &Object) -> Record {
     let spec = revision.get("spec").and_then(Value::as_object);
-    let text = |field: &str| spec.and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default();
     let labels = revision.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
     let labels = labels.into_iter().flatten();
     let number = spec.and_then(|spec| spec.get("revision")?.as_u64()).unwrap_or_default();
     Record {
         revision: Revision { name: meta::name(revision).to_owned(), number },
-        version: tag(text("image")).parse().ok(),
+        version: tag(text(revision, "image")).parse().ok(),
         labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
         lifecycle: Lifecycle::default(),
-        is_active: text("desiredState") == "Active",
+        is_active: text(revision, "desiredState") == "Active",
         source: Source::Package,
         is_implemented: true,
     }

@@ -7,6 +7,7 @@ use ferroplane_api::keys;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error, Resource, Selector};
 use crate::events::Recorder;
+use crate::metrics::Metrics;
 use crate::mirror::{Mirror, Subject};
 
 /// What every controller is given.
@@ -15,6 +16,7 @@ pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) definitions: Arc<Mirror>,
     pub(crate) compositions: Arc<Mirror>,
     pub(crate) revisions: Arc<Mirror>,
@@ -47,6 +49,7 @@ impl Context {
         kinds.listen(move |_, _| forgetful.forget_kinds());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
+            metrics: Arc::default(),
             definitions: follow(
                 keys::APIEXTENSIONS,
                 "v1",

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use ferroplane_runner::{Answers, grpc};
 use tokio::task::JoinSet;
 
+use crate::advisor::Advisor;
 use crate::callables::{BuiltIns, Registry};
 use crate::claim::Claims;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error};
 use crate::composite::{Composites, Holdings};
 use crate::context::Context;
+use crate::metrics::Metrics;
 use crate::protection::Protection;
 use crate::usage::{self, Usages};
 use crate::{composition, definition, offered, revision, roles};
@@ -36,6 +38,7 @@ pub struct Controllers {
     composites: Arc<Composites>,
     claims: Arc<Claims>,
     usages: Arc<Usages>,
+    callables: Arc<Registry>,
     tasks: JoinSet<()>,
 }
 
@@ -50,20 +53,21 @@ impl Controllers {
             settings.calls,
             context.functions.clone(),
             context.function_revisions.clone(),
+            context.metrics.clone(),
         );
-        let composites = Composites::new(context.clone(), callables);
+        let composites = Composites::new(context.clone(), callables.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
-        tasks.spawn(revision::run(context.clone()));
+        tasks.spawn(revision::run(context.clone(), callables.clone()));
         if settings.writes_roles {
             tasks.spawn(roles::run(context.clone()));
         }
         tasks.spawn(usage::run(context.clone(), usages.clone()));
-        Ok(Self { context, composites, claims, usages, tasks })
+        Ok(Self { context, composites, claims, usages, callables, tasks })
     }
 
     /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
@@ -74,6 +78,16 @@ impl Controllers {
     /// What is held in memory because of composite resources.
     pub fn holdings(&self) -> Holdings {
         self.composites.holdings()
+    }
+
+    /// What tells users of versions of functions that will not be there for long.
+    pub fn advisor(&self) -> Advisor {
+        Advisor::new(&self.context, &self.callables)
+    }
+
+    /// What has been counted. Goes on counting.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.context.metrics.clone()
     }
 
     /// End all controllers, and wait until they have.

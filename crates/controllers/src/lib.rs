@@ -3,6 +3,7 @@
 //! Controllers speak to the API server through a `kube::Client` and nothing else, so they run on the embedded server
 //! and on any cluster alike.
 
+mod advisor;
 mod backoff;
 mod callables;
 mod claim;
@@ -17,6 +18,7 @@ mod events;
 mod finalizers;
 mod head;
 mod install;
+mod metrics;
 mod mirror;
 mod offered;
 mod protection;
@@ -24,12 +26,16 @@ mod queue;
 mod revision;
 mod roles;
 mod shelf;
+mod takeover;
 mod usage;
+mod webhook;
 
+pub use advisor::{Advisor, PATH as ADVISOR_PATH};
 pub use callables::{BuiltIns, Natives};
 pub use clock::Clock;
 pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use composite::Holdings;
 pub use controllers::{Controllers, Settings};
 pub use install::{InstallError, install};
+pub use metrics::Metrics;
 pub use protection::{PATH as PROTECTION_PATH, Protection};

@@ -10,15 +10,15 @@ use ferroplane_engine::{chain, in_use_message};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::cluster::{Cluster, Error, Part, Place, Resource};
+use crate::cluster::{Cluster, Error, Part, Place};
 use crate::context::Context;
 use crate::usage::{Usages, as_used};
+use crate::webhook;
 
 /// Where questions are sent to.
 pub const PATH: &str = "/validate-no-usages";
 const CONFIGURATION: &str = "crossplane-no-usages";
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
-const MANAGER: &str = "ferroplane/protection";
 
 /// Knows what is in use, for as long as controllers run.
 #[derive(Debug, Clone)]
@@ -115,46 +115,16 @@ async fn note_attempt(cluster: &Cluster, object: &Object, policy: &str) -> Resul
 }
 
 async fn announce(cluster: &Cluster, address: &Value) -> Result<(), Error> {
-    let resource = Resource {
-        api_version: "admissionregistration.k8s.io/v1".to_owned(),
-        kind: "ValidatingWebhookConfiguration".to_owned(),
-        plural: "validatingwebhookconfigurations".to_owned(),
-        is_namespaced: false,
-    };
-    let place = Place { resource: &resource, namespace: "", name: CONFIGURATION };
-    let configuration = json!({
-        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": CONFIGURATION},
-        "webhooks": [{
-            "name": WEBHOOK,
-            "clientConfig": address,
-            "rules": [{
-                "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["DELETE"], "scope": "*",
-            }],
-            "objectSelector": {"matchLabels": {keys::IN_USE: "true"}},
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
+    let hook = json!({
+        "name": WEBHOOK,
+        "clientConfig": address,
+        "rules": [{
+            "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["DELETE"], "scope": "*",
         }],
+        "objectSelector": {"matchLabels": {keys::IN_USE: "true"}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
     });
-    let present = cluster.get_object(place).await?;
-    let is_there = present.is_some_and(|present| holds(present.get("webhooks"), &configuration["webhooks"]));
-    let Value::Object(configuration) = configuration else { return Ok(()) };
-    if !is_there {
-        cluster.apply(place, Part::Whole, MANAGER, &configuration).await?;
-    }
-    Ok(())
-}
-
-/// Whether everything that is wanted is there already. What the server adds does not matter.
-fn holds(present: Option<&Value>, wanted: &Value) -> bool {
-    match (present, wanted) {
-        (Some(Value::Object(present)), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| holds(present.get(key), value))
-        }
-        (Some(Value::Array(present)), Value::Array(wanted)) => {
-            present.len() == wanted.len()
-                && present.iter().zip(wanted).all(|(present, wanted)| holds(Some(present), wanted))
-        }
-        (present, wanted) => present == Some(wanted),
-    }
+    webhook::announce(cluster, CONFIGURATION, hook).await
 }

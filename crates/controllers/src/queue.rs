@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::backoff::pause;
+use crate::metrics::{Ending, Work};
 
 /// Pauses after a failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -38,6 +39,17 @@ pub(crate) enum Next {
     Retry,
 }
 
+impl Next {
+    fn ending(self) -> Ending {
+        match self {
+            Self::Rest => Ending::Success,
+            Self::After(_) => Ending::Later,
+            Self::Conflict => Ending::Again,
+            Self::Retry => Ending::Failure,
+        }
+    }
+}
+
 /// Work that is to be done. Clones share it.
 #[derive(Debug)]
 pub(crate) struct Queue<K>(Arc<Shared<K>>);
@@ -47,6 +59,7 @@ struct Shared<K> {
     state: Mutex<State<K>>,
     arrival: Notify,
     longest_pause: Duration,
+    metrics: Arc<Work>,
 }
 
 #[derive(Debug)]
@@ -70,7 +83,7 @@ impl<K> Clone for Queue<K> {
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
     /// Work of which nothing waits longer than this after a failure.
-    pub(crate) fn new(longest_pause: Duration) -> Self {
+    pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>) -> Self {
         let state = State {
             ready: VecDeque::new(),
             wanted: HashSet::new(),
@@ -80,12 +93,16 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             failures: HashMap::new(),
             counter: 0,
         };
-        Self(Arc::new(Shared { state: Mutex::new(state), arrival: Notify::new(), longest_pause }))
+        Self(Arc::new(Shared { state: Mutex::new(state), arrival: Notify::new(), longest_pause, metrics }))
     }
 
     /// Ask for work now.
     pub(crate) fn add(&self, key: K) {
-        self.lock().add(key);
+        self.0.metrics.add();
+        let mut state = self.lock();
+        state.add(key);
+        self.tell_load(&state);
+        drop(state);
         self.0.arrival.notify_one();
     }
 
@@ -128,6 +145,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
             let (queue, doing) = (self.clone(), work(key.clone(), slot));
             tasks.spawn(async move {
+                let began_at = Instant::now();
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
                 let next = attempt.await.unwrap_or_else(|failure| {
@@ -136,6 +154,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
                     }
                     Next::Retry
                 });
+                queue.0.metrics.end(next.ending(), began_at.elapsed());
                 queue.done(key, next);
             });
         }
@@ -149,6 +168,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
                 if let Some(key) = state.take() {
+                    self.tell_load(&state);
                     return key;
                 }
                 state.later.first_key_value().map(|((time, _), _)| *time)
@@ -187,8 +207,13 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         if let Some(delay) = delay {
             state.add_at(key, Instant::now() + delay);
         }
+        self.tell_load(&state);
         drop(state);
         self.0.arrival.notify_one();
+    }
+
+    fn tell_load(&self, state: &State<K>) {
+        self.0.metrics.set_load(state.ready.len(), state.busy.len());
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_engine::{
-    Callable, InvalidPipeline, chain, conditions_in, conditions_to_json, functions_of, pipeline_condition,
-    validate_pipeline,
+    Callable, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
+    pipeline_condition, validate_pipeline, version_warnings, versions_condition,
 };
 use serde_json::Value;
 use tracing::warn;
 
+use crate::callables::Registry;
 use crate::cluster::{Part, Place};
 use crate::context::Context;
 use crate::events::Recorder;
@@ -26,14 +27,15 @@ const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Judge all revisions, until dropped.
-pub(crate) async fn run(context: Arc<Context>) {
+pub(crate) async fn run(context: Arc<Context>, registry: Arc<Registry>) {
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),
         context,
+        registry,
         callers: Mutex::default(),
         callables: Mutex::default(),
     });
-    let queue = Queue::new(LONGEST_PAUSE);
+    let queue = Queue::new(LONGEST_PAUSE, controller.context.metrics.work(COMPONENT));
     controller.listen(&queue);
     queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
 }
@@ -41,6 +43,7 @@ pub(crate) async fn run(context: Arc<Context>) {
 struct Controller {
     context: Arc<Context>,
     recorder: Recorder,
+    registry: Arc<Registry>,
     /// The names of the revisions that ever called a function, by what they call it.
     callers: Mutex<HashMap<String, BTreeSet<String>>>,
     /// What can be called, unless that has changed since.
@@ -60,6 +63,15 @@ impl Controller {
             let Some(controller) = controller.upgrade() else { return };
             *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(change.head().label(keys::PACKAGE).unwrap_or_default()) {
+                revisions.add(caller);
+            }
+        });
+        let (controller, revisions) = (Arc::downgrade(self), queue.clone());
+        self.context.functions.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            // What is built in may come to stand for it, or no longer.
+            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            for caller in controller.callers_of(&change.head().metadata.name) {
                 revisions.add(caller);
             }
         });
@@ -92,7 +104,7 @@ impl Controller {
         let mut callables = self.callables.lock().unwrap_or_else(PoisonError::into_inner);
         let list = || {
             let revisions = self.context.function_revisions.objects();
-            Arc::new(revisions.iter().filter_map(callable).collect())
+            Arc::new(revisions.iter().filter_map(callable).chain(self.registry.built_in()).collect())
         };
         callables.get_or_insert_with(list).clone()
     }
@@ -104,14 +116,15 @@ impl Controller {
         }
         let spec = revision.get("spec").unwrap_or(&Value::Null);
         let verdict = validate_pipeline(spec, &self.callables());
-        if !self.conclude(&mut revision, &verdict) {
+        let warnings = version_warnings(spec, &self.registry.current().catalogue);
+        if !self.conclude(&mut revision, &verdict, &warnings) {
             return Next::Rest;
         }
         let place = Place { resource: self.context.revisions.resource(), namespace: "", name: &name };
         match self.context.cluster.replace(place, Part::Status, &revision).await {
             Ok(bytes) => {
                 self.context.revisions.learn(&bytes);
-                self.say(&revision, &verdict);
+                self.say(&revision, &verdict, &warnings);
                 Next::Rest
             }
             Err(error) if error.is_conflict() => Next::Conflict,
@@ -124,22 +137,38 @@ impl Controller {
     }
 
     /// Write the verdict down in the revision. Returns whether it says something new.
-    fn conclude(&self, revision: &mut Object, verdict: &Result<(), InvalidPipeline>) -> bool {
+    fn conclude(
+        &self,
+        revision: &mut Object,
+        verdict: &Result<(), InvalidPipeline>,
+        warnings: &[VersionWarning],
+    ) -> bool {
         let generation = meta::generation(revision);
         let status = meta::child(revision, "status");
         let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
         let mut conditions = before.clone();
         let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
-        for mut condition in [synced, pipeline_condition(verdict)] {
+        let versions = versions_condition(warnings, &before);
+        for mut condition in [synced, pipeline_condition(verdict)].into_iter().chain(versions) {
             condition.last_transition_time = self.context.clock.now();
             condition.observed_generation = generation;
             set_condition(&mut conditions, condition);
         }
         status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
-        conditions != before
+        let said = status.remove("warnings");
+        let warnings: Vec<_> = warnings.iter().map(VersionWarning::to_json).collect();
+        let warnings = (!warnings.is_empty()).then_some(Value::Array(warnings));
+        let is_news = conditions != before || said != warnings;
+        if let Some(warnings) = warnings {
+            status.insert("warnings".to_owned(), warnings);
+        }
+        is_news
     }
 
-    fn say(&self, revision: &Object, verdict: &Result<(), InvalidPipeline>) {
+    fn say(&self, revision: &Object, verdict: &Result<(), InvalidPipeline>, warnings: &[VersionWarning]) {
+        for warning in warnings {
+            self.recorder.warning(revision, warning.reason, warning.to_string());
+        }
         match verdict {
             Ok(()) => self.recorder.normal(revision, REASON, "all functions can be used to compose"),
             Err(invalid) => self.recorder.warning(revision, REASON, chain(invalid)),

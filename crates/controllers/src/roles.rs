@@ -66,7 +66,7 @@ impl Roles {
         let roles = Arc::new(Self {
             recorder: context.recorder.of(CONTROLLER),
             mirror: Mirror::start(context.cluster.clone(), subject),
-            queue: Queue::new(LONGEST_PAUSE),
+            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(CONTROLLER)),
             standing: standing_roles(),
             context,
         });

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
-use ferroplane_engine::{Candidate, Pipeline, RevisionCandidate, chain, conditions_in, to_pipeline};
+use ferroplane_engine::{
+    Candidate, Pipeline, RevisionCandidate, VersionWarning, chain, conditions_in, to_pipeline,
+};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::callables::Callables;
 use crate::mirror::{Change, Mirror};
@@ -158,9 +161,19 @@ impl Revision {
             && before.calls_the_same_as(now)
         {
             pipeline = Ok(before.clone());
+        } else if let Ok(now) = &pipeline {
+            self.warn_of_versions(now);
         }
         *ready = Some(Ready { epoch: callables.epoch, pipeline: pipeline.clone() });
         pipeline
+    }
+
+    fn warn_of_versions(&self, pipeline: &Pipeline) {
+        for warning in pipeline.advisories() {
+            let VersionWarning { step, function, version, reason, message, .. } = warning;
+            let revision = &self.facts.name;
+            warn!(revision, step, function, version, reason, message, "a step calls a version that will go");
+        }
     }
 
     fn prepare(&self, callables: &Callables) -> Result<Arc<Pipeline>, String> {

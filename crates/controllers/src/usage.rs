@@ -23,12 +23,13 @@ use crate::queue::{Next, Queue};
 pub(crate) use registry::{Key, Usages, as_used};
 use watches::{Waits, Watches};
 
+const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
 const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Mark what is used, until dropped.
 pub(crate) async fn run(context: Arc<Context>, usages: Arc<Usages>) {
-    let queue = Queue::new(LONGEST_PAUSE);
+    let queue = Queue::new(LONGEST_PAUSE, context.metrics.work(CONTROLLER));
     let controller = Arc::new(Controller {
         watches: Watches::new(context.cluster.clone(), &usages, &queue),
         waits: Waits::new(context.cluster.clone(), &queue),

@@ -12,10 +12,12 @@
 //! * A plan never creates a resource whose reference is not in [`Plan::references`].
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
+mod advice;
 mod claim;
 mod conversation;
 mod definition;
 mod failure;
+mod fights;
 mod go_yaml;
 mod inputs;
 mod names;
@@ -29,10 +31,12 @@ mod run;
 mod schemas;
 mod selection;
 mod settle;
+mod takeover;
 mod usage;
 mod validity;
 pub mod versions;
 
+pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
     Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,
 };
@@ -42,6 +46,7 @@ pub use definition::{
     defined_claim, defined_composite, definition_of_role, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
+pub use fights::{Fights, Loss};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
@@ -55,5 +60,6 @@ pub use selection::{
     choose_revision, machinery, machinery_mut,
 };
 pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
+pub use takeover::managers_to_keep;
 pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};

@@ -6,6 +6,7 @@ use ferroplane_api as api;
 use ferroplane_wire::v1::{ResourceSelector, SchemaSelector, resource_selector::Match};
 use ferroplane_wire::{Struct, StructError, v1};
 
+use crate::advice::VersionWarning;
 use crate::versions::{Advisory, Catalogue, Question, State, Unresolved, Version, resolve};
 
 /// The steps of a composition, made ready once and shared by every run.
@@ -98,10 +99,10 @@ impl Pipeline {
     }
 
     /// What the user should know about the versions that run, with the steps that run them.
-    pub fn advisories(&self) -> impl Iterator<Item = String> {
+    pub fn advisories(&self) -> impl Iterator<Item = VersionWarning> {
         self.steps.iter().flat_map(|step| {
             let advisories = step.callee.iter().flat_map(|callee| &callee.advisories);
-            advisories.map(|advisory| format!("step `{}`: {advisory}", step.name))
+            advisories.map(|advisory| VersionWarning::new(&step.name, advisory))
         })
     }
 

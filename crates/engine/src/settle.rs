@@ -6,6 +6,7 @@ use std::time::Duration;
 use ferroplane_api::{Condition, Object, Status, set_condition};
 use serde_json::Value;
 
+use crate::advice::{versions_condition, warnings_of};
 use crate::failure::chain;
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Target};
 use crate::plan::Plan;
@@ -97,9 +98,13 @@ impl Settling {
             .filter(|wanted| !wanted.is_ready)
             .map(|wanted| wanted.resource.as_str())
             .collect();
+        let versions = versions_condition(&warnings_of(&outcome.ran), &self.conditions);
         let synced = synced(&unsynced);
         let ready = ready(plan.is_ready, &unready);
         self.complain(plan);
+        if let Some(condition) = versions {
+            self.set(condition);
+        }
         self.set(synced);
         self.set(ready);
         status

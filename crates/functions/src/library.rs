@@ -179,6 +179,18 @@ impl Library {
         self.books.get(function)?.versions.get(version).map(|(terms, _)| terms)
     }
 
+    /// What all versions can do, by the name of their revision. Those that do not say are not there.
+    pub fn capabilities(&self) -> BTreeMap<String, Vec<String>> {
+        let records = self.catalogue.families().flat_map(|family| {
+            family.records.iter().filter_map(|record| {
+                let terms = self.terms(&family.function, record.version.as_ref()?)?;
+                let says_so = !terms.capabilities.is_empty();
+                says_so.then(|| (record.revision.name.clone(), terms.capabilities.clone()))
+            })
+        });
+        records.collect()
+    }
+
     /// The code of a version, unless it was removed.
     pub fn implementation(&self, function: &str, version: &Version) -> Option<&Implementation> {
         self.books.get(function)?.versions.get(version)?.1.as_ref()

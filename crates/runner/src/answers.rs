@@ -126,13 +126,11 @@ impl Answers {
         Some(response)
     }
 
-    /// Keep an answer for as long as it holds. One that does not say for how long is not kept.
-    pub fn put(&self, revision: &str, tag: &str, response: &RunFunctionResponse) {
-        let Some(ttl) = response.meta.as_ref().and_then(|meta| Duration::try_from(meta.ttl?).ok()) else {
-            return;
-        };
+    /// Keep an answer for as long as it holds. One that does not say for how long is not kept. Returns how much was written.
+    pub fn put(&self, revision: &str, tag: &str, response: &RunFunctionResponse) -> Option<usize> {
+        let ttl = response.meta.as_ref().and_then(|meta| Duration::try_from(meta.ttl?).ok())?;
         if ttl.is_zero() || tag.is_empty() {
-            return;
+            return None;
         }
         let ttl = u64::try_from(ttl.min(LONGEST).as_millis()).unwrap_or_default();
         let record = Record {
@@ -143,7 +141,9 @@ impl Answers {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.append(&mut state, &record) {
             warn!(error = &error as &dyn std::error::Error, "cannot keep the answer of a function");
+            return None;
         }
+        Some(record.payload.len())
     }
 
     fn append(&self, state: &mut State, record: &Record) -> std::io::Result<()> {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use ferroplane_engine::versions::Record;
 use ferroplane_functions::{Implementation, Library};
+use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
 
 use crate::answers::Answers;
 use crate::error::CallError;
 use crate::grpc;
+use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
 
 /// The functions that can be called, by name. Clones share the functions.
@@ -21,6 +23,7 @@ pub struct Directory {
     runners: BTreeMap<String, Arc<Runner>>,
     deadline: Option<Instant>,
     answers: Option<Arc<Answers>>,
+    observer: Option<Observer>,
 }
 
 /// How a function is called.
@@ -85,15 +88,28 @@ impl Directory {
         self.answers = Some(answers);
     }
 
+    /// Have this one told what happens.
+    pub fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
     /// What was answered before to the same request, if that holds still.
     pub(crate) fn recall(&self, name: &str, request: &RunFunctionRequest) -> Option<RunFunctionResponse> {
-        self.answers.as_ref()?.get(name, tag_of(request))
+        // What is built in says nothing about how long its answers hold: none of them is kept.
+        if matches!(self.runners.get(name).map(AsRef::as_ref), Some(Runner::Builtin(_))) {
+            return None;
+        }
+        let answer = self.answers.as_ref()?.get(name, tag_of(request));
+        self.tell(name, if answer.is_some() { Happening::Recalled } else { Happening::NotRecalled });
+        answer
     }
 
     /// Remember what was answered.
     pub(crate) fn remember(&self, name: &str, tag: &str, response: &RunFunctionResponse) {
-        if let Some(answers) = &self.answers {
-            answers.put(name, tag, response);
+        if let Some(answers) = &self.answers
+            && let Some(bytes) = answers.put(name, tag, response)
+        {
+            self.tell(name, Happening::Kept { bytes });
         }
     }
 
@@ -104,6 +120,30 @@ impl Directory {
 
     /// Call a function by name.
     pub async fn call(
+        &self,
+        name: &str,
+        request: &RunFunctionRequest,
+    ) -> Result<RunFunctionResponse, CallError> {
+        let peer = self.runners.get(name).map(|runner| runner.peer());
+        let began_at = Instant::now();
+        if let Some(peer) = peer {
+            self.tell(name, Happening::Called(peer));
+        }
+        let result = self.call_in_time(name, request).await;
+        if let Some(peer) = peer {
+            let ((code, severity), took) = (verdict(&result), began_at.elapsed());
+            self.tell(name, Happening::Ended { peer, code, severity, took });
+        }
+        result
+    }
+
+    fn tell(&self, name: &str, happening: Happening<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.tell(name, happening);
+        }
+    }
+
+    async fn call_in_time(
         &self,
         name: &str,
         request: &RunFunctionRequest,
@@ -140,10 +180,20 @@ impl Directory {
     }
 }
 
+impl Runner {
+    fn peer(&self) -> Peer<'_> {
+        match self {
+            Self::Builtin(_) | Self::Inside(_) => Peer { target: "builtin", method: methods::V1 },
+            Self::Grpc(client) => client.peer(),
+            Self::Program(program) => program.peer(),
+        }
+    }
+}
+
 impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
         let runners = runners.into_iter().map(|(name, runner)| (name, Arc::new(runner)));
-        Self { runners: runners.collect(), deadline: None, answers: None }
+        Self { runners: runners.collect(), deadline: None, answers: None, observer: None }
     }
 }
 

@@ -44,6 +44,43 @@ pub enum CallError {
     Ended { how: String, said: String },
 }
 
+impl CallError {
+    /// What kind of failure it is, as gRPC says it in Go.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "NotFound",
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::TimeIsUp { .. } => "DeadlineExceeded",
+            Self::Tls { .. } | Self::Lost { .. } | Self::Ended { .. } => "Unavailable",
+            Self::Unimplemented { .. } => "Unimplemented",
+            Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => "ResourceExhausted",
+            Self::Garbage { .. } => "Internal",
+            Self::Failed { code, .. } => name(*code),
+        }
+    }
+}
+
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
 pub(crate) fn seconds(duration: &Duration) -> String {
     format!("{}s", duration.as_secs_f64())
 }

@@ -30,6 +30,7 @@ pub use balance::Resolve;
 pub use target::{BadTarget, Target};
 
 use crate::error::CallError;
+use crate::observer::Peer;
 use attempt::{Attempt, Progress};
 use explain::{Fault, is_untouched};
 use route::{Route, endpoint};
@@ -99,6 +100,8 @@ impl std::fmt::Debug for Tls {
 #[derive(Debug)]
 pub struct Client {
     target: Target,
+    /// The target as text.
+    address: String,
     options: Options,
     resolve: Resolve,
     endpoint: Endpoint,
@@ -131,6 +134,7 @@ impl Client {
         // Needed even for a name with many addresses: what is wrong with certificates is said here and now.
         let endpoint = endpoint(&target, target.host(), &options)?;
         Ok(Self {
+            address: target.to_string(),
             target,
             options,
             resolve,
@@ -139,6 +143,12 @@ impl Client {
             is_beta: AtomicBool::default(),
             has_answered: AtomicBool::default(),
         })
+    }
+
+    /// Where the function is, and by which method it is called, as far as that is known.
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        let is_beta = self.is_beta.load(Ordering::Relaxed);
+        Peer { target: &self.address, method: if is_beta { methods::V1BETA1 } else { methods::V1 } }
     }
 
     /// Call the function. Waits for it to come up.

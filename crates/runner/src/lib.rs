@@ -11,6 +11,7 @@ mod answers;
 mod directory;
 mod drive;
 mod error;
+mod observer;
 mod process;
 
 pub mod grpc;
@@ -19,4 +20,5 @@ pub use answers::{Answers, Unkeepable};
 pub use directory::{Directory, Inside, Runner};
 pub use drive::{Resources, drive};
 pub use error::CallError;
+pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, Program, StartError};

@@ -17,6 +17,7 @@ pub use command::{Command, CommandError};
 
 use crate::error::{CallError, seconds};
 use crate::grpc::{Client, Options, Target};
+use crate::observer::Peer;
 use group::Group;
 use output::Output;
 use port::Port;
@@ -115,6 +116,10 @@ impl Program {
                 Err(StartError::Silent { program, address, waited: patience, said })
             }
         }
+    }
+
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        self.client.peer()
     }
 
     /// Call the function.

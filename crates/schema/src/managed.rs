@@ -17,6 +17,7 @@
 mod apply;
 mod cap;
 mod conflict;
+mod contested;
 mod entry;
 mod extract;
 mod holds;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use apply::apply;
 pub use conflict::{ApplyError, Cause, Conflict};
+pub use contested::{Contested, contested};
 pub use entry::validate;
 pub use extract::{extract, owns};
 pub use holds::holds;

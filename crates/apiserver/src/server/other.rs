@@ -81,8 +81,11 @@ impl Server {
     }
 
     fn metrics(&self) -> Response<Body> {
-        let Inner { store, limits, audit, metrics, .. } = &*self.inner;
-        let text = metrics.text(store, limits, audit.get());
+        let Inner { store, limits, audit, metrics, other_metrics, .. } = &*self.inner;
+        let mut text = metrics.text(store, limits, audit.get());
+        if let Some(others) = other_metrics.get() {
+            text.push_str(&others());
+        }
         answer::of_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", Bytes::from(text))
     }
 

@@ -139,7 +139,7 @@ impl Render {
             terminal.note(note);
         }
         for advisory in work.pipeline.advisories() {
-            terminal.warn(&advisory);
+            terminal.warn(&advisory.to_string());
         }
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };

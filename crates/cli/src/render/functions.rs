@@ -3,21 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ferroplane_api::{Function, keys};
+use ferroplane_api::keys::{
+    DEFAULT_FUNCTION_TARGET as DEFAULT_TARGET, FUNCTION_RUNTIME as RUNTIME, FUNCTION_TARGET as TARGET, NATIVE,
+};
+use ferroplane_api::{Function, keys, package_name};
 use ferroplane_engine::versions::Version;
 use ferroplane_functions::{Library, Native};
 use ferroplane_runner::{Command, grpc};
 
 use crate::manifest::{Files, Located, Manifest};
 
-const RUNTIME: &str = "render.crossplane.io/runtime";
-const TARGET: &str = "render.crossplane.io/runtime-development-target";
 const OURS: &str = "render.ferroplane.io/";
 const COMMAND: &str = "render.ferroplane.io/command";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
-/// Whether what is built in may run in place of a package.
-const NATIVE: &str = "ferroplane.io/native";
-const DEFAULT_TARGET: &str = "localhost:9443";
 
 /// The functions that manifests describe, by name.
 #[derive(Debug, Default)]
@@ -130,7 +128,7 @@ fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyh
         Some("false") => return Err(not_runnable(function, manifest, "is not to be replaced").into()),
         // Whoever insists gets what bears the name, whoever made the package.
         Some("true") => {
-            let forced = any_version(last_part(package)).or_else(|| any_version(name));
+            let forced = any_version(package_name(package)).or_else(|| any_version(name));
             let missing = || {
                 error(format!(
                     "function `{name}`: nothing that is built in has its name or that of its package"
@@ -153,12 +151,6 @@ fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyh
             None => Err(not_runnable(function, manifest, "is not built in").into()),
         },
     }
-}
-
-/// `registry.example/org/function-x:v1` → `function-x`.
-fn last_part(package: &str) -> &str {
-    let name = package.rsplit('/').next().unwrap_or_default();
-    name.split(['@', ':']).next().unwrap_or_default()
 }
 
 fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located {

@@ -7,7 +7,8 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::{Insider, Server};
 use ferroplane_controllers::{
-    BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings, install,
+    ADVISOR_PATH, Advisor, BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings,
+    install,
 };
 use ferroplane_functions::{Library, Native};
 use ferroplane_runner::{Answers, Directory, grpc};
@@ -19,6 +20,8 @@ use super::Configuration;
 const IDENTITY: &str = "system:ferroplane";
 /// Where the API server finds what protects objects that are in use: in this process.
 const PROTECTION: &str = "protection.ferroplane.internal";
+/// Where it finds what knows the versions of functions.
+const ADVISOR: &str = "versions.ferroplane.internal";
 
 /// Start all controllers.
 pub(super) async fn start(server: &Server, configuration: &Configuration) -> anyhow::Result<Controllers> {
@@ -35,7 +38,19 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
+    advise(server, &controllers.advisor()).await.context("cannot advise on versions of functions")?;
+    let metrics = controllers.metrics();
+    server.serve_metrics(move || metrics.text());
     Ok(controllers)
+}
+
+/// Have the API server ask us what to tell those who apply Compositions.
+async fn advise(server: &Server, advisor: &Advisor) -> anyhow::Result<()> {
+    let reviewer = advisor.clone();
+    let insider = Insider::new(move |review| std::future::ready(reviewer.review(&review)));
+    server.seat(ADVISOR, &insider);
+    let url = format!("https://{ADVISOR}{ADVISOR_PATH}");
+    Ok(advisor.announce(&json!({"url": url})).await?)
 }
 
 /// Have the API server ask us before it deletes something that is in use.
@@ -63,6 +78,7 @@ fn built_ins() -> anyhow::Result<BuiltIns> {
     Ok(BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
+        capabilities: library.capabilities(),
         natives: Arc::new(move |package| match library.native(package) {
             Native::Covered { function, version } => Some((function, version)),
             Native::NotCovered { .. } | Native::Unknown => None,

@@ -13,6 +13,7 @@ use super::settle::{Outcome, Problem};
 use crate::cluster::Part;
 use crate::finalizers;
 use crate::queue::Next;
+use crate::takeover::take_over;
 
 /// Reasons of events.
 pub(super) const BIND: &str = "BindCompositeResource";
@@ -125,6 +126,11 @@ impl Controller {
             return Ok(());
         }
         let place = self.composite_place(name);
+        if let Some(present) = &case.composite {
+            let is_ours = |manager: &str| manager == keys::CLAIM_MANAGER;
+            let taken_over = take_over(&self.context.cluster, place, present, is_ours).await;
+            taken_over.map_err(Problem::doing(BIND, "take over the composite resource"))?;
+        }
         let applied = self.context.cluster.apply(place, Part::Whole, keys::CLAIM_MANAGER, wanted).await;
         let applied = applied.map_err(Problem::doing(BIND, "apply the composite resource"))?;
         self.composites.learn(&applied);

@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::{Deletion, Event, EventKind, Plan, Wanted, chain, field_manager};
-use ferroplane_schema::managed::holds;
+use ferroplane_engine::{
+    Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
+};
+use ferroplane_schema::managed::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::controller::Controller;
+use super::memory::Name;
 use super::observe::{World, resource_of};
 use super::problem::{COMPOSE, Problem};
 use crate::cluster::{Error, Part, Place, Propagation, Resource};
 use crate::head::Head;
+use crate::mirror::key;
+use crate::takeover::take_over;
 
 /// How many composed resources of one composite resource are applied at the same time.
 const CONCURRENCY: usize = 16;
@@ -39,6 +45,8 @@ enum Application {
         resource: Arc<Resource>,
         bytes: Bytes,
         version: u64,
+        /// What others had taken from it.
+        losses: Vec<Loss>,
     },
     Refused(Error),
 }
@@ -56,7 +64,9 @@ impl Controller {
             let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
             let place = place_of(&resource, object);
             if let Some(labels) = composed_labels(object) {
-                match cluster.merge(place, Part::Whole, &json!({"metadata": {"labels": labels}})).await {
+                // Not of another one of the same name.
+                let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
+                match cluster.merge(place, Part::Whole, &patch).await {
                     Ok(bytes) => self.shared.dependencies.composed(&resource).unlearn(&bytes),
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
                     Err(_) => {}
@@ -86,10 +96,12 @@ impl Controller {
         let mut applying = stream::iter(applications).buffer_unordered(CONCURRENCY);
         let mut applied = Applied::default();
         let mut failure = None;
+        let mut losses = Vec::new();
         while let Some((wanted, result)) = applying.next().await {
             match result {
                 Ok(Application::Held) => {}
-                Ok(Application::Written { resource, bytes, version }) => {
+                Ok(Application::Written { resource, bytes, version, losses: lost }) => {
+                    losses.extend(lost);
                     self.shared.dependencies.composed(&resource).learn(&bytes);
                     applied.has_news = true;
                     applied.versions.push(version);
@@ -102,10 +114,38 @@ impl Controller {
                 Err(problem) => failure = failure.or(Some(problem)),
             }
         }
+        applied.events.extend(self.note_losses(composite, losses));
         match failure {
             Some(problem) => Err(problem),
             None => Ok(applied),
         }
+    }
+
+    /// Remember what others had taken. Returns what to say about those who do so again and again.
+    fn note_losses(&self, composite: &Object, losses: Vec<Loss>) -> Vec<Event> {
+        let name: Name = key(meta::namespace(composite), meta::name(composite)).into();
+        let events = self.memory.lose(&name, losses);
+        for event in &events {
+            warn!(name = &*name, message = event.message, "somebody keeps changing what is composed");
+        }
+        events
+    }
+
+    /// What was written before it was applied is nobody's from now on. Returns what it came to, if there was such a thing.
+    async fn take_over(&self, wanted: &Wanted, observed: &Object) -> Result<Option<Object>, Problem> {
+        let cluster = &self.shared.context.cluster;
+        let fail = |error: Error| {
+            let what = format!("cannot take over composed resource `{}`", wanted.resource);
+            Problem::refused(COMPOSE, &what, &error)
+        };
+        let is_ours = |manager: &str| manager.starts_with(keys::COMPOSED_MANAGER_PREFIX);
+        if managers_to_keep(observed, is_ours).is_none() {
+            return Ok(None);
+        }
+        let Some(resource) = resource_of(cluster, observed).await.map_err(fail)? else { return Ok(None) };
+        let taken_over =
+            take_over(cluster, place_of(&resource, observed), observed, is_ours).await.map_err(fail)?;
+        Ok(taken_over.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     async fn apply_one(
@@ -114,7 +154,14 @@ impl Controller {
         observed: Option<&Object>,
         manager: &str,
     ) -> Result<Application, Problem> {
-        if observed.is_some_and(|observed| holds(&wanted.object, observed, manager, "")) {
+        let taken_over = match observed {
+            Some(observed) => self.take_over(wanted, observed).await?,
+            None => None,
+        };
+        let observed = taken_over.as_ref().or(observed);
+        if taken_over.is_none()
+            && observed.is_some_and(|observed| holds(&wanted.object, observed, manager, ""))
+        {
             return Ok(Application::Held);
         }
         let cluster = &self.shared.context.cluster;
@@ -133,10 +180,11 @@ impl Controller {
                 let version = Head::read(&bytes).map_or(0, |head| head.version());
                 let before = observed.map(meta::resource_version).and_then(|version| version.parse().ok());
                 // The API server knows better that nothing changed.
-                if before == Some(version) {
+                if before == Some(version) && taken_over.is_none() {
                     Ok(Application::Held)
                 } else {
-                    Ok(Application::Written { resource, bytes, version })
+                    let losses = observed.map(|observed| losses(&wanted.object, observed, manager));
+                    Ok(Application::Written { resource, bytes, version, losses: losses.unwrap_or_default() })
                 }
             }
             Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
@@ -153,6 +201,17 @@ impl Controller {
 
 fn cannot_apply(wanted: &Wanted) -> String {
     format!("cannot apply composed resource `{}` of step `{}`", wanted.resource, wanted.step)
+}
+
+/// What others have taken of what is wanted.
+fn losses(wanted: &Object, observed: &Object, manager: &str) -> Vec<Loss> {
+    let (kind, namespace, name) = (meta::kind(observed), meta::namespace(observed), meta::name(observed));
+    let object = match namespace {
+        "" => format!("{kind} `{name}`"),
+        namespace => format!("{kind} `{namespace}/{name}`"),
+    };
+    let lost = contested(wanted, observed, manager).into_iter();
+    lost.map(|lost| Loss { object: object.clone(), field: lost.path, manager: lost.manager }).collect()
 }
 
 fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {

@@ -50,7 +50,10 @@ impl Controller {
             mirror: Mirror::start(shared.context.cluster.clone(), subject),
             memory: Memory::default(),
             recorder: shared.context.recorder.of(COMPONENT),
-            queue: Queue::new(LONGEST_PAUSE),
+            queue: Queue::new(
+                LONGEST_PAUSE,
+                shared.context.metrics.work(&format!("composite/{}", kind.definition)),
+            ),
             worker: Mutex::default(),
             kind,
             shared,

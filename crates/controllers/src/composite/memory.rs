@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferroplane_engine::Requirement;
+use ferroplane_api::Condition;
+use ferroplane_engine::{Event, Fights, Loss, Requirement};
 use tokio::time::Instant;
 
 /// What a composite resource is called among those of its kind: `namespace/name`.
@@ -21,8 +22,18 @@ const COOLDOWN: Duration = Duration::from_mins(5);
 const PROBE: Duration = Duration::from_secs(30);
 const SOURCES: usize = 16;
 
-#[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<HashMap<Name, Remembered>>);
+#[derive(Debug)]
+pub(super) struct Memory {
+    all: Mutex<HashMap<Name, Remembered>>,
+    /// What times are counted from.
+    began_at: Instant,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { all: Mutex::default(), began_at: Instant::now() }
+    }
+}
 
 /// What is remembered about one composite resource.
 #[derive(Debug, Default)]
@@ -32,6 +43,7 @@ struct Remembered {
     /// them is no news.
     seen: Vec<u64>,
     breaker: Option<Box<Breaker>>,
+    fights: Option<Box<Fights>>,
 }
 
 /// How a look at a composite resource ended.
@@ -173,8 +185,34 @@ impl Memory {
     /// When it will be calm again, if nothing more happens.
     pub(super) fn calm_in(&self, name: &str) -> Option<Duration> {
         let memory = self.lock();
-        let opened_at = memory.get(name)?.breaker.as_ref()?.opened_at?;
-        Some((opened_at + COOLDOWN).saturating_duration_since(Instant::now()))
+        let remembered = memory.get(name)?;
+        let opened_at = remembered.breaker.as_ref().and_then(|breaker| breaker.opened_at);
+        let fought_until = remembered.fights.as_ref().and_then(|fights| fights.over_at());
+        let calm = [opened_at.map(|time| time + COOLDOWN), fought_until.map(|time| self.began_at + time)];
+        Some(calm.into_iter().flatten().min()?.saturating_duration_since(Instant::now()))
+    }
+
+    /// Others have taken these fields of what it composes. Returns what to say about that.
+    pub(super) fn lose(&self, name: &Name, losses: Vec<Loss>) -> Vec<Event> {
+        if losses.is_empty() {
+            return Vec::new();
+        }
+        let mut memory = self.lock();
+        let fights = memory.entry(name.clone()).or_default().fights.get_or_insert_with(Box::default);
+        fights.lose(losses, self.began_at.elapsed())
+    }
+
+    /// What to say about those who keep taking fields, given what is said now.
+    pub(super) fn contested(&self, name: &str, conditions: &[Condition]) -> Option<Condition> {
+        let now = self.began_at.elapsed();
+        let mut memory = self.lock();
+        let fights = memory.get_mut(name).map(|remembered| &mut remembered.fights);
+        let Some(fights) = fights.filter(|fights| fights.is_some()) else {
+            return Fights::default().condition(conditions, now);
+        };
+        let condition = fights.as_mut().and_then(|fights| fights.condition(conditions, now));
+        fights.take_if(|fights| fights.is_empty());
+        condition
     }
 
     /// What is to blame, if too much happens to it.
@@ -189,7 +227,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

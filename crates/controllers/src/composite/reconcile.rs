@@ -235,7 +235,9 @@ impl Controller {
             remembered: remembered.to_vec(),
             context: None,
         };
-        Ok(drive(inputs, &self.shared.callables.current().directory, reader).await)
+        let outcome = drive(inputs, &self.shared.callables.current().directory, reader).await;
+        self.shared.context.metrics.count_versions(&outcome.ran);
+        Ok(outcome)
     }
 
     /// Do what was decided.
@@ -268,7 +270,12 @@ impl Controller {
         if holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
-        match self.write_self(live, Part::Whole, &body).await {
+        let written = match self.take_over_self(live).await {
+            Ok(true) => return Err(Problem::Conflict),
+            Ok(false) => self.write_self(live, Part::Whole, &body).await,
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(written) => {
                 *live = written;
                 Ok(())

@@ -17,6 +17,7 @@ use super::problem::{COMPOSE, Problem, Report};
 use super::reconcile::Composed;
 use crate::cluster::{Error, Part, Place};
 use crate::events::{About, Event as Said};
+use crate::takeover::take_over;
 
 /// What was written, and when to look again.
 #[derive(Debug, Default)]
@@ -102,6 +103,11 @@ impl Controller {
         responsive.last_transition_time.clone_from(&now);
         responsive.observed_generation = meta::generation(live);
         set_condition(&mut conditions, responsive);
+        if let Some(mut contested) = self.memory.contested(name, &conditions) {
+            contested.last_transition_time.clone_from(&now);
+            contested.observed_generation = meta::generation(live);
+            set_condition(&mut conditions, contested);
+        }
         World {
             conditions,
             unsynced: std::collections::BTreeSet::new(),
@@ -150,6 +156,18 @@ impl Controller {
             Err(error) if error.is_not_found() => Err(Problem::Gone),
             Err(error) => Err(Problem::refused(COMPOSE, "cannot write the status", &error)),
         }
+    }
+
+    /// What Crossplane wrote before it applied is nobody's from now on. Returns whether there was such a thing.
+    pub(super) async fn take_over_self(&self, live: &Object) -> Result<bool, Error> {
+        let place =
+            Place { resource: &self.kind.resource, namespace: meta::namespace(live), name: meta::name(live) };
+        let is_ours = |manager: &str| manager == keys::COMPOSITE_MANAGER;
+        let taken_over = take_over(&self.shared.context.cluster, place, live, is_ours).await?;
+        if let Some(bytes) = &taken_over {
+            self.mirror.learn(bytes);
+        }
+        Ok(taken_over.is_some())
     }
 
     /// Apply something to the composite resource itself. Returns what it is then.

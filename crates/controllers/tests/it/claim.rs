@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, condition};
+use crate::takeover::{age, managers_of};
 
 const XRD: &str =
     "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.legacy.example.org";
@@ -464,4 +465,23 @@ async fn claim_that_is_to_wait_goes_after_everything_that_was_composed() {
     plane.until(path, Value::is_null).await;
     assert_eq!(plane.get(&hub).await, Value::Null);
     assert_eq!(plane.get(SITES).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn composite_resource_that_an_old_crossplane_bound_is_applied_from_now_on() {
+    let mut plane = plane_with_pages().await;
+    let page = ready_page(&plane, &json!({"color": "red", "extra": {"a": "1"}})).await;
+    let site = site_of(&page);
+    plane.quiet().await;
+    plane.stop().await;
+    age(&plane, &site).await;
+    plane.start().await;
+    plane.apply(PAGE, &self::page(&json!({"color": "red"}))).await;
+    let site = plane
+        .until(&site, |site| {
+            managers_of(site).contains(&"apiextensions.crossplane.io/claim/Apply".to_owned())
+        })
+        .await;
+    let managers = managers_of(&site);
+    assert!(!managers.contains(&"crossplane/Update".to_owned()), "{managers:?}");
 }

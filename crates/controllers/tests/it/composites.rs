@@ -157,3 +157,31 @@ async fn nothing_is_done_while_it_is_paused() {
     plane.merge(&path, &json!({"metadata": {"annotations": {"crossplane.io/paused": null}}})).await;
     plane.until(&path, |site| site["status"]["color"] == "blue" && is_ready(site)).await;
 }
+
+#[tokio::test]
+async fn whoever_keeps_changing_what_is_composed_is_named_with_the_field() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let name = plane.settings_of("blog").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let path = format!("{SETTINGS}/{name}");
+    for round in 1..=5 {
+        if round == 3 {
+            let blog = plane.get(&format!("{SITES}/blog")).await;
+            assert_eq!(condition(&blog, "Uncontested"), None);
+        }
+        plane.merge(&format!("{path}?fieldManager=tinker"), &json!({"data": {"color": "blue"}})).await;
+        plane.until(&path, |object| object["data"]["color"] == "red").await;
+    }
+    let is_contested =
+        |site: &Value| condition(site, "Uncontested").as_deref() == Some("False/FieldConflict");
+    let blog = plane.until(&format!("{SITES}/blog"), is_contested).await;
+    let conditions = blog["status"]["conditions"].as_array().unwrap();
+    let contested = conditions.iter().find(|condition| condition["type"] == "Uncontested").unwrap();
+    let words = format!("`tinker` keeps changing `.data.color` of ConfigMap `default/{name}`");
+    assert_eq!(contested["message"], words);
+    plane.until_said("blog", &format!("Warning/FieldConflict: {words}")).await;
+    plane.quiet().await;
+    let events = plane.events("blog").await;
+    assert_eq!(events.iter().filter(|event| event.contains("FieldConflict")).count(), 1, "{events:#?}");
+}

@@ -9,7 +9,7 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Insider, Server, Settings};
-use ferroplane_controllers::{PROTECTION_PATH, Protection};
+use ferroplane_controllers::{ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection};
 use serde_json::{Value, json};
 
 use crate::ledger::Ledger;
@@ -68,6 +68,16 @@ impl Ground {
             }
             Self::Real(real) => real.protect(protection).await,
         }
+    }
+
+    /// Have this asked whenever a Composition is written. Only an API server in memory can.
+    pub(crate) async fn advise(&self, advisor: Advisor) {
+        let Self::Embedded(server) = self else { return };
+        let reviewer = advisor.clone();
+        let insider = Insider::new(move |review| std::future::ready(reviewer.review(&review)));
+        server.seat("advice.internal", &insider);
+        let url = format!("https://advice.internal{ADVISOR_PATH}");
+        advisor.announce(&json!({"url": url})).await.unwrap();
     }
 }
 

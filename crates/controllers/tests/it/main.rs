@@ -15,4 +15,6 @@ mod revision;
 mod roles;
 mod simulation;
 mod sites;
+mod takeover;
 mod usage;
+mod versions;

@@ -7,7 +7,8 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
-use ferroplane_functions::{Contract, Implementation, Library, Native};
+use ferroplane_engine::versions::Lifecycle;
+use ferroplane_functions::{Contract, Declaration, Implementation, Library, Native, Terms};
 use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
@@ -113,6 +114,7 @@ impl Plane {
     pub(crate) async fn start(&mut self) {
         let controllers = self.controllers_of(&master("ferroplane")).await;
         self.ground.protect(controllers.protection()).await;
+        self.ground.advise(controllers.advisor()).await;
         self.controllers = Some(controllers);
     }
 
@@ -159,6 +161,22 @@ impl Plane {
     ) -> (u16, Value) {
         let client = self.ground.client(&who);
         send(&client, method, path, "application/json", body).await
+    }
+
+    /// What the API server warns of when somebody applies an object.
+    pub(crate) async fn warnings(&self, path: &str, object: &Value) -> Vec<String> {
+        let request = Request::patch(format!("{path}?fieldManager=user&force=true"))
+            .header("content-type", "application/apply-patch+yaml")
+            .body(Body::from(object.to_string().into_bytes()));
+        let response = self.client.send(request.unwrap()).await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        let warnings = response.headers().get_all("warning").iter();
+        warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect()
+    }
+
+    /// What the controllers have counted.
+    pub(crate) fn metrics(&self) -> String {
+        self.controllers.as_ref().map(|controllers| controllers.metrics().text()).unwrap_or_default()
     }
 
     /// Read an object; null if there is none.
@@ -256,14 +274,58 @@ pub(crate) fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
     for (name, answer) in functions {
         library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
     }
+    library.register(aged()).unwrap();
+    library.register(operating()).unwrap();
     let library = Arc::new(library);
     BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
+        capabilities: library.capabilities(),
         natives: Arc::new(move |package| match library.native(package) {
             Native::Covered { function, version } => Some((function, version)),
             _ => None,
         }),
+    }
+}
+
+/// A function with an old version, which will go, and a new one.
+fn aged() -> Declaration {
+    let release = |text: &str| Some(text.parse().unwrap());
+    let lifecycle = Lifecycle {
+        introduced_in: release("0.0.1"),
+        deprecated_in: release("0.1.0"),
+        removed_in: release("0.3.0"),
+        replaced_by: None,
+    };
+    let old = Terms { lifecycle, ..Terms::default() };
+    let new = Terms {
+        lifecycle: Lifecycle { introduced_in: release("0.0.1"), ..Lifecycle::default() },
+        ..Terms::default()
+    };
+    let pass_on = Implementation::new(|request| RunFunctionResponse {
+        desired: request.desired.clone(),
+        ..RunFunctionResponse::default()
+    });
+    Declaration {
+        function: "function-aged".to_owned(),
+        contract: Contract::default(),
+        stable: "v0.2.0".to_owned(),
+        versions: vec![
+            ("v0.1.0".to_owned(), old, Some(pass_on.clone())),
+            ("v0.2.0".to_owned(), new, Some(pass_on)),
+        ],
+    }
+}
+
+/// A function that is of no use in compositions.
+fn operating() -> Declaration {
+    let terms = Terms { capabilities: vec!["operation".to_owned()], ..Terms::default() };
+    let nothing = Implementation::new(|_| RunFunctionResponse::default());
+    Declaration {
+        function: "function-operating".to_owned(),
+        contract: Contract::default(),
+        stable: "v0.1.0".to_owned(),
+        versions: vec![("v0.1.0".to_owned(), terms, Some(nothing))],
     }
 }
 

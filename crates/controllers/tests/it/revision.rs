@@ -52,6 +52,15 @@ async fn revision_is_judged_again_when_its_functions_change() {
 }
 
 #[tokio::test]
+async fn what_is_built_in_must_be_able_to_compose_too() {
+    let plane = Plane::new().await;
+    let mut composition = composition("site", "A");
+    composition["spec"]["pipeline"] = json!([{"step": "a", "functionRef": {"name": "function-operating"}}]);
+    plane.apply(&format!("{COMPOSITIONS}/site"), &composition).await;
+    verdict(&plane, "False/MissingCapabilities").await;
+}
+
+#[tokio::test]
 async fn revision_that_no_pipeline_can_be_made_of_is_invalid() {
     let plane = Plane::new().await;
     let mut revision = composition("site-0", "A");

@@ -125,7 +125,7 @@ pub(super) fn find_item(key: &str, list: &[Value]) -> Option<usize> {
 }
 
 /// Whether two values are the same. Numbers are, however they are written.
-fn same(one: &Value, other: &Value) -> bool {
+pub(super) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {

@@ -1,0 +1,25 @@
+//! Ends the ownership of fields that objects have from before they were applied.
+
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::managers_to_keep;
+use serde_json::json;
+
+use crate::cluster::{Cluster, Error, Part, Place};
+
+/// End it, if there is any. Returns what the object is then.
+pub(crate) async fn take_over(
+    cluster: &Cluster,
+    place: Place<'_>,
+    live: &Object,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<Option<Bytes>, Error> {
+    let Some(managers) = managers_to_keep(live, is_ours) else { return Ok(None) };
+    let version = meta::resource_version(live);
+    let patch =
+        json!({"metadata": {"managedFields": managers, "resourceVersion": version, "uid": meta::uid(live)}});
+    match cluster.merge(place, Part::Whole, &patch).await {
+        Err(error) if error.is_not_found() => Ok(None),
+        result => result.map(Some),
+    }
+}

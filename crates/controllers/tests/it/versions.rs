@@ -1,0 +1,137 @@
+//! What users hear of versions of functions that will go.
+
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, condition};
+use crate::sites::{SITES, is_ready};
+
+const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
+const REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+const DEPRECATED: &str = "step `aged`: function `function-aged` v0.1.0 is deprecated and will be removed in release \
+                          0.3.0: use v0.2.0 instead";
+
+fn steps(version: &str) -> Value {
+    json!([{"step": "aged", "functionRef": {"name": "function-aged", "version": version}}])
+}
+
+async fn plane_with_aged_sites() -> Plane {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    plane.compose_sites_of(&steps("v0.1.0")).await;
+    plane.create_site("blog", "red").await;
+    plane
+}
+
+fn message(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    let condition = conditions.iter().find(|condition| condition["type"] == kind).unwrap();
+    condition["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn deprecated_version_is_told_of_wherever_somebody_looks() {
+    let plane = plane_with_aged_sites().await;
+    let blog = plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let told = Some("False/FunctionVersionDeprecated");
+    assert_eq!(condition(&blog, "FunctionVersionsCurrent").as_deref(), told);
+    assert_eq!(message(&blog, "FunctionVersionsCurrent"), DEPRECATED);
+    plane.until_said("blog", "Warning/FunctionVersionDeprecated: Pipeline step \"aged\"").await;
+
+    let revision = plane.get(REVISIONS).await["items"][0].clone();
+    assert_eq!(condition(&revision, "FunctionVersionsCurrent").as_deref(), told);
+    assert_eq!(condition(&revision, "ValidPipeline").as_deref(), Some("True/ValidPipeline"));
+    let warning = &revision["status"]["warnings"][0];
+    assert_eq!(warning["step"], "aged");
+    assert_eq!((&warning["version"], &warning["removedIn"]), (&json!("v0.1.0"), &json!("0.3.0")));
+    assert_eq!(warning["replacement"], "v0.2.0");
+    plane.until_said(revision["metadata"]["name"].as_str().unwrap(), DEPRECATED).await;
+
+    let metrics = plane.metrics();
+    let used =
+        r#"engine_function_version_use_total{function="function-aged",version="v0.1.0",state="deprecated"}"#;
+    assert!(metrics.lines().any(|line| line.starts_with(used)), "{metrics}");
+    let calls = r#"function_run_function_request_total{function_name="function-aged","#;
+    assert!(metrics.lines().any(|line| line.starts_with(calls)), "{metrics}");
+    let looks =
+        r#"controller_runtime_reconcile_total{controller="composite/sites.example.org",result="success"}"#;
+    assert!(metrics.lines().any(|line| line.starts_with(looks)), "{metrics}");
+}
+
+#[tokio::test]
+async fn warning_is_said_once_and_taken_back_when_it_no_longer_holds() {
+    let mut plane = plane_with_aged_sites().await;
+    let path = format!("{SITES}/blog");
+    plane.until(&path, is_ready).await;
+    plane.quiet().await;
+    plane.restart().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new());
+    plane.compose_sites_of(&steps("v0.2.0")).await;
+    let is_current =
+        |site: &Value| condition(site, "FunctionVersionsCurrent").as_deref() == Some("True/Current");
+    plane.until(&path, is_current).await;
+    let events = plane.events("blog").await;
+    let told = events.iter().filter(|event| event.contains("FunctionVersionDeprecated")).count();
+    // Once for each start of the controllers at the most.
+    assert!((1..=2).contains(&told), "{events:#?}");
+}
+
+#[tokio::test]
+async fn site_whose_versions_were_always_current_says_nothing_of_them() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    plane.compose_sites_of(&steps("v0.2.0")).await;
+    plane.create_site("blog", "red").await;
+    let blog = plane.until(&format!("{SITES}/blog"), is_ready).await;
+    assert_eq!(condition(&blog, "FunctionVersionsCurrent"), None);
+    let revision = plane.get(REVISIONS).await["items"][0].clone();
+    assert_eq!(
+        (revision["status"].get("warnings"), condition(&revision, "FunctionVersionsCurrent")),
+        (None, None)
+    );
+}
+
+#[tokio::test]
+async fn whoever_applies_a_composition_is_warned() {
+    if std::env::var_os("FERROPLANE_ORACLE_URL").is_some_and(|url| !url.is_empty()) {
+        return; // A real API server reaches the advisor by nothing that the tests serve.
+    }
+    let plane = Plane::new().await;
+    let composition = |version: &str| {
+        json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
+            "spec": {
+                "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"},
+                "mode": "Pipeline", "pipeline": steps(version),
+            },
+        })
+    };
+    assert_eq!(plane.warnings(COMPOSITION, &composition("v0.2.0")).await, Vec::<String>::new());
+    let warnings = plane.warnings(COMPOSITION, &composition("v0.1.0")).await;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(
+        warning.starts_with("299 - \"step `aged`: function `function-aged` v0.1.0 is deprecated"),
+        "{warning}"
+    );
+    // What is not there may come.
+    assert_eq!(plane.warnings(COMPOSITION, &composition("v0.9.0")).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn function_that_insists_on_what_is_built_in_gets_it() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let path = "/apis/pkg.crossplane.io/v1/functions/mine";
+    let function = |native: &str| {
+        json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+            "metadata": {"name": "mine", "annotations": {"ferroplane.io/native": native}},
+            "spec": {"package": "registry.example/somebody/function-aged:v9.9.9"},
+        })
+    };
+    plane.apply(path, &function("false")).await;
+    plane.compose_sites_of(&json!([{"step": "aged", "functionRef": {"name": "mine"}}])).await;
+    plane.create_site("blog", "red").await;
+    plane.until_said("blog", "there is no function `mine`").await;
+    plane.apply(path, &function("true")).await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+}
