@@ -121,8 +121,14 @@ impl Dependencies {
         let mirror = Mirror::start(self.cluster.clone(), subject);
         let composites = self.composites.clone();
         mirror.listen(move |subject, change| {
-            let owner = change.head().controller();
-            if let (Some(owner), Some(composites)) = (owner, composites.upgrade()) {
+            let Some(composites) = composites.upgrade() else { return };
+            if let Some(owner) = change.head().controller() {
+                composites.composed_changed(owner, &subject.resource, change);
+            } else if let Change::Put { before: Some(before), .. } = change
+                && let Some(head) = Head::read(&before.bytes)
+                && let Some(owner) = head.controller()
+            {
+                // Somebody has made it nobody's: whose it was wants it back.
                 composites.composed_changed(owner, &subject.resource, change);
             }
         });

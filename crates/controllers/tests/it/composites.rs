@@ -71,6 +71,17 @@ async fn drift_is_repaired_and_what_others_add_stays() {
 }
 
 #[tokio::test]
+async fn what_is_made_nobodys_is_taken_back() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(&format!("{SITES}/blog"), is_ready).await;
+    let name = plane.settings_of("blog").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let path = format!("{SETTINGS}/{name}");
+    plane.merge(&path, &json!({"metadata": {"ownerReferences": null}})).await;
+    plane.until(&path, |object| object["metadata"]["ownerReferences"][0]["name"] == "blog").await;
+}
+
+#[tokio::test]
 async fn what_was_deleted_comes_back_under_its_name() {
     let plane = plane_with_sites().await;
     plane.create_site("blog", "red").await;
