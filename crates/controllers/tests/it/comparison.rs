@@ -75,7 +75,7 @@ async fn chapters_are_played() {
     let (Some(directory), false) = (directory(), name().is_empty()) else { return };
     let ground = Ground::find().await;
     let client = ground.client(&master("user"));
-    let functions = Functions::start();
+    let mut functions = Functions::prepare();
     let troupe = Troupe::start(&ground, &functions).await;
     functions.install(&client).await;
     let mut playing = tokio::task::JoinSet::new();

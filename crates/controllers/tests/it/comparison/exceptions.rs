@@ -16,7 +16,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
         explains: |difference| {
             let path = difference.path.strip_prefix("/metadata/managers/").unwrap_or_default();
             difference.is_about_composites()
-                && (path.starts_with("plane Update") && difference.ours.is_none()
+                && (path.starts_with("plane Update") && difference.is_more_about("")
                     || path.starts_with("apiextensions.crossplane.io/composite Apply"))
         },
     },
@@ -41,7 +41,11 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         name: "HandledRequest",
-        explains: |difference| difference.path.ends_with("/status/properties/lastHandledReconcileAt"),
+        explains: |difference| {
+            let path = &difference.path;
+            path.ends_with("/status/properties/lastHandledReconcileAt")
+                || path == "/status/lastHandledReconcileAt" && difference.theirs.is_none()
+        },
     },
     // A claim that cannot be made has no kind.
     Exception {

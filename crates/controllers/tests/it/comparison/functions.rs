@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use super::chapter::apply;
 use crate::plane::send;
 
-const NAMES: [&str; 3] = ["function-auto-ready", "function-patch-and-transform", "greeter-go"];
+const NAMES: [&str; 4] =
+    ["function-auto-ready", "function-patch-and-transform", "greeter-go", "function-environment-configs"];
 
 /// Functions that run, and certificates of all who take part. Ends them when it is dropped.
 pub(super) struct Functions {
@@ -22,22 +23,26 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    pub(super) fn start() -> Self {
-        let mut functions = Self { directory: TempDir::new().unwrap(), pki: Pki::new(), served: Vec::new() };
-        let certificates = functions.certificates();
-        functions.write(&certificates);
-        for name in NAMES {
+    /// Certificates, and nothing that runs yet.
+    pub(super) fn prepare() -> Self {
+        let functions = Self { directory: TempDir::new().unwrap(), pki: Pki::new(), served: Vec::new() };
+        functions.write(&functions.certificates());
+        functions
+    }
+
+    /// Start them. Some want a port of their own for metrics, but can do without: whoever cannot comes first.
+    fn start(&mut self) {
+        for name in NAMES.into_iter().filter(|name| peer(name).exists()) {
             let port = free_port();
             let child = Command::new(peer(name))
                 .args(["--address", &format!("127.0.0.1:{port}"), "--tls-certs-dir"])
-                .arg(&certificates)
+                .arg(self.certificates())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            functions.served.push((name, port, child));
+            self.served.push((name, port, child));
         }
-        functions
     }
 
     /// A directory with `ca.crt`, `tls.crt` and `tls.key`, for whoever takes part.
@@ -60,8 +65,9 @@ impl Functions {
         }
     }
 
-    /// Have them called: as a package manager would leave them, were it not told to keep away.
-    pub(super) async fn install(&self, client: &kube::Client) {
+    /// Start them and have them called: as a package manager would leave them, were it not told to keep away.
+    pub(super) async fn install(&mut self, client: &kube::Client) {
+        self.start();
         let annotations = json!({"crossplane.io/paused": "true", "ferroplane.io/native": "false"});
         for (name, port, _) in &self.served {
             let image = format!("registry.example.org/{name}:v1.0.0");
@@ -101,10 +107,20 @@ impl Drop for Functions {
     }
 }
 
-/// Where a peer is installed.
+/// Where a peer is installed, or an original that `cargo xtask compatibility` has built.
 pub(super) fn peer(name: &str) -> PathBuf {
     let directory = std::env::var_os("FERROPLANE_PEERS").expect("`cargo xtask compare` says where peers are");
-    Path::new(&directory).join(name)
+    match name {
+        "function-environment-configs" => {
+            Path::new(&directory).with_file_name("originals").join("bin/function-environment-configs@v0.7.1")
+        }
+        name => Path::new(&directory).join(name),
+    }
+}
+
+/// Whether environments can be read.
+pub(super) fn has_environment() -> bool {
+    peer("function-environment-configs").exists()
 }
 
 /// A port that was free just now.

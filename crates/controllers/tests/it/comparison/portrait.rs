@@ -106,6 +106,10 @@ fn simplify(mut object: Value) -> Value {
         for noise in ["uid", "resourceVersion", "creationTimestamp", "generation", "selfLink"] {
             metadata.remove(noise);
         }
+        if let Some(Value::Array(finalizers)) = metadata.get_mut("finalizers") {
+            // They are in the order in which somebody came.
+            finalizers.sort_by_key(Value::to_string);
+        }
         if let Some(time) = metadata.get_mut("deletionTimestamp") {
             *time = "once".into();
         }
@@ -113,8 +117,9 @@ fn simplify(mut object: Value) -> Value {
             metadata.insert("managers".to_owned(), managers(&managed));
         }
     }
-    if let Some(time) = object.pointer_mut("/status/connectionDetails/lastPublishedTime") {
-        *time = "once".into();
+    if let Some(status) = object["status"].as_object_mut() {
+        // When they were last published, which Crossplane forgets if somebody writes at the same moment.
+        status.remove("connectionDetails");
     }
     for place in ["/spec/resourceRefs", "/spec/crossplane/resourceRefs"] {
         if let Some(Value::Array(references)) = object.pointer_mut(place) {
@@ -216,8 +221,8 @@ fn said(events: &[Value]) -> Value {
             Some(namespace) => format!("{namespace}/"),
         };
         let message = text(&event["message"]);
-        // Of a controller that was stopped on purpose.
-        if message.ends_with("context canceled") {
+        // Of a controller that was stopped on purpose, or that somebody else was faster than: by chance.
+        if message.ends_with("context canceled") || message.contains("the object has been modified") {
             continue;
         }
         let about = format!("{} {place}{}", text(&about["kind"]), text(&about["name"]));

@@ -29,9 +29,8 @@ impl Difference<'_> {
 
     /// Whether Crossplane has more in a list, all of which is about this.
     pub(super) fn is_more_about(&self, words: &str) -> bool {
-        let (Some(Value::Array(theirs)), Some(Value::Array(ours))) = (self.theirs, self.ours) else {
-            return false;
-        };
+        let Some(Value::Array(theirs)) = self.theirs else { return false };
+        let ours = self.ours.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let more: Vec<_> = theirs.iter().filter(|item| !ours.contains(item)).collect();
         more.len() + ours.len() == theirs.len() && more.iter().all(|item| item.to_string().contains(words))
     }
