@@ -3,6 +3,7 @@
 mod bench;
 mod codegen;
 mod compatibility;
+mod crds;
 mod kinds;
 mod oracle;
 mod peers;
