@@ -1,9 +1,10 @@
-//! `cargo xtask codegen`: the Rust types and field tables of the `.proto` files, without `protoc`.
+//! `cargo xtask codegen`: the Rust types and field tables of the `.proto` files, without `protoc`; the definitions of kinds.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, iter};
 
+use crate::crds;
 use anyhow::{Context as _, Result, bail};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -21,8 +22,18 @@ const FILES: [(&str, &str); 3] = [
     ("crossplane.render.v1alpha1.rs", "render.rs"),
 ];
 
-/// Write the generated files of the `wire` crate, or with `check` only say whether they are up to date.
+/// Write the generated files, or with `check` only say whether they are up to date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
+    let mut stale = protocol(root, check)?;
+    stale.extend(crds::write(&root.join("crates/api/crds"), check)?);
+    if check && !stale.is_empty() {
+        bail!("generated files are stale: {}; run `cargo xtask codegen`", stale.join(", "));
+    }
+    Ok(())
+}
+
+/// Write what the `wire` crate has. Returns what was not up to date.
+fn protocol(root: &Path, check: bool) -> Result<Vec<String>> {
     let protos = root.join("crates/wire/proto");
     let target = root.join("crates/wire/src/generated");
     let scratch = root.join("target/codegen");
@@ -41,15 +52,12 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
         if fs::read_to_string(&path).is_ok_and(|present| present == content) {
             continue;
         }
-        stale.push(name);
+        stale.push(name.to_owned());
         if !check {
             fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
-    if check && !stale.is_empty() {
-        bail!("generated files are stale: {}; run `cargo xtask codegen`", stale.join(", "));
-    }
-    Ok(())
+    Ok(stale)
 }
 
 fn generate(set: FileDescriptorSet, scratch: &Path) -> Result<()> {

@@ -4,6 +4,7 @@ mod bench;
 mod codegen;
 mod compare;
 mod compatibility;
+mod crds;
 mod kinds;
 mod oracle;
 mod peers;

@@ -52,7 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("compatibility", &["ferroplane-functions", "ferroplane-runner", "ferroplane-wire"]),
-    ("xtask", &[]),
+    ("xtask", &["ferroplane-api"]),
 ];
 
 /// Crates that only know or decide, and what they must never know.

@@ -8,6 +8,8 @@ mod usage;
 
 pub mod crds;
 pub mod duration;
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod keys;
 pub mod meta;
 pub mod names;

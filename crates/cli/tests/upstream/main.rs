@@ -107,7 +107,8 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
         let is_composition = path.starts_with("Composition.") || path.starts_with("CompositionRevision.");
         ours.iter().any(|end| path.ends_with(end))
             || (is_composition && modes.iter().any(|end| path.ends_with(end)))
-            || *path == "Composition.spec.x-kubernetes-validations"
+            || ["Composition.spec.x-kubernetes-validations", "CompositionRevision.status.warnings"]
+                .contains(&path.as_str())
             || ["Function.spec.activeRevisionLimit", "Function.spec.x-kubernetes-validations"]
                 .contains(&path.as_str())
             || path.ends_with("operationTemplate.metadata")

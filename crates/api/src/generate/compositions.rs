@@ -1,0 +1,109 @@
+//! `Composition`, `CompositionRevision` and `EnvironmentConfig`.
+#![allow(
+    dead_code,
+    clippy::doc_markdown,
+    clippy::struct_field_names,
+    reason = "only the schemas of these types are of interest, and words and names are for users of the API"
+)]
+
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::kind::{Kind, Scope, Version, age, column};
+use super::marks::{atomic, keyed_by, set};
+use super::schema::{Schema, of};
+use crate::CompositionSpec;
+
+/// What becomes of the composite resource.
+#[derive(JsonSchema)]
+struct RevisionSpec {
+    #[serde(flatten)]
+    composition: CompositionSpec,
+    /// Its number. Newer revisions have higher ones.
+    revision: i64,
+}
+
+/// How it is doing.
+#[derive(JsonSchema)]
+struct RevisionStatus {
+    /// What is true of it right now, why, and since when.
+    #[schemars(transform = keyed_by("type"))]
+    conditions: Option<Vec<super::common::Condition>>,
+    /// What to know about the versions of functions that its steps call.
+    #[schemars(transform = atomic)]
+    warnings: Option<Vec<VersionWarning>>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct VersionWarning {
+    /// The step that calls it.
+    step: String,
+    /// The function.
+    function: String,
+    /// The version of it.
+    version: String,
+    /// What is wrong with it, in a word.
+    reason: String,
+    /// What is wrong with it, for people.
+    message: String,
+    /// The release that does not have it any more.
+    removed_in: Option<String>,
+    /// The version to call instead.
+    replacement: Option<String>,
+}
+
+/// Data that compositions can use.
+#[derive(JsonSchema)]
+struct EnvironmentConfig {
+    /// Any data.
+    #[schemars(transform = set("additionalProperties", json!({"x-kubernetes-preserve-unknown-fields": true})))]
+    data: Option<crate::Object>,
+}
+
+pub(super) fn composition() -> Kind {
+    let mut spec = of::<CompositionSpec>().described("What becomes of the composite resource.");
+    spec.amend("pipeline", "minItems", json!(1));
+    spec.amend("pipeline", "maxItems", json!(99));
+    spec.rule(
+        "has(self.pipeline) || has(self.resources) && (!has(self.mode) || self.mode == 'Resources')",
+        "a pipeline is missing",
+    );
+    spec.rule("!has(self.mode) || self.mode != 'Resources' || has(self.resources)", "resources are missing");
+    spec.rule("!(has(self.pipeline) && has(self.resources))", "pipeline and resources exclude each other");
+    let schema = Schema::of_object("Says how a kind of composite resource becomes other resources.")
+        .with("spec", spec);
+    Kind { short_names: &["comp"], ..Kind::new("apiextensions.crossplane.io", "Composition", Scope::Cluster) }
+        .version(Version { columns: composed_columns(), ..Version::new("v1", schema) })
+}
+
+pub(super) fn revision() -> Kind {
+    let schema = Schema::of_object("A Composition as it was at some time.")
+        .with("spec", of::<RevisionSpec>())
+        .with("status", of::<RevisionStatus>());
+    let number = column("REVISION", "string", ".spec.revision");
+    let columns = std::iter::once(number).chain(composed_columns()).collect();
+    Kind {
+        short_names: &["comprev"],
+        ..Kind::new("apiextensions.crossplane.io", "CompositionRevision", Scope::Cluster)
+    }
+    .version(Version { columns, has_status: true, ..Version::new("v1", schema) })
+}
+
+pub(super) fn environment_config() -> Kind {
+    let mut schema = of::<EnvironmentConfig>();
+    schema.name_kind();
+    Kind {
+        short_names: &["envcfg"],
+        ..Kind::new("apiextensions.crossplane.io", "EnvironmentConfig", Scope::Cluster)
+    }
+    .version(Version { columns: vec![age()], ..Version::new("v1beta1", schema) })
+}
+
+fn composed_columns() -> Vec<Value> {
+    vec![
+        column("XR-KIND", "string", ".spec.compositeTypeRef.kind"),
+        column("XR-APIVERSION", "string", ".spec.compositeTypeRef.apiVersion"),
+        age(),
+    ]
+}

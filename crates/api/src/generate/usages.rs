@@ -1,0 +1,139 @@
+//! `Usage` of both groups, and `ClusterUsage`.
+#![allow(
+    dead_code,
+    clippy::doc_markdown,
+    clippy::struct_field_names,
+    reason = "only the schemas of these types are of interest, and words and names are for users of the API"
+)]
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::common::{NameRef, Status};
+use super::kind::{Kind, Scope, Version, age, column, condition};
+use super::marks::{RULES, rule};
+use super::schema::{Schema, of};
+
+/// What is used, and by whom.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = rule("has(self.by) || has(self.reason)", "say by whom or for what reason it is used"))]
+#[schemars(transform = rule(
+    "has(self.by) || (!has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)) && \
+     (!has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__))",
+    "only what somebody uses can be in another namespace: say by whom"
+))]
+struct Spec {
+    /// What is used.
+    of: Used,
+    /// Who uses it.
+    by: Option<User>,
+    /// Why it must not be deleted.
+    reason: Option<String>,
+    /// Delete it after all when nobody uses it any more, if somebody tried before.
+    replay_deletion: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = rule(
+    "has(self.resourceRef) || has(self.resourceSelector)",
+    "say which with resourceRef or resourceSelector"
+))]
+struct Used {
+    /// Group and version.
+    api_version: Option<String>,
+    /// The kind.
+    kind: Option<String>,
+    /// It has this name.
+    resource_ref: Option<Reference>,
+    /// It is the first that fits.
+    resource_selector: Option<Selector>,
+}
+
+#[derive(JsonSchema)]
+struct Reference {
+    /// Its name.
+    name: String,
+    /// Its namespace. That of the usage if nothing is said.
+    namespace: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Selector {
+    #[serde(flatten)]
+    near: NearSelector,
+    /// Its namespace. That of the usage if nothing is said.
+    namespace: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = rule(
+    "has(self.resourceRef) || has(self.resourceSelector)",
+    "say which with resourceRef or resourceSelector"
+))]
+struct User {
+    /// Group and version.
+    api_version: Option<String>,
+    /// The kind.
+    kind: Option<String>,
+    /// It has this name.
+    resource_ref: Option<NameRef>,
+    /// It is the first that fits.
+    resource_selector: Option<NearSelector>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NearSelector {
+    /// Its labels.
+    match_labels: Option<BTreeMap<String, String>>,
+    /// Only what has the same controller as the usage.
+    match_controller_ref: Option<bool>,
+}
+
+pub(super) fn usage() -> Kind {
+    Kind::new("protection.crossplane.io", "Usage", Scope::Namespaced)
+        .version(version("v1beta1", of::<Spec>()))
+}
+
+pub(super) fn cluster_usage() -> Kind {
+    Kind::new("protection.crossplane.io", "ClusterUsage", Scope::Cluster)
+        .version(version("v1beta1", cluster_spec()))
+}
+
+pub(super) fn legacy_usage() -> Kind {
+    let deprecation = "apiextensions.crossplane.io Usage is deprecated: use Usage or ClusterUsage of \
+                       protection.crossplane.io";
+    let version = |name| Version { deprecation: Some(deprecation), ..version(name, cluster_spec()) };
+    Kind::new("apiextensions.crossplane.io", "Usage", Scope::Cluster)
+        .version(version("v1alpha1"))
+        .version(version("v1beta1"))
+}
+
+/// What is used is not in a namespace, or it does not matter in which.
+fn cluster_spec() -> Schema {
+    let mut spec = of::<Spec>();
+    spec.remove("of.resourceRef", "namespace");
+    spec.remove("of.resourceSelector", "namespace");
+    spec.amend("", RULES, Value::Null);
+    spec.rule("has(self.by) || has(self.reason)", "say by whom or for what reason it is used");
+    spec
+}
+
+fn version(name: &'static str, spec: Schema) -> Version {
+    let mut schema = Schema::of_object("Protects a resource from being deleted while it is used.")
+        .with("spec", spec)
+        .with("status", of::<Status>());
+    schema.amend("", "required", json!(["spec"]));
+    let columns = vec![
+        column("DETAILS", "string", r".metadata.annotations.crossplane\.io/usage-details"),
+        condition("READY", "Ready"),
+        age(),
+    ];
+    Version { columns, has_status: true, ..Version::new(name, schema) }
+}
