@@ -26,6 +26,9 @@ pub(crate) struct Compare {
     /// Only these chapters, as in `claims,using`
     #[arg(long, requires = "controllers", value_name = "NAMES")]
     chapters: Option<String>,
+    /// Measure instead, optimised, what so many composite resources cost
+    #[arg(long, requires = "controllers", conflicts_with = "chapters", value_name = "XRS")]
+    measure: Option<u32>,
 }
 
 impl Compare {
@@ -58,7 +61,10 @@ impl Compare {
 
     fn compare_controllers(&self, root: &Path) -> Result<()> {
         // First, or the servers wait for the compiler.
-        let build = ["test", "--package", "ferroplane-controllers", "--test", "it"];
+        let mut build = vec!["test", "--package", "ferroplane-controllers", "--test", "it"];
+        if self.measure.is_some() {
+            build.push("--release");
+        }
         cargo(root, &build).arg("--no-run").run()?;
         let source = crossplane_source(root)?;
         let directory = peers::directory().with_file_name("comparison");
@@ -73,14 +79,23 @@ impl Compare {
             if let Some(chapters) = &self.chapters {
                 command.push(variable("FERROPLANE_COMPARE_CHAPTERS", Path::new(chapters)));
             }
+            if let Some(count) = self.measure {
+                command.push(variable("FERROPLANE_MEASURE", Path::new(&count.to_string())));
+            }
             command.push(env::var_os("CARGO").unwrap_or("cargo".into()));
-            command.extend(build.map(OsString::from));
+            command.extend(build.iter().map(OsString::from));
             command.extend(["--quiet", "--", "--nocapture", name].map(OsString::from));
             command
         };
+        let play = match self.measure {
+            Some(_) => "comparison::measure::composing_is_measured",
+            None => "comparison::chapters_are_played",
+        };
         for side in ["crossplane", "ferroplane"] {
-            let play = test("comparison::chapters_are_played", side);
-            step(side, || Oracle::beside(play).run(root))?;
+            step(side, || Oracle::beside(test(play, side)).run(root))?;
+        }
+        if self.measure.is_some() {
+            return Ok(());
         }
         let verdict = test("comparison::both_sides_end_the_same_way", "");
         step("compare", || run(root, &verdict))

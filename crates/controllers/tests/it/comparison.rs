@@ -8,6 +8,7 @@ mod chapter;
 mod crossplane;
 mod exceptions;
 mod functions;
+mod measure;
 mod photograph;
 mod portrait;
 mod verdict;

@@ -29,6 +29,12 @@ impl Ground {
         Self::embedded(Options::default()).await
     }
 
+    /// A client of the real API server that the environment names, as it is.
+    pub(crate) fn reach(who: &Identity) -> kube::Client {
+        let line = real::line().expect("the environment names a server");
+        kube::Client::new(line.speaking_for(who), "default")
+    }
+
     /// An API server in memory.
     pub(crate) async fn embedded(options: Options) -> Self {
         let store = Store::in_memory(options).unwrap();

@@ -48,6 +48,11 @@ impl Crossplane {
         crossplane
     }
 
+    /// Its processes.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
     fn spawn(&mut self, mut command: Command, name: &str) {
         let log = super::directory().unwrap().join(format!("{name}.log"));
         let log = File::create(log).unwrap();

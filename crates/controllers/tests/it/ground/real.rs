@@ -28,13 +28,9 @@ pub(crate) struct Real {
 impl Real {
     /// The server that the environment names, swept, if it names one.
     pub(super) async fn find() -> Option<Self> {
-        let url = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?;
+        let line = line()?;
         env::var_os("FERROPLANE_ORACLE_CONTROLLERS").expect("the server runs with controllers");
         let turn = TURN.clone().lock_owned().await;
-        let certificate = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
-        let certificate = CertificateDer::from_pem_file(certificate).unwrap();
-        let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
-        let line = Line::new(&url.parse().unwrap(), certificate, token);
         let real = Self { line, hook: Hook::start().await, _turn: turn };
         broom::sweep(&real.client(&master("user"))).await;
         Some(real)
@@ -67,4 +63,13 @@ impl Real {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// The way to the server that the environment names, if it names one.
+pub(super) fn line() -> Option<Line> {
+    let url = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?;
+    let certificate = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
+    let certificate = CertificateDer::from_pem_file(certificate).unwrap();
+    let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
+    Some(Line::new(&url.parse().unwrap(), certificate, token))
 }
