@@ -32,8 +32,3 @@ impl Interrupts {
         })
     }
 }
-
-/// Wait for a signal to end. Whatever runs beside it is dropped then, and cleans up after itself.
-pub(crate) async fn interrupted() -> io::Result<Verdict> {
-    Ok(Interrupts::listen()?.next().await)
-}

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::duration;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupts;
 use crate::manifest::{Files, Manifest};
 use crate::render::given::Given;
 use crate::render::output::{self, Format, Include};
@@ -107,9 +107,11 @@ impl Render {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let verdict = runtime.block_on(async {
+            // Before anything is started: from then on, somebody has to end it.
+            let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
             tokio::select! {
                 result = self.render_or_watch(terminal) => result,
-                verdict = interrupted() => Ok(verdict.context("cannot listen for signals")?),
+                verdict = interrupts.next() => Ok(verdict),
             }
         });
         // Whoever pressed Ctrl-C does not want to wait for a step that is still thinking.
