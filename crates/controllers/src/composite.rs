@@ -20,7 +20,7 @@ mod rights;
 mod settle;
 mod settled;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ferroplane_api::{Object, Scope, meta};
@@ -52,7 +52,7 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct Composites {
     shared: Arc<Shared>,
-    running: RwLock<HashMap<String, Arc<Controller>>>,
+    running: RwLock<BTreeMap<String, Arc<Controller>>>,
 }
 
 /// What is held in memory because of composite resources, in numbers.
