@@ -1,6 +1,6 @@
 //! Why a composite resource could not be composed.
 
-use ferroplane_engine::{Outcome, Requirement, Trouble, chain};
+use ferroplane_engine::{Outcome, Trouble, chain};
 
 use crate::cluster::Error;
 
@@ -29,14 +29,12 @@ pub(super) struct Report {
     pub(super) outcome: Option<Box<Outcome>>,
     /// What we may not do, if that is the trouble.
     pub(super) denied: Option<String>,
-    /// What functions wanted to see by then.
-    pub(super) asked: Vec<Requirement>,
 }
 
 impl Problem {
     pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let trouble = Trouble { reason, message: message.into(), stable_message: None };
-        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None, asked: Vec::new() }))
+        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None }))
     }
 
     /// The API server would not have it.
@@ -47,15 +45,7 @@ impl Problem {
         let message = format!("{what}: {}", chain(error));
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         let trouble = Trouble { reason, message, stable_message };
-        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None, asked: Vec::new() }))
-    }
-
-    /// The same, with what functions wanted to see by then.
-    pub(super) fn having_asked(mut self, asked: Vec<Requirement>) -> Self {
-        if let Self::Trouble(report) = &mut self {
-            report.asked = asked;
-        }
-        self
+        Self::Trouble(Box::new(Report { trouble, outcome: None, denied: None }))
     }
 
     /// The same, with what functions had said by then.

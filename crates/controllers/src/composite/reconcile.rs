@@ -92,7 +92,8 @@ impl Controller {
             return Ok(Next::After(wait));
         }
         let began_at = Instant::now();
-        let composed = tokio::time::timeout(PATIENCE, self.compose(name, &mut live, slot)).await;
+        let reader = read::World::new(&self.shared, &self.kind.definition, name);
+        let composed = tokio::time::timeout(PATIENCE, self.compose(&reader, name, &mut live, slot)).await;
         let late =
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
         let next = match composed.unwrap_or_else(|_| Err(late())) {
@@ -100,24 +101,21 @@ impl Controller {
             Err(Problem::Trouble(mut report)) => {
                 let written = self.settle_problem(name, &live, &mut report).await?;
                 let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
-                requirements.extend(report.asked);
+                // What was asked for in vain is what may help.
+                requirements.extend(reader.asked());
                 Ok(self.remember_failure(name, &live, written, requirements).await)
             }
-            Err(other) => Err(other),
+            Err(other) => {
+                self.memory.note_asked(name, reader.asked());
+                Err(other)
+            }
         };
         debug!(name = &**name, micros = began_at.elapsed().as_micros(), "looked at a composite resource");
         next
     }
 
-    async fn compose(&self, name: &Name, live: &mut Object, slot: &Slot) -> Result<Composed, Problem> {
-        let reader = read::World::new(&self.shared, &self.kind.definition, name);
-        let composed = self.compose_with(&reader, name, live, slot).await;
-        // What was asked for in vain is what may help.
-        composed.map_err(|problem| problem.having_asked(reader.asked()))
-    }
-
     /// Choose, observe, decide, delete, record, apply. Each must hold before the next may happen.
-    async fn compose_with(
+    async fn compose(
         &self,
         reader: &read::World<'_>,
         name: &Name,
