@@ -65,7 +65,7 @@ enum Chore {
     /// Simulate a plane in bad weather, by many seeds or, to repeat what was found, by one
     Simulate {
         /// How many seeds
-        #[arg(long, default_value_t = 1000)]
+        #[arg(long, default_value_t = SEEDS)]
         seeds: u64,
         /// Only this one, and print what happens
         #[arg(long, conflicts_with = "seeds")]
@@ -84,6 +84,9 @@ enum Chore {
         seconds: u32,
     },
 }
+
+/// How many seeds are simulated before a change lands: a few minutes' worth on two cores.
+const SEEDS: u64 = 2000;
 
 fn main() -> Result<()> {
     let root = root();
@@ -116,6 +119,7 @@ fn ci(root: &Path) -> Result<()> {
     })?;
     step("tidy", || tidy::run(root))?;
     step("test", || test(root, false))?;
+    step("simulate", || simulate(root, SEEDS, None))?;
     if peers::has_oracle() {
         return step("test on Kubernetes", || test_on_kubernetes(root));
     }
@@ -154,6 +158,8 @@ fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
     let test = "simulation::everything_converges_and_then_stays_still";
     let mut tests =
         cargo(root, &["test", "--package=ferroplane-controllers", "--test=it", "--", "--nocapture", test]);
+    // What simulations spend their time in is our own code, which is not optimised otherwise. What it depends on always is.
+    tests.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     match seed {
         Some(seed) => tests.env("FERROPLANE_SEEDS", seed.to_string()).env("FERROPLANE_TRACE", "1"),
         None => tests.env("FERROPLANE_SEEDS", format!("0..{seeds}")),

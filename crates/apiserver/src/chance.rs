@@ -1,20 +1,33 @@
-//! Where names that nobody has had before come from.
+//! Where names that nobody has had before come from, and in simulations the time.
 //!
 //! A simulation that shall do the same each time draws from a seed instead: on its thread alone, all servers on which
-//! make the same names in the same order.
+//! make the same names in the same order, at the same times.
 
 use std::cell::Cell;
 
+use ferroplane_schema::table::Instant;
 use uuid::{Builder, Uuid};
+
+/// When simulations begin, in seconds since 1970.
+const BEGINNING: i64 = 1_800_000_000;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+    static BEGUN: Cell<Option<tokio::time::Instant>> = const { Cell::new(None) };
 }
 
 /// From now on, everything that is drawn on this thread can be repeated. Never for anything but simulations: what can be
 /// repeated can be guessed.
 pub fn repeat(seed: u64) {
     SEED.set(Some(seed));
+    BEGUN.set(Some(tokio::time::Instant::now()));
+}
+
+/// What time it is in a simulation, which is the time of its runtime. None if this is none.
+pub(crate) fn time() -> Option<Instant> {
+    let passed = BEGUN.get()?.elapsed();
+    let seconds = BEGINNING + i64::try_from(passed.as_secs()).unwrap_or(i64::MAX - BEGINNING);
+    Some(Instant { seconds, nanoseconds: passed.subsec_nanos() })
 }
 
 /// Something new.

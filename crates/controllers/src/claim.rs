@@ -11,7 +11,7 @@ mod deletion;
 mod reconcile;
 mod settle;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::cluster::Resource;
@@ -34,7 +34,7 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct Claims {
     context: Arc<Context>,
-    running: RwLock<HashMap<String, Arc<Controller>>>,
+    running: RwLock<BTreeMap<String, Arc<Controller>>>,
 }
 
 impl Claims {

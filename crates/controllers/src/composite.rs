@@ -20,7 +20,7 @@ mod rights;
 mod settle;
 mod settled;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ferroplane_api::{Object, Scope, meta};
@@ -58,9 +58,9 @@ pub(crate) struct Composites {
 /// The controllers that run.
 #[derive(Debug, Default)]
 struct Running {
-    by_definition: HashMap<String, Arc<Controller>>,
+    by_definition: BTreeMap<String, Arc<Controller>>,
     /// The same, by the kind of their composite resources.
-    by_kind: HashMap<GroupKind, Arc<Controller>>,
+    by_kind: BTreeMap<GroupKind, Arc<Controller>>,
 }
 
 impl Running {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use ferroplane_api::Object;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
@@ -75,7 +75,9 @@ pub(crate) struct Mirror {
     cluster: Cluster,
     listeners: RwLock<Vec<Listener>>,
     contents: RwLock<Contents>,
-    phase: watch::Sender<Phase>,
+    phase: Mutex<Phase>,
+    /// Wakes those who wait for another phase, in the order in which they began to.
+    turned: Notify,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -110,7 +112,8 @@ impl Mirror {
             cluster,
             listeners: RwLock::default(),
             contents: RwLock::default(),
-            phase: watch::Sender::new(Phase::Reading),
+            phase: Mutex::new(Phase::Reading),
+            turned: Notify::new(),
             task: Mutex::default(),
         });
         let task = tokio::spawn(mirror.clone().follow());
@@ -150,18 +153,32 @@ impl Mirror {
 
     /// Wait until everything that was there has been read.
     pub(crate) async fn complete(&self) {
-        let mut phase = self.phase.subscribe();
-        // The sender lives as long as the mirror.
-        let _ = phase.wait_for(|phase| *phase == Phase::Complete).await;
+        self.wait_for(|phase| *phase == Phase::Complete).await;
     }
 
     /// Wait until everything that was there has been read, or it is known why that cannot be.
     pub(crate) async fn settled(&self) -> Result<(), String> {
-        let mut phase = self.phase.subscribe();
-        match phase.wait_for(|phase| *phase != Phase::Reading).await.as_deref() {
-            Ok(Phase::Failing(reason)) => Err(reason.clone()),
+        match self.wait_for(|phase| *phase != Phase::Reading).await {
+            Phase::Failing(reason) => Err(reason),
             _ => Ok(()),
         }
+    }
+
+    async fn wait_for(&self, is_wanted: impl Fn(&Phase) -> bool) -> Phase {
+        loop {
+            // From before looking, so that nothing is missed.
+            let turned = self.turned.notified();
+            let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if is_wanted(&phase) {
+                return phase;
+            }
+            turned.await;
+        }
+    }
+
+    fn turn(&self, phase: Phase) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.turned.notify_waiters();
     }
 
     /// How many objects it has.
@@ -238,7 +255,7 @@ impl Mirror {
             }
             let is_first = self.contents.read().unwrap_or_else(PoisonError::into_inner).told == 0;
             if is_first {
-                self.phase.send_replace(Phase::Failing(ferroplane_engine::chain(&error)));
+                self.turn(Phase::Failing(ferroplane_engine::chain(&error)));
             }
             let pause = backoff.next().max(error.retry_after().unwrap_or_default());
             warn!(
@@ -274,7 +291,7 @@ impl Mirror {
                 self.lose_all_but(&present);
                 let version = page.metadata.resource_version;
                 self.note(version.parse().unwrap_or_default());
-                self.phase.send_replace(Phase::Complete);
+                self.turn(Phase::Complete);
                 return Ok(version);
             }
         }

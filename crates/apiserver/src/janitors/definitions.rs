@@ -42,6 +42,7 @@ async fn work(server: &Arc<Inner>) {
 async fn next(server: &Inner) -> Box<str> {
     loop {
         let name = tokio::select! {
+            biased;
             name = server.signals.definitions.pop() => return name,
             name = server.signals.emptied.pop() => name,
         };

@@ -34,6 +34,7 @@ pub(super) async fn run(server: Arc<Inner>) {
         let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
         loop {
             let events = tokio::select! {
+                biased;
                 events = watcher.next() => events,
                 () = calendar.next() => {
                     forget(&server, &collection, &mut calendar).await;

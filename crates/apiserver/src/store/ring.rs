@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::entry::Entry;
 use super::key::Collection;
@@ -79,8 +79,8 @@ pub enum WatchError {
 /// Where a collection's events go through.
 pub(super) struct Channel {
     ring: RwLock<Ring>,
-    /// The revision of the newest event. Wakes this collection's watchers, and nobody else's.
-    newest: watch::Sender<u64>,
+    /// Wakes this collection's watchers, and nobody else's, in the order in which they began to wait.
+    arrival: Notify,
 }
 
 /// A collection's latest events, oldest first.
@@ -93,7 +93,7 @@ pub(super) struct Ring {
 
 impl Channel {
     pub(super) fn new(floor: u64) -> Self {
-        Self { ring: RwLock::new(Ring { events: VecDeque::new(), floor }), newest: watch::Sender::new(floor) }
+        Self { ring: RwLock::new(Ring { events: VecDeque::new(), floor }), arrival: Notify::new() }
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Ring> {
@@ -104,8 +104,8 @@ impl Channel {
         self.ring.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wake(&self, revision: u64) {
-        self.newest.send_replace(revision);
+    pub(super) fn wake(&self) {
+        self.arrival.notify_waiters();
     }
 }
 
@@ -144,7 +144,6 @@ pub struct Watcher {
     collection: Collection,
     /// Everything up to this revision has been seen.
     cursor: u64,
-    newest: watch::Receiver<u64>,
     published: Arc<AtomicU64>,
 }
 
@@ -158,22 +157,21 @@ impl Watcher {
         if revision > current {
             return Err(WatchError::TooNew { revision, current });
         }
-        let newest = collection.channel().newest.subscribe();
         drop(collection.channel().read().after(revision)?);
-        Ok(Self { collection: collection.clone(), cursor: revision, newest, published })
+        Ok(Self { collection: collection.clone(), cursor: revision, published })
     }
 
     /// Wait for the next events: at least one, in order. Can be cancelled without loss.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, WatchError> {
+        let collection = self.collection.clone();
         loop {
-            // Mark as seen before looking, so that what comes while looking wakes us again.
-            self.newest.borrow_and_update();
+            // From before looking, so that what comes while looking wakes us.
+            let arrival = collection.channel().arrival.notified();
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            // The sender lives in the collection, which we hold, so this does not fail.
-            let _ = self.newest.changed().await;
+            arrival.await;
         }
     }
 

@@ -228,7 +228,7 @@ impl Writer {
         self.shared.published.store(last.revision(), Ordering::Release);
         drop(state);
         for collection in touched {
-            collection.channel().wake(last.revision());
+            collection.channel().wake();
         }
         self.shared.revisions.send_replace(last.revision());
         for event in events {

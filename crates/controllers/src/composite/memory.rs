@@ -47,7 +47,7 @@ struct Remembered {
 }
 
 /// How a look at a composite resource ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Settled {
     /// What it was made from.
     pub(super) fingerprint: Fingerprint,
@@ -99,6 +99,25 @@ impl Memory {
         let remembered = memory.entry(name.clone()).or_default();
         remembered.settled = Some(settled);
         remembered.seen = seen;
+    }
+
+    /// It asked for this, and nothing came of it. It is told when that changes, until somebody says that it need not be.
+    pub(super) fn note_asked(&self, name: &Name, asked: Vec<Requirement>) {
+        if asked.is_empty() {
+            return;
+        }
+        let mut memory = self.lock();
+        let settled = memory.entry(name.clone()).or_default().settled.get_or_insert_with(Settled::default);
+        let mut requirements = settled.requirements.to_vec();
+        let is_known = |asked: &Requirement, known: &[Requirement]| {
+            known.iter().any(|requirement| requirement.selector == asked.selector)
+        };
+        for asked in asked {
+            if !is_known(&asked, &requirements) {
+                requirements.push(asked);
+            }
+        }
+        settled.requirements = requirements.into();
     }
 
     /// It is not known any more what it was made from.

@@ -1,6 +1,6 @@
 //! Why a composite resource could not be composed.
 
-use ferroplane_engine::{Event, Outcome, Requirement, Trouble, chain};
+use ferroplane_engine::{Event, Outcome, Trouble, chain};
 
 use crate::cluster::Error;
 
@@ -31,15 +31,13 @@ pub(super) struct Report {
     pub(super) outcome: Option<Box<Outcome>>,
     /// What we may not do, if that is the trouble.
     pub(super) denied: Option<String>,
-    /// What functions wanted to see by then.
-    pub(super) asked: Vec<Requirement>,
     /// What happened before.
     pub(super) events: Vec<Event>,
 }
 
 impl Report {
     fn new(trouble: Trouble) -> Self {
-        Self { trouble, outcome: None, denied: None, asked: Vec::new(), events: Vec::new() }
+        Self { trouble, outcome: None, denied: None, events: Vec::new() }
     }
 }
 
@@ -58,14 +56,6 @@ impl Problem {
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         let trouble = Trouble { reason, message, stable_message };
         Self::Trouble(Box::new(Report::new(trouble)))
-    }
-
-    /// The same, with what functions wanted to see by then.
-    pub(super) fn having_asked(mut self, asked: Vec<Requirement>) -> Self {
-        if let Self::Trouble(report) = &mut self {
-            report.asked = asked;
-        }
-        self
     }
 
     /// The same, with what happened before.

@@ -96,7 +96,8 @@ impl Controller {
         }
         let began_at = Instant::now();
         let identity = self.identity(&live);
-        let composed = tokio::time::timeout(PATIENCE, self.compose(name, &mut live, slot)).await;
+        let reader = read::World::new(&self.shared, &self.kind.definition, name);
+        let composed = tokio::time::timeout(PATIENCE, self.compose(&reader, name, &mut live, slot)).await;
         let late =
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
         let next = match composed.unwrap_or_else(|_| Err(late())) {
@@ -104,25 +105,34 @@ impl Controller {
             Err(Problem::Trouble(mut report)) => {
                 let written = self.settle_problem(name, &live, &mut report).await?;
                 let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
-                requirements.extend(report.asked);
+                // What was asked for in vain is what may help.
+                requirements.extend(reader.asked());
                 Ok(self.remember_failure(name, &live, written, requirements, &identity).await)
             }
             Err(Problem::Early) => {
-                Ok(self.remember_failure(name, &live, Written::default(), Vec::new(), &identity).await)
+                let asked = reader.asked();
+                Ok(self.remember_failure(name, &live, Written::default(), asked, &identity).await)
             }
-            Err(other) => Err(other),
+            Err(other) => {
+                self.memory.note_asked(name, reader.asked());
+                Err(other)
+            }
         };
         debug!(name = &**name, micros = began_at.elapsed().as_micros(), "looked at a composite resource");
         next
     }
 
-    async fn compose(&self, name: &Name, live: &mut Object, slot: &Slot) -> Result<Composed, Problem> {
-        let reader = read::World::new(&self.shared, &self.kind.definition, name);
+    async fn compose(
+        &self,
+        reader: &read::World<'_>,
+        name: &Name,
+        live: &mut Object,
+        slot: &Slot,
+    ) -> Result<Composed, Problem> {
         let mut events = Vec::new();
-        match self.compose_with(&reader, name, live, slot, &mut events).await {
+        match self.compose_with(reader, name, live, slot, &mut events).await {
             Ok(composed) => Ok(Composed { events, ..composed }),
-            // What was asked for in vain is what may help.
-            Err(problem) => Err(problem.having_asked(reader.asked()).telling(events)),
+            Err(problem) => Err(problem.telling(events)),
         }
     }
 

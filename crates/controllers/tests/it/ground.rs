@@ -3,6 +3,7 @@
 mod broom;
 mod hook;
 mod line;
+pub(crate) mod moving;
 mod real;
 
 use ferroplane_apiserver::auth::identity::Identity;
@@ -13,10 +14,13 @@ use ferroplane_controllers::{ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection}
 use serde_json::{Value, json};
 
 use crate::ledger::Ledger;
+use moving::Moving;
 use real::Real;
 
 pub(crate) enum Ground {
     Embedded(Server),
+    /// One in memory that is stopped and started again.
+    Moving(Moving),
     Real(Box<Real>),
 }
 
@@ -45,6 +49,7 @@ impl Ground {
     pub(crate) fn client(&self, who: &Identity) -> kube::Client {
         match self {
             Self::Embedded(server) => kube::Client::new(Door::inside(server.clone(), who.clone()), "default"),
+            Self::Moving(moving) => kube::Client::new(moving.door(who), "default"),
             Self::Real(real) => real.client(who),
         }
     }
@@ -55,6 +60,7 @@ impl Ground {
             Self::Embedded(server) => {
                 kube::Client::new(ledger.over(Door::inside(server.clone(), who.clone())), "default")
             }
+            Self::Moving(moving) => kube::Client::new(ledger.over(moving.door(who)), "default"),
             Self::Real(real) => kube::Client::new(ledger.over(real.door(who)), "default"),
         }
     }
@@ -63,15 +69,10 @@ impl Ground {
     pub(crate) async fn protect(&self, protection: Protection) {
         match self {
             Self::Embedded(server) => {
-                let reviewer = protection.clone();
-                let insider = Insider::new(move |review| {
-                    let protection = reviewer.clone();
-                    async move { protection.review(review).await }
-                });
-                server.seat("protection.internal", &insider);
-                let url = format!("https://protection.internal{PROTECTION_PATH}");
-                protection.announce(&json!({"url": url})).await.unwrap();
+                server.seat(AUTHORITY, &reviewer(protection.clone()));
+                protection.announce(&address()).await.unwrap();
             }
+            Self::Moving(moving) => moving.seat(AUTHORITY, reviewer(protection)),
             Self::Real(real) => real.protect(protection).await,
         }
     }
@@ -85,6 +86,21 @@ impl Ground {
         let url = format!("https://advice.internal{ADVISOR_PATH}");
         advisor.announce(&json!({"url": url})).await.unwrap();
     }
+}
+
+/// Where whoever protects is, for an API server in memory.
+const AUTHORITY: &str = "protection.internal";
+
+/// The same, as webhooks have it.
+pub(crate) fn address() -> Value {
+    json!({"url": format!("https://{AUTHORITY}{PROTECTION_PATH}")})
+}
+
+fn reviewer(protection: Protection) -> Insider {
+    Insider::new(move |review| {
+        let protection = protection.clone();
+        async move { protection.review(review).await }
+    })
 }
 
 /// Somebody who may do everything.

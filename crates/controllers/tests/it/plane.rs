@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
-use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_engine::versions::Lifecycle;
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, Native, Terms};
@@ -60,14 +59,14 @@ impl Plane {
         plane
     }
 
-    /// An API server in memory that nobody works on, yet.
-    pub(crate) async fn without_controllers(options: Options) -> Self {
-        Self::on(Ground::embedded(options).await).await
+    async fn on(ground: Ground) -> Self {
+        install(&Cluster::new(ground.client(&master("ferroplane")))).await.unwrap();
+        Self::installed(ground)
     }
 
-    async fn on(ground: Ground) -> Self {
+    /// A plane on ground that has all kinds, and that nobody works on, yet.
+    pub(crate) fn installed(ground: Ground) -> Self {
         let client = ground.client(&master("user"));
-        install(&Cluster::new(ground.client(&master("ferroplane")))).await.unwrap();
         Self {
             client,
             ground,
@@ -78,19 +77,11 @@ impl Plane {
         }
     }
 
-    /// The way in for controllers, in memory.
-    pub(crate) fn door(&self) -> Door {
-        match &self.ground {
-            Ground::Embedded(server) => Door::inside(server.clone(), master("ferroplane")),
-            Ground::Real(_) => panic!("there is no way in but over the network"),
-        }
-    }
-
     /// What the API server in memory has, if it is that.
     pub(crate) fn store(&self) -> Option<&Store> {
         match &self.ground {
             Ground::Embedded(server) => Some(server.store()),
-            Ground::Real(_) => None,
+            Ground::Moving(_) | Ground::Real(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Stands between controllers and the API server, and lets through what it likes.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_apiserver::doors::Door;
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -15,9 +15,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower_service::Service;
 
+use super::kinds::{path_of, references};
 use super::watches;
 use super::weather::Weather;
-use crate::sites::SITES;
+use crate::ground::moving::MovingDoor;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
@@ -28,7 +29,7 @@ const LATEST: Duration = Duration::from_secs(90);
 /// The way to an API server through bad weather.
 #[derive(Clone)]
 pub(super) struct Passage {
-    pub(super) door: Door,
+    pub(super) door: MovingDoor,
     pub(super) weather: Arc<Weather>,
     /// Whether whoever uses it still lives. The dead send nothing.
     pub(super) is_alive: Arc<AtomicBool>,
@@ -75,6 +76,9 @@ impl Passage {
         if !self.is_alive.load(Ordering::Relaxed) {
             return std::future::pending().await;
         }
+        if self.weather.is_down.load(Ordering::Relaxed) {
+            return Err("the connection was refused".into());
+        }
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await?;
         let what = format!("{} {}", parts.method, parts.uri.path());
@@ -86,7 +90,7 @@ impl Passage {
             _ => self.fate(is_write, is_watch),
         };
         if is_write || !matches!(fate, Fate::Pass) {
-            self.weather.note(&format!("{what} {fate:?}"));
+            self.weather.note(&format!("{what} {fate:?} {:016x}", digest(&body)));
         }
         if is_write {
             self.check_reference(&parts.method, parts.uri.path(), &body).await;
@@ -172,17 +176,17 @@ impl Passage {
     async fn check_reference(&self, method: &Method, path: &str, body: &Bytes) {
         let object: Value = serde_json::from_slice(body).unwrap_or_default();
         let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let Some(owner) = owners.iter().find(|owner| owner["kind"] == "Site") else { return };
-        let site = self.read(&format!("{SITES}/{}", owner["name"].as_str().unwrap_or_default())).await;
+        let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else { return };
+        let Some(kind) = path_of(owner["kind"].as_str().unwrap_or_default()) else { return };
+        let site = self.read(&format!("{kind}/{}", owner["name"].as_str().unwrap_or_default())).await;
         if site["metadata"]["uid"] != owner["uid"] {
             return;
         }
-        let references = site["spec"]["crossplane"]["resourceRefs"].as_array().cloned().unwrap_or_default();
-        let is_referred_to = references.iter().any(|reference| {
+        let is_referred_to = references(&site).iter().any(|reference| {
             reference["kind"] == object["kind"] && reference["name"] == object["metadata"]["name"]
         });
         if !is_referred_to {
-            self.weather.accuse(format!("{method} {path}, which its site does not refer to"));
+            self.weather.accuse(format!("{method} {path}, which its owner does not refer to"));
         }
     }
 
@@ -192,6 +196,13 @@ impl Passage {
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
+}
+
+/// Tells bodies apart.
+fn digest(body: &Bytes) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What an API server says that will not.

@@ -8,6 +8,7 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 use super::weather::Weather;
+use crate::plane::condition;
 
 pub(super) const NAME: &str = "function-wishes";
 const TARGET: &str = "function.example:9443";
@@ -132,10 +133,22 @@ fn good(request: &RunFunctionRequest) -> Value {
         required.items.first()?.resource.as_ref()?.json().ok()?["data"]["shade"].as_str().map(str::to_owned)
     });
     let shade = shade.unwrap_or_else(|| "none".to_owned());
+    // Who is in no namespace has to say where.
+    let namespace = site["metadata"].get("namespace").is_none().then_some("default");
     let input = request.input.as_ref().unwrap().json().unwrap();
     let wishes = input["wishes"].as_object().into_iter().flatten();
-    let resources = wishes
-        .map(|(name, kind)| (name.clone(), resource(name, kind.as_str().unwrap_or_default(), color, &shade)));
+    let resources = wishes.map(|(name, kind)| {
+        let mut resource = resource(name, kind.as_str().unwrap_or_default(), color, &shade);
+        if let Some(namespace) = namespace {
+            resource["resource"]["metadata"]["namespace"] = namespace.into();
+        }
+        if kind == "Site" {
+            resource["resource"]["apiVersion"] = "example.org/v1".into();
+            resource["resource"]["spec"] = json!({"color": color});
+            resource["ready"] = if is_ready(request, name) { "READY_TRUE" } else { "READY_FALSE" }.into();
+        }
+        (name.clone(), resource)
+    });
     json!({
         "desired": {
             "composite": {"resource": {"status": {"color": color}}},
@@ -143,6 +156,14 @@ fn good(request: &RunFunctionRequest) -> Value {
         },
         "requirements": {"resources": {"palette": palette("palette")}},
     })
+}
+
+/// Whether something that is there says that it is ready.
+fn is_ready(request: &RunFunctionRequest, name: &str) -> bool {
+    let observed =
+        request.observed.as_ref().and_then(|observed| observed.resources().get(name)?.resource.as_ref());
+    let observed = observed.and_then(|observed| observed.json().ok()).cloned().unwrap_or_default();
+    condition(&Value::Object(observed), "Ready").is_some_and(|ready| ready.starts_with("True/"))
 }
 
 fn palette(name: &str) -> Value {

@@ -8,10 +8,15 @@ use serde_json::{Value, json};
 
 use super::chance::Chance;
 use super::functions::{KINDS, NAME};
+use super::kinds::{BOOKS, TOWNS};
 use super::world::World;
 use crate::sites::SITES;
 
 const SITE_NAMES: [&str; 3] = ["blog", "shop", "wiki"];
+const TOWN_NAMES: [&str; 2] = ["arles", "berne"];
+const BOOK_NAMES: [&str; 2] = ["novel", "atlas"];
+pub(super) const VAULT: &str = "/api/v1/namespaces/default/configmaps/vault";
+pub(super) const USAGE: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages/vault";
 const WISHES: [&str; 4] = ["one", "two", "three", "four"];
 const COLORS: [&str; 4] = ["red", "green", "blue", "pink"];
 const PALETTE: &str = "/api/v1/namespaces/default/configmaps/palette";
@@ -27,7 +32,12 @@ pub(super) struct Intent {
     /// The sites there should be, and their colors.
     pub(super) sites: BTreeMap<String, String>,
     pub(super) paused: BTreeSet<String>,
-    /// What each becomes: kinds by name.
+    /// The towns there should be, and their colors; and the books, which are claims.
+    pub(super) towns: BTreeMap<String, String>,
+    pub(super) books: BTreeMap<String, String>,
+    /// Whether the vault is in use.
+    pub(super) is_protected: bool,
+    /// What each site becomes: kinds by name.
     pub(super) wishes: BTreeMap<String, String>,
     pub(super) shade: Option<String>,
     /// Whether there should be no such thing as a site.
@@ -43,6 +53,7 @@ pub(super) struct User<'a> {
 impl User<'_> {
     pub(super) async fn set_up(&mut self) {
         self.world.plane.define_sites().await;
+        super::kinds::define(&self.world.plane).await;
         self.compose().await;
         self.create().await;
     }
@@ -55,7 +66,7 @@ impl User<'_> {
     }
 
     async fn do_something(&mut self) {
-        match self.chance.below(18) {
+        match self.chance.below(25) {
             0 | 1 => self.create().await,
             2 => self.delete_one().await,
             3 => self.pause().await,
@@ -73,6 +84,13 @@ impl User<'_> {
             }
             12 => self.fight().await,
             13 => self.redefine().await,
+            14..=16 => self.build().await,
+            17 | 18 => self.write_book().await,
+            19 => self.protect().await,
+            20 => {
+                let pause = self.chance.up_to(LONGEST_PAUSE);
+                self.world.restart_server(pause).await;
+            }
             _ => self.kill(),
         }
     }
@@ -96,6 +114,75 @@ impl User<'_> {
         self.note(&format!("{name} shall be {color}"));
         self.world.plane.create_site(name, color).await;
         self.intent.sites.insert(name.to_owned(), color.to_owned());
+    }
+
+    /// Build a town, or paint or tear down the one that is there.
+    async fn build(&mut self) {
+        let (name, color) = (*self.chance.pick(&TOWN_NAMES), *self.chance.pick(&COLORS));
+        if self.tear_down(TOWNS, name).await {
+            self.intent.towns.remove(name);
+        } else if self.put(TOWNS, "example.org/v1", "Town", name, color).await {
+            self.intent.towns.insert(name.to_owned(), color.to_owned());
+        }
+    }
+
+    /// The same with a book.
+    async fn write_book(&mut self) {
+        let (name, color) = (*self.chance.pick(&BOOK_NAMES), *self.chance.pick(&COLORS));
+        if self.tear_down(BOOKS, name).await {
+            self.intent.books.remove(name);
+        } else if self.put(BOOKS, "legacy.example.org/v1", "Book", name, color).await {
+            self.intent.books.insert(name.to_owned(), color.to_owned());
+        }
+    }
+
+    /// Delete something, now and then. Returns whether that was done.
+    async fn tear_down(&mut self, path: &str, name: &str) -> bool {
+        let shall_go = self.chance.happens(25);
+        if shall_go {
+            self.note(&format!("{path}/{name} shall go"));
+            self.world.plane.delete(&format!("{path}/{name}")).await;
+        }
+        shall_go
+    }
+
+    /// Make or paint something. Returns whether that was done: what is on its way out has to be gone before.
+    async fn put(&self, path: &str, api_version: &str, kind: &str, name: &str, color: &str) -> bool {
+        let path = format!("{path}/{name}");
+        if !self.world.plane.get(&path).await["metadata"]["deletionTimestamp"].is_null() {
+            return false;
+        }
+        self.note(&format!("{path} shall be {color}"));
+        let metadata = json!({"name": name});
+        let object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"color": color}});
+        self.world.plane.apply(&path, &object).await;
+        true
+    }
+
+    /// Say that the vault is in use, or that it is no longer.
+    async fn protect(&mut self) {
+        if self.intent.is_protected {
+            self.note("the vault is not used any more");
+            self.world.plane.delete(USAGE).await;
+            self.intent.is_protected = false;
+            return;
+        }
+        if !self.world.plane.get(USAGE).await.is_null() {
+            return;
+        }
+        self.note("the vault is used");
+        let vault = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vault"}});
+        self.world.plane.apply(VAULT, &vault).await;
+        let usage = json!({
+            "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "vault"},
+            "spec": {
+                "of": {"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": {"name": "vault"}},
+                "reason": "there is gold in it",
+            },
+        });
+        self.world.plane.apply(USAGE, &usage).await;
+        self.intent.is_protected = true;
     }
 
     pub(super) async fn delete(&mut self, name: &str) {
@@ -244,6 +331,14 @@ impl User<'_> {
     /// Delete all sites, or their definition, which is as good.
     pub(super) async fn end_everything(&mut self) {
         self.kill();
+        for (path, names) in [(TOWNS, &mut self.intent.towns), (BOOKS, &mut self.intent.books)] {
+            for name in std::mem::take(names).into_keys() {
+                self.world.plane.delete(&format!("{path}/{name}")).await;
+            }
+        }
+        if self.intent.is_protected {
+            self.protect().await;
+        }
         if self.chance.happens(50) {
             self.note("there shall be no sites");
             self.intent = Intent { is_undefined: true, ..Intent::default() };

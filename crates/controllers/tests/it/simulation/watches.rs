@@ -8,7 +8,6 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::faults::Failure;
@@ -26,7 +25,8 @@ const EXPIRED: &str = concat!(
 struct Flow {
     body: ferroplane_apiserver::Body,
     weather: Arc<Weather>,
-    cuts: watch::Receiver<u64>,
+    /// How often watches had been ended when this one began.
+    cuts: u64,
     ends_at: Instant,
     has_ended: bool,
 }
@@ -52,12 +52,14 @@ impl Flow {
             return None;
         }
         let can_end = self.weather.is_stormy();
+        let weather = self.weather.clone();
+        let cut = weather.cut.notified();
+        if weather.cuts() != self.cuts {
+            return Some(self.break_off());
+        }
         let frame = tokio::select! {
             biased;
-            _ = self.cuts.changed() => {
-                self.has_ended = true;
-                return Some(Err("the connection was reset".into()));
-            }
+            () = cut => return Some(self.break_off()),
             frame = self.body.frame() => frame?,
             () = tokio::time::sleep_until(self.ends_at), if can_end => return self.end(),
         };
@@ -69,6 +71,11 @@ impl Flow {
             tokio::time::sleep(self.weather.luck.up_to(LATEST)).await;
         }
         Some(frame.map_err(Into::into))
+    }
+
+    fn break_off(&mut self) -> Result<Frame<Bytes>, Failure> {
+        self.has_ended = true;
+        Err("the connection was reset".into())
     }
 
     fn end(&mut self) -> Option<Result<Frame<Bytes>, Failure>> {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::chance::Chance;
@@ -27,8 +27,12 @@ pub(super) struct Weather {
     pub(super) clock: AtomicI64,
     /// What cannot be asked for at all: paths that start like this.
     pub(super) blocked: Mutex<Option<&'static str>>,
+    /// Whether the API server cannot be reached.
+    pub(super) is_down: AtomicBool,
     /// How often all watches were ended.
-    cuts: watch::Sender<u64>,
+    cuts: AtomicU64,
+    /// Wakes those who watch, in the order in which they began to wait.
+    pub(super) cut: Notify,
     /// Which lists of what is composed are refused after half a minute.
     pub(super) delayed: Mutex<Option<&'static str>>,
     trace: Mutex<Vec<String>>,
@@ -49,7 +53,9 @@ impl Weather {
             killed: Notify::new(),
             clock: AtomicI64::new(0),
             blocked: Mutex::default(),
-            cuts: watch::Sender::default(),
+            is_down: AtomicBool::new(false),
+            cuts: AtomicU64::new(0),
+            cut: Notify::new(),
             delayed: Mutex::default(),
             trace: Mutex::default(),
             wrongs: Mutex::default(),
@@ -80,11 +86,12 @@ impl Weather {
     /// End all watches.
     pub(super) fn cut_watches(&self) {
         self.note("--- watches end");
-        self.cuts.send_modify(|cuts| *cuts += 1);
+        self.cuts.fetch_add(1, Ordering::Relaxed);
+        self.cut.notify_waiters();
     }
 
-    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
-        self.cuts.subscribe()
+    pub(super) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_blocked(&self, path: &str) -> bool {

@@ -1,11 +1,10 @@
 //! A plane in bad weather: its controllers are killed and started again, its user goes on as if nothing were.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use ferroplane_apiserver::store::Options;
-use ferroplane_controllers::{BuiltIns, Clock, Controllers, Settings};
+use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_functions::Implementation;
 use ferroplane_runner::{Answers, Runner, grpc};
 use jiff::Timestamp;
@@ -15,6 +14,8 @@ use tokio::task::JoinHandle;
 use super::faults::Passage;
 use super::functions::{self, Function};
 use super::weather::Weather;
+use crate::ground::moving::{Moving, Tape};
+use crate::ground::{Ground, address, master};
 use crate::plane::{Plane, built_ins};
 
 /// What no clock says in a simulation: the time of this machine.
@@ -22,7 +23,9 @@ const EPOCH: i64 = 1_800_000_000;
 
 pub(super) struct World {
     pub(super) plane: Plane,
+    server: Moving,
     pub(super) weather: Arc<Weather>,
+    controllers: Arc<Mutex<Weak<Controllers>>>,
     ending: watch::Sender<bool>,
     keeper: JoinHandle<()>,
 }
@@ -39,15 +42,34 @@ impl World {
 
     /// One in which what sites become may never change, if it is steady.
     pub(super) async fn with(seed: u64, is_steady: bool, mut functions: Vec<Function>) -> Self {
+        let tape = installed();
         ferroplane_apiserver::chance::repeat(seed);
         let weather = Arc::new(Weather::new(seed, is_steady));
-        let options = Options { writes_in_place: true, ..Options::default() };
-        let plane = Plane::without_controllers(options).await;
+        let server = Moving::start(tape).await;
+        let plane = Plane::installed(Ground::Moving(server.clone()));
         functions.push(functions::function(weather.clone()));
         let (ending, ended) = watch::channel(false);
-        let passage = Passage { door: plane.door(), weather: weather.clone(), is_alive: Arc::default() };
-        let keeper = tokio::spawn(keep(passage, functions, ended));
-        Self { plane, weather, ending, keeper }
+        let controllers = Arc::default();
+        let door = server.door(&master("ferroplane"));
+        let passage = Passage { door, weather: weather.clone(), is_alive: Arc::default() };
+        let keeper = tokio::spawn(keep(passage, server.clone(), functions, Arc::clone(&controllers), ended));
+        Self { plane, server, weather, controllers, ending, keeper }
+    }
+
+    /// What controllers hold in memory because of composite resources.
+    pub(super) fn holdings(&self) -> Option<Holdings> {
+        Some(self.controllers.lock().unwrap().upgrade()?.holdings())
+    }
+
+    /// Stop the API server, and start it again after a while.
+    pub(super) async fn restart_server(&self, pause: Duration) {
+        self.weather.note("--- the API server stops");
+        self.weather.is_down.store(true, Ordering::Relaxed);
+        self.weather.cut_watches();
+        self.server.restart().await;
+        tokio::time::sleep(pause).await;
+        self.weather.note("--- the API server is there again");
+        self.weather.is_down.store(false, Ordering::Relaxed);
     }
 
     pub(super) async fn end(self) {
@@ -56,23 +78,56 @@ impl World {
     }
 }
 
+/// What an API server has that all kinds were made known to, and nothing else.
+fn installed() -> Tape {
+    static INSTALLED: OnceLock<Tape> = OnceLock::new();
+    let install = || {
+        // On a thread of its own: whoever comes first is to see the same as everybody else.
+        let making = std::thread::spawn(|| {
+            super::in_virtual_time(async {
+                let tape = Tape::default();
+                ferroplane_apiserver::chance::repeat(0);
+                let server = Moving::start(tape.clone()).await;
+                let client = kube::Client::new(server.door(&master("ferroplane")), "default");
+                install(&Cluster::new(client)).await.unwrap();
+                // Until all of them are served.
+                tokio::time::sleep(Duration::from_mins(1)).await;
+                tape
+            })
+        });
+        making.join().unwrap()
+    };
+    INSTALLED.get_or_init(install).copy()
+}
+
 /// See to it that there are controllers: whenever they are killed, others come that know nothing.
-async fn keep(passage: Passage, functions: Vec<Function>, mut ended: watch::Receiver<bool>) {
+async fn keep(
+    passage: Passage,
+    server: Moving,
+    functions: Vec<Function>,
+    shown: Arc<Mutex<Weak<Controllers>>>,
+    mut ended: watch::Receiver<bool>,
+) {
     let began_at = tokio::time::Instant::now();
     let answers = Answers::in_memory_by(move || u64::try_from(began_at.elapsed().as_millis()).unwrap());
     let answers = Arc::new(answers);
     while !*ended.borrow() {
         let passage = Passage { is_alive: Arc::new(AtomicBool::new(true)), ..passage.clone() };
-        let settings = settings(&passage.weather, &functions, &answers);
+        let settings = || settings(&passage.weather, &functions, &answers);
         let client = kube::Client::new(passage.clone(), "default");
         let life = async {
-            let controllers = Controllers::start(client, settings).await;
-            if controllers.is_err() {
+            let controllers = loop {
+                match Controllers::start(client.clone(), settings()).await {
+                    Ok(controllers) => break Arc::new(controllers),
+                    Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+                }
+            };
+            *shown.lock().unwrap() = Arc::downgrade(&controllers);
+            Ground::Moving(server.clone()).protect(controllers.protection()).await;
+            while controllers.protection().announce(&address()).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                passage.weather.killed.notify_one();
             }
             std::future::pending::<()>().await;
-            drop(controllers);
         };
         tokio::select! {
             biased;

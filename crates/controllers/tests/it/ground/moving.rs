@@ -1,0 +1,172 @@
+//! An API server that is stopped and started again, and finds what it had stored. It does the same each time.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, Store, Window};
+use ferroplane_apiserver::{Body, Insider, Server, Settings};
+use http::{Request, Response};
+use tower_service::Service;
+
+/// How many events are remembered: few, so that it happens that a watch cannot go on where it was.
+const EVENTS: usize = 300;
+
+/// What a server has stored. Clones are the same tape.
+#[derive(Clone, Default)]
+pub(crate) struct Tape(Arc<Mutex<Recorded>>);
+
+#[derive(Clone, Default)]
+struct Recorded {
+    rows: BTreeMap<u64, Arc<Stored>>,
+    marks: Marks,
+    /// Who may write: whoever opened it last.
+    era: u64,
+}
+
+struct Stored {
+    collection: String,
+    namespace: String,
+    name: String,
+    is_deleted: bool,
+    object: Bytes,
+}
+
+/// A way to write to a tape.
+struct Head {
+    tape: Tape,
+    era: u64,
+}
+
+impl Tape {
+    /// Another tape that says the same.
+    pub(crate) fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
+    }
+
+    fn open(&self) -> Store {
+        let mut recorded = self.0.lock().unwrap();
+        recorded.era += 1;
+        let head = Head { tape: self.clone(), era: recorded.era };
+        drop(recorded);
+        let window = Window { events: EVENTS, ..Window::default() };
+        let options = Options { writes_in_place: true, window, ..Options::default() };
+        Store::with_log(Box::new(head), options).unwrap()
+    }
+}
+
+impl Log for Head {
+    fn marks(&mut self) -> Result<Marks, LogError> {
+        let recorded = self.tape.0.lock().unwrap();
+        let newest = recorded.rows.keys().next_back().copied().unwrap_or(0);
+        Ok(Marks { revision: recorded.marks.revision.max(newest), ..recorded.marks })
+    }
+
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+        let recorded = self.tape.0.lock().unwrap().clone();
+        for (revision, row) in recorded.rows {
+            let Stored { collection, namespace, name, is_deleted, object } = &*row;
+            visit(Row { revision, collection, namespace, name, is_deleted: *is_deleted, object }).unwrap();
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
+        let mut recorded = self.tape.0.lock().unwrap();
+        if recorded.era != self.era {
+            let source = "somebody else has it".into();
+            return Err(LogError::Failed { action: "write to", file: "tape".into(), source });
+        }
+        for event in batch.events {
+            let (entry, key) = (event.entry(), event.entry().key());
+            let stored = Stored {
+                collection: key.collection().name().to_owned(),
+                namespace: key.namespace().to_owned(),
+                name: key.name().to_owned(),
+                is_deleted: entry.is_deleted(),
+                object: entry.bytes().clone(),
+            };
+            recorded.rows.insert(entry.revision(), Arc::new(stored));
+        }
+        for revision in batch.forget {
+            recorded.rows.remove(revision);
+        }
+        if !batch.forget.is_empty() {
+            recorded.marks = batch.marks;
+        }
+        Ok(())
+    }
+
+    fn tidy(&mut self, _is_urgent: bool) -> Result<bool, LogError> {
+        Ok(false)
+    }
+}
+
+/// A server that may be another one from one request to the next. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Moving {
+    server: Arc<Mutex<Server>>,
+    tape: Tape,
+    /// Who sits where, at whatever server it is.
+    seats: Arc<Mutex<BTreeMap<&'static str, Insider>>>,
+}
+
+impl Moving {
+    pub(crate) async fn start(tape: Tape) -> Self {
+        let server = Server::start(tape.open(), Settings::default()).await.unwrap();
+        Self { server: Arc::new(Mutex::new(server)), tape, seats: Arc::default() }
+    }
+
+    /// Stop the server, whatever it is about, and start another one with what it had stored.
+    pub(crate) async fn restart(&self) {
+        self.current().stop();
+        let server = Server::start(self.tape.open(), Settings::default()).await.unwrap();
+        for (authority, insider) in &*self.seats.lock().unwrap() {
+            server.seat(authority, insider);
+        }
+        *self.server.lock().unwrap() = server;
+    }
+
+    pub(crate) fn seat(&self, authority: &'static str, insider: Insider) {
+        self.current().seat(authority, &insider);
+        self.seats.lock().unwrap().insert(authority, insider);
+    }
+
+    pub(crate) fn door(&self, who: &Identity) -> MovingDoor {
+        MovingDoor { to: self.clone(), who: who.clone() }
+    }
+
+    fn current(&self) -> Server {
+        self.server.lock().unwrap().clone()
+    }
+}
+
+/// The way to a server that moves.
+#[derive(Clone)]
+pub(crate) struct MovingDoor {
+    to: Moving,
+    who: Identity,
+}
+
+impl<B> Service<Request<B>> for MovingDoor
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Door::inside(self.to.current(), self.who.clone()).call(request)
+    }
+}
