@@ -95,18 +95,23 @@ impl Composites {
         if running.get(&kind.definition).is_some_and(|known| known.generation() == kind.generation) {
             return;
         }
-        let name = kind.definition.clone();
-        let controller = Controller::start(kind, self.shared.clone());
-        if let Some(old) = running.insert(name, controller) {
-            old.stop();
+        if let Some(old) = running.remove(&kind.definition) {
+            self.end(&old);
         }
+        running.insert(kind.definition.clone(), Controller::start(kind, self.shared.clone()));
+    }
+
+    fn end(&self, controller: &Controller) {
+        controller.stop();
+        // What was under way is of no interest any more.
+        self.shared.dependencies.forget_kind(&controller.kind.definition);
     }
 
     /// Stop the controller of a kind, if it runs.
     pub(crate) fn stop(&self, definition: &str) {
         let stopped = self.running.write().unwrap_or_else(PoisonError::into_inner).remove(definition);
         if let Some(controller) = stopped {
-            controller.stop();
+            self.end(&controller);
         }
     }
 
