@@ -64,11 +64,9 @@ struct Running {
 }
 
 impl Running {
-    fn insert(&mut self, controller: Arc<Controller>) -> Option<Arc<Controller>> {
-        let old = self.remove(&controller.kind.definition);
+    fn insert(&mut self, controller: Arc<Controller>) {
         self.by_kind.insert(controller.group_kind(), controller.clone());
         self.by_definition.insert(controller.kind.definition.clone(), controller);
-        old
     }
 
     fn remove(&mut self, definition: &str) -> Option<Arc<Controller>> {
@@ -125,16 +123,23 @@ impl Composites {
         {
             return;
         }
-        if let Some(old) = running.insert(Controller::start(kind, self.shared.clone())) {
-            old.stop();
+        if let Some(old) = running.remove(&kind.definition) {
+            self.end(&old);
         }
+        running.insert(Controller::start(kind, self.shared.clone()));
+    }
+
+    fn end(&self, controller: &Controller) {
+        controller.stop();
+        // What was under way is of no interest any more.
+        self.shared.dependencies.forget_kind(&controller.kind.definition);
     }
 
     /// Stop the controller of a kind, if it runs.
     pub(crate) fn stop(&self, definition: &str) {
         let stopped = self.running.write().unwrap_or_else(PoisonError::into_inner).remove(definition);
         if let Some(controller) = stopped {
-            controller.stop();
+            self.end(&controller);
         }
     }
 

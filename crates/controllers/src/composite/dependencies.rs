@@ -183,6 +183,18 @@ impl Dependencies {
         }
     }
 
+    /// Composite resources of this definition want to know of nothing any more.
+    pub(super) fn forget_kind(&self, definition: &str) {
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        interests.retain(|_, of_kind| {
+            of_kind.retain(|_, interest| {
+                interest.composites.retain(|(kind, _)| kind != definition);
+                !interest.composites.is_empty()
+            });
+            !of_kind.is_empty()
+        });
+    }
+
     /// How often what is required has changed.
     pub(super) fn epoch(&self, selector: &ResourceSelector) -> u64 {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);

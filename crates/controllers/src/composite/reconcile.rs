@@ -20,7 +20,7 @@ use super::controller::Controller;
 use super::machinery::{self, draft, has_finalizer, other_finalizers, recorded, references};
 use super::memory::{Name, Settled};
 use super::observe::World;
-use super::problem::{COMPOSE, Problem};
+use super::problem::{COMPOSE, Problem, Report};
 use super::read;
 use super::settle::{Written, version_of};
 use super::settled::{composition_of, essence, fingerprint, pause_after};
@@ -102,22 +102,16 @@ impl Controller {
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
         let next = match composed.unwrap_or_else(|_| Err(late())) {
             Ok(composed) => self.succeed(name, live, composed).await,
-            Err(Problem::Trouble(mut report)) => {
-                let written = self.settle_problem(name, &live, &mut report).await?;
-                let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
-                // What was asked for in vain is what may help.
-                requirements.extend(reader.asked());
-                Ok(self.remember_failure(name, &live, written, requirements, &identity).await)
-            }
+            Err(Problem::Trouble(report)) => self.fail(name, &live, *report, reader.asked(), &identity).await,
             Err(Problem::Early) => {
                 let asked = reader.asked();
                 Ok(self.remember_failure(name, &live, Written::default(), asked, &identity).await)
             }
-            Err(other) => {
-                self.memory.note_asked(name, reader.asked());
-                Err(other)
-            }
+            Err(other) => Err(other),
         };
+        if next.is_err() {
+            self.memory.note_asked(name, reader.asked());
+        }
         debug!(name = &**name, micros = began_at.elapsed().as_micros(), "looked at a composite resource");
         next
     }
@@ -342,6 +336,21 @@ impl Controller {
             return Ok(Next::After(Duration::ZERO));
         }
         Ok(look_again_in.map_or(Next::Rest, Next::After))
+    }
+
+    async fn fail(
+        &self,
+        name: &Name,
+        live: &Object,
+        mut report: Report,
+        asked: Vec<Requirement>,
+        identity: &str,
+    ) -> Result<Next, Problem> {
+        let written = self.settle_problem(name, live, &mut report).await?;
+        let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
+        // What was asked for in vain is what may help.
+        requirements.extend(asked);
+        Ok(self.remember_failure(name, live, written, requirements, identity).await)
     }
 
     async fn pause(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
