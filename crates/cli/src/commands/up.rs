@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
+
 use crate::Verdict;
 use crate::terminal::Terminal;
 use crate::up::{self, Configuration, data_directory};
@@ -38,6 +40,13 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
+    /// Install a small platform with a simulated cloud, and show what becomes of it
+    ///
+    /// A kind of composite resource, a Composition with a pipeline of several functions, two composite resources, and kinds of
+    /// a cloud that is simulated in this process. It stays until it is removed; what of it is there already is left as it is.
+    #[arg(long)]
+    demo: bool,
+
     /// Only the API server: nothing is composed
     #[arg(long)]
     no_controllers: bool,
@@ -49,6 +58,11 @@ pub(crate) struct Up {
 
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        if self.demo && self.no_controllers {
+            let words =
+                "--demo shows what controllers do, so there have to be some: leave out --no-controllers\n";
+            clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
+        }
         let data_dir =
             if self.in_memory { None } else { Some(self.data_dir.map_or_else(data_directory, Ok)?) };
         let configuration = Configuration {
@@ -59,6 +73,7 @@ impl Up {
             audit_log: self.audit_log,
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
+            has_demo: self.demo,
         };
         up::run(&configuration, terminal)
     }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod clients;
 mod commands;
+mod demo;
 mod examples;
 mod functions;
 mod kill;
