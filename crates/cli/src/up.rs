@@ -4,6 +4,7 @@ mod controllers;
 mod demo;
 mod follow;
 mod logging;
+mod manifests;
 mod objects;
 mod plane;
 
@@ -19,6 +20,7 @@ use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 use demo::Demo;
+use manifests::Manifests;
 use objects::Objects;
 use plane::Plane;
 
@@ -36,6 +38,18 @@ pub(crate) struct Configuration {
     pub(crate) client_certificates: Option<PathBuf>,
     /// Whether to show what this is for.
     pub(crate) has_demo: bool,
+    pub(crate) manifests: Wanted,
+}
+
+/// Manifests of what is to be there.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Files and directories.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Whether they are applied again when they are saved.
+    pub(crate) are_watched: bool,
+    /// Whether what is in no file any more is deleted.
+    pub(crate) are_pruned: bool,
 }
 
 /// Where everything is kept if nobody says otherwise.
@@ -83,9 +97,17 @@ async fn work_beside(
     let objects = Objects::new(plane.client());
     let mut _demo = None;
     if configuration.has_demo {
-        _demo = Some(Demo::start(objects, plane.kubeconfig(), began, terminal).await?);
+        _demo = Some(Demo::start(objects.clone(), plane.kubeconfig(), began, terminal).await?);
     } else if let Some(words) = demo::leftover(&objects).await {
         terminal.note(&words);
+    }
+    let wanted = &configuration.manifests;
+    if !wanted.paths.is_empty() {
+        let mut manifests = Manifests::new(objects, wanted);
+        if wanted.are_watched {
+            match manifests.keep(terminal).await {}
+        }
+        manifests.apply(terminal).await;
     }
     std::future::pending().await
 }

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 
 use crate::Verdict;
 use crate::terminal::Terminal;
-use crate::up::{self, Configuration, data_directory};
+use crate::up::{self, Configuration, Wanted, data_directory};
 
 /// Start a control plane on this machine, without Kubernetes
 ///
@@ -16,6 +16,9 @@ use crate::up::{self, Configuration, data_directory};
 /// goes on from where it was when it is started again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
+    #[command(flatten)]
+    manifests: Manifests,
+
     /// Where to keep everything [default: ~/.local/share/ferroplane]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR", conflicts_with = "in_memory")]
     data_dir: Option<PathBuf>,
@@ -56,11 +59,38 @@ pub(crate) struct Up {
     tls_client_certs_dir: Option<PathBuf>,
 }
 
+/// What is to be on the plane.
+#[derive(Debug, clap::Args)]
+struct Manifests {
+    /// Files and directories of manifests to apply (`-` is standard input)
+    ///
+    /// They are applied on the server's side by the manager `ferroplane/up`: definitions first, and objects whose kind is not
+    /// served yet when it is. What a file says wins over what others have changed, and that is said. A mistake is
+    /// shown with its file and line, and stops nothing else.
+    #[arg(value_name = "MANIFESTS")]
+    paths: Vec<PathBuf>,
+
+    /// Apply the manifests again whenever one is saved
+    #[arg(long, requires = "paths")]
+    watch: bool,
+
+    /// Delete what was applied and is in no file any more; otherwise it stays
+    ///
+    /// Only objects that this process has applied itself are deleted.
+    #[arg(long, requires = "watch")]
+    prune: bool,
+}
+
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if self.demo && self.no_controllers {
             let words =
                 "--demo shows what controllers do, so there have to be some: leave out --no-controllers\n";
+            clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
+        }
+        if self.manifests.watch && self.manifests.paths.iter().any(|path| path.as_os_str() == "-") {
+            let words =
+                "standard input cannot be watched: give a file instead of `-`, or leave out --watch\n";
             clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
         }
         let data_dir =
@@ -74,6 +104,11 @@ impl Up {
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
+            manifests: Wanted {
+                paths: self.manifests.paths,
+                are_watched: self.manifests.watch,
+                are_pruned: self.manifests.prune,
+            },
         };
         up::run(&configuration, terminal)
     }

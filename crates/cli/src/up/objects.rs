@@ -7,8 +7,9 @@ use http::{Method, Request};
 use kube::core::{Status, WatchEvent};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 const NOT_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b':');
 const MERGE: &str = "application/merge-patch+json";
@@ -28,6 +29,13 @@ pub(super) struct Kind {
     is_namespaced: bool,
 }
 
+/// Whether to apply what somebody else wants otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Force {
+    No,
+    Yes,
+}
+
 /// Why something cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -36,6 +44,18 @@ pub(super) enum Error {
     Refused(Box<Status>),
     #[error("cannot reach the API server")]
     Unreachable(#[source] kube::Error),
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    resources: Vec<ServedResource>,
+}
+
+#[derive(Deserialize)]
+struct ServedResource {
+    name: String,
+    kind: String,
+    namespaced: bool,
 }
 
 #[derive(Deserialize)]
@@ -67,12 +87,13 @@ impl From<kube::Error> for Error {
 
 impl Error {
     pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.is_not_found())
+        // A path that leads nowhere is answered in words only.
+        matches!(self, Self::Refused(status) if status.code == 404)
     }
 
     /// Somebody else was faster, or it is gone: whoever follows the object will hear of it.
     pub(super) fn is_overtaken(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.is_conflict() || status.is_not_found())
+        self.is_not_found() || matches!(self, Self::Refused(status) if status.is_conflict())
     }
 }
 
@@ -105,6 +126,18 @@ impl Objects {
         Self { client }
     }
 
+    /// How objects of a kind are reached. None if there are none.
+    pub(super) async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, Error> {
+        let root = Kind::new(api_version, "", false).root;
+        let served: Resources = match self.send(Method::GET, &root, None).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            answer => answer?,
+        };
+        let is_it = |served: &ServedResource| served.kind == kind && !served.name.contains('/');
+        let found = served.resources.into_iter().find(is_it);
+        Ok(found.map(|served| Kind { root, plural: served.name, is_namespaced: served.namespaced }))
+    }
+
     /// The object that is where this one would be.
     pub(super) async fn get(&self, kind: &Kind, object: &Object) -> Result<Option<Object>, Error> {
         match self.send(Method::GET, &kind.path(object), None).await {
@@ -134,9 +167,31 @@ impl Objects {
     }
 
     /// Say what an object should be, as the owner of all that is said.
-    pub(super) async fn apply(&self, kind: &Kind, object: &Object, manager: &str) -> Result<Object, Error> {
-        let path = format!("{}?fieldManager={manager}&force=true", kind.path(object));
+    pub(super) async fn apply(
+        &self,
+        kind: &Kind,
+        object: &Object,
+        manager: &str,
+        force: Force,
+    ) -> Result<Object, Error> {
+        let is_forced = force == Force::Yes;
+        let query = format!("fieldManager={manager}&force={is_forced}&fieldValidation=Strict");
+        let path = format!("{}?{query}", kind.path(object));
         self.send(Method::PATCH, &path, Some((APPLY, &Value::Object(object.clone())))).await
+    }
+
+    /// Delete an object, if it still is this one.
+    pub(super) async fn delete(&self, kind: &Kind, object: &Object) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": {"uid": meta::uid(object)},
+        });
+        let answer: Result<Value, _> =
+            self.send(Method::DELETE, &kind.path(object), Some((JSON, &options))).await;
+        match answer {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Change the status of an object, if it still is as it was when it was read.
@@ -149,7 +204,7 @@ impl Objects {
     ) -> Result<Object, Error> {
         let path = format!("{}/status?fieldManager={manager}", kind.path(object));
         let version = meta::resource_version(object);
-        let change = serde_json::json!({"metadata": {"resourceVersion": version}, "status": status});
+        let change = json!({"metadata": {"resourceVersion": version}, "status": status});
         self.send(Method::PATCH, &path, Some((MERGE, &change))).await
     }
 

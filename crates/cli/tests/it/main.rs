@@ -9,6 +9,7 @@ mod examples;
 mod functions;
 mod kill;
 mod kubectl;
+mod manifests;
 mod peers;
 mod plane;
 mod render;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{PATIENCE, SELECTOR};
 use crate::up::follow::{Seen, follow};
-use crate::up::objects::{Error, Kind, Objects, read_embedded};
+use crate::up::objects::{Error, Force, Kind, Objects, read_embedded};
 
 const CRDS: &str = include_str!("../../../../../examples/demo/crds.yaml");
 const XRD: &str = include_str!("../../../../../examples/demo/xrd.yaml");
@@ -84,7 +84,7 @@ async fn put_missing(objects: &Objects, kind: Kind, text: &str) -> anyhow::Resul
     for object in &wanted {
         if objects.get(&kind, object).await?.is_none() {
             missing += 1;
-            objects.apply(&kind, object, MANAGER).await.map_err(|error| named(error, object))?;
+            objects.apply(&kind, object, MANAGER, Force::Yes).await.map_err(|error| named(error, object))?;
         }
     }
     Ok(match missing {
