@@ -49,6 +49,17 @@ impl Terminal {
         self.say("error", "31", &chain(error));
     }
 
+    /// Words that stand for themselves.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn line(&mut self, words: &str) {
+        let _ = writeln!(io::stderr(), "{words}");
+    }
+
+    /// Words in a colour, for who likes colours.
+    pub(crate) fn painted(&self, colour: &str, words: &str) -> String {
+        if self.is_colourful { format!("\x1b[{colour}m{words}\x1b[0m") } else { words.to_owned() }
+    }
+
     /// Show that something is going on, if anybody looks.
     #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
     pub(crate) fn spinner(&mut self, words: &'static str) -> ProgressBar {

@@ -1,18 +1,27 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
 mod controllers;
+mod demo;
+mod follow;
 mod logging;
+mod manifests;
+mod objects;
 mod plane;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::level_filters::LevelFilter;
 
 use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
+use demo::Demo;
+use manifests::Manifests;
+use objects::Objects;
 use plane::Plane;
 
 /// What to run, and where.
@@ -27,6 +36,20 @@ pub(crate) struct Configuration {
     pub(crate) has_controllers: bool,
     /// Where the certificates are that functions are called with.
     pub(crate) client_certificates: Option<PathBuf>,
+    /// Whether to show what this is for.
+    pub(crate) has_demo: bool,
+    pub(crate) manifests: Wanted,
+}
+
+/// Manifests of what is to be there.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Files and directories.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Whether they are applied again when they are saved.
+    pub(crate) are_watched: bool,
+    /// Whether what is in no file any more is deleted.
+    pub(crate) are_pruned: bool,
 }
 
 /// Where everything is kept if nobody says otherwise.
@@ -40,22 +63,53 @@ pub(crate) fn data_directory() -> anyhow::Result<PathBuf> {
 
 /// Runs until somebody says that it is enough.
 pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-    logging::start();
+    let began = Instant::now();
+    // Who looks on for the first time is told what happens in other words.
+    logging::start(if configuration.has_demo { LevelFilter::WARN } else { LevelFilter::INFO });
     make_room_for_connections();
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
-        let began = std::time::Instant::now();
         // Whoever sees that it is ready may end it, and expects a clean end.
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let plane = Plane::start(configuration).await?;
-        welcome(&plane, began.elapsed(), terminal);
-        let signal = interrupts.next().await;
-        terminal.note("stopping; press Ctrl-C again to stop at once");
+        welcome(&plane, configuration, began.elapsed(), terminal);
+        let ended = tokio::select! {
+            signal = interrupts.next() => Ok(signal),
+            Err(error) = work_beside(&plane, configuration, began, terminal) => Err(error),
+        };
+        if ended.is_ok() {
+            terminal.note("stopping; press Ctrl-C again to stop at once");
+        }
         tokio::select! {
-            () = plane.stop() => Ok(Verdict::Yes),
-            _ = interrupts.next() => Ok(signal),
+            () = plane.stop() => ended.map(|_| Verdict::Yes),
+            _ = interrupts.next() => ended,
         }
     })
+}
+
+/// What people want beside a control plane. Does not end unless it fails.
+async fn work_beside(
+    plane: &Plane,
+    configuration: &Configuration,
+    began: Instant,
+    terminal: &mut Terminal,
+) -> anyhow::Result<std::convert::Infallible> {
+    let objects = Objects::new(plane.client());
+    let mut _demo = None;
+    if configuration.has_demo {
+        _demo = Some(Demo::start(objects.clone(), plane.kubeconfig(), began, terminal).await?);
+    } else if let Some(words) = demo::leftover(&objects).await {
+        terminal.note(&words);
+    }
+    let wanted = &configuration.manifests;
+    if !wanted.paths.is_empty() {
+        let mut manifests = Manifests::new(objects, wanted);
+        if wanted.are_watched {
+            match manifests.keep(terminal).await {}
+        }
+        manifests.apply(terminal).await;
+    }
+    std::future::pending().await
 }
 
 /// Every connection is an open file, and many systems give few to those who do not ask.
@@ -65,11 +119,12 @@ fn make_room_for_connections() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn welcome(plane: &Plane, time: std::time::Duration, terminal: &mut Terminal) {
-    let kubeconfig = plane.kubeconfig().display();
-    terminal.note(&format!(
-        "the API server is ready at https://{} after {} ms\n\n    export KUBECONFIG={kubeconfig}\n    kubectl get namespaces\n",
-        plane.address(),
-        time.as_millis()
-    ));
+fn welcome(plane: &Plane, configuration: &Configuration, time: Duration, terminal: &mut Terminal) {
+    let mut words =
+        format!("the API server is ready at https://{} after {} ms", plane.address(), time.as_millis());
+    if !configuration.has_demo {
+        let kubeconfig = plane.kubeconfig().display();
+        words += &format!("\n\n    export KUBECONFIG={kubeconfig}\n    kubectl get namespaces\n");
+    }
+    terminal.note(&words);
 }

@@ -130,7 +130,7 @@ impl Render {
                 terminal.error(&error);
             }
             terminal.note("waiting for a file to change; Ctrl-C ends");
-            until_changed(&files).await;
+            files.until_changed().await;
             terminal.clear();
         }
     }
@@ -259,12 +259,3 @@ const SLACK: Duration = Duration::from_millis(500);
 
 /// How long what is still going on has to end when we end.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// How often files are looked at. Asking the operating system to tell would miss network file systems.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-async fn until_changed(files: &Files) {
-    while !files.have_changed() {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
+
 use crate::Verdict;
 use crate::terminal::Terminal;
-use crate::up::{self, Configuration, data_directory};
+use crate::up::{self, Configuration, Wanted, data_directory};
 
 /// Start a control plane on this machine, without Kubernetes
 ///
@@ -14,6 +16,9 @@ use crate::up::{self, Configuration, data_directory};
 /// goes on from where it was when it is started again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
+    #[command(flatten)]
+    manifests: Manifests,
+
     /// Where to keep everything [default: ~/.local/share/ferroplane]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR", conflicts_with = "in_memory")]
     data_dir: Option<PathBuf>,
@@ -38,6 +43,13 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
+    /// Install a small platform with a simulated cloud, and show what becomes of it
+    ///
+    /// A kind of composite resource, a Composition with a pipeline of several functions, two composite resources, and kinds of
+    /// a cloud that is simulated in this process. It stays until it is removed; what of it is there already is left as it is.
+    #[arg(long)]
+    demo: bool,
+
     /// Only the API server: nothing is composed
     #[arg(long)]
     no_controllers: bool,
@@ -47,8 +59,40 @@ pub(crate) struct Up {
     tls_client_certs_dir: Option<PathBuf>,
 }
 
+/// What is to be on the plane.
+#[derive(Debug, clap::Args)]
+struct Manifests {
+    /// Files and directories of manifests to apply (`-` is standard input)
+    ///
+    /// They are applied on the server's side by the manager `ferroplane/up`: definitions first, and objects whose kind is not
+    /// served yet when it is. What a file says wins over what others have changed, and that is said. A mistake is
+    /// shown with its file and line, and stops nothing else.
+    #[arg(value_name = "MANIFESTS")]
+    paths: Vec<PathBuf>,
+
+    /// Apply the manifests again whenever one is saved
+    #[arg(long, requires = "paths")]
+    watch: bool,
+
+    /// Delete what was applied and is in no file any more; otherwise it stays
+    ///
+    /// Only objects that this process has applied itself are deleted.
+    #[arg(long, requires = "watch")]
+    prune: bool,
+}
+
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        if self.demo && self.no_controllers {
+            let words =
+                "--demo shows what controllers do, so there have to be some: leave out --no-controllers\n";
+            clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
+        }
+        if self.manifests.watch && self.manifests.paths.iter().any(|path| path.as_os_str() == "-") {
+            let words =
+                "standard input cannot be watched: give a file instead of `-`, or leave out --watch\n";
+            clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
+        }
         let data_dir =
             if self.in_memory { None } else { Some(self.data_dir.map_or_else(data_directory, Ok)?) };
         let configuration = Configuration {
@@ -59,6 +103,12 @@ impl Up {
             audit_log: self.audit_log,
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
+            has_demo: self.demo,
+            manifests: Wanted {
+                paths: self.manifests.paths,
+                are_watched: self.manifests.watch,
+                are_pruned: self.manifests.prune,
+            },
         };
         up::run(&configuration, terminal)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 
@@ -165,8 +165,14 @@ impl Files {
         }
     }
 
-    /// Whether any file looks different from just before it was read.
-    pub(crate) fn have_changed(&self) -> bool {
+    /// Waits until any file looks different from just before it was read.
+    pub(crate) async fn until_changed(&self) {
+        while !self.have_changed() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn have_changed(&self) -> bool {
         self.seen.iter().any(|(path, before)| look(path) != *before)
     }
 
@@ -186,6 +192,9 @@ fn look(path: &Path) -> Look {
 
 /// What the names of files with manifests end in.
 const MANIFESTS: &[&str] = &["yaml", "yml", "json"];
+
+/// How often files are looked at. Asking the operating system to tell would miss network file systems.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How deep directories may nest.
 const MAX_DEPTH: usize = 32;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use ferroplane_apiserver::audit::{self, AuditLog};
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
+use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::certificates::{Certificates, server_names};
 use ferroplane_apiserver::doors::Door;
 use ferroplane_apiserver::doors::https::{self, Https};
@@ -22,6 +23,8 @@ use super::{Configuration, controllers};
 
 /// Who has the kubeconfig: one who may do everything.
 const ADMIN: &str = "ferroplane-admin";
+/// As whom everything but the controllers comes to the API server that runs in this process.
+const INSIDER: &str = "system:ferroplane:up";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// A control plane that runs.
@@ -75,6 +78,12 @@ impl Plane {
 
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// The API server, for what runs beside it in this process.
+    pub(super) fn client(&self) -> kube::Client {
+        let identity = Identity::authenticated(INSIDER, ["system:masters".to_owned()]);
+        kube::Client::new(Door::inside(self.server.clone(), identity), "default")
     }
 
     /// Ends watches, answers what was asked, and closes the store.

@@ -4,10 +4,12 @@
 mod bad_input;
 mod clients;
 mod commands;
+mod demo;
 mod examples;
 mod functions;
 mod kill;
 mod kubectl;
+mod manifests;
 mod peers;
 mod plane;
 mod render;

@@ -56,14 +56,19 @@ impl Plane {
 
     /// Waits until the control plane says something.
     pub(crate) fn until(&self, words: &str) -> String {
+        self.heard_until(words).pop().unwrap_or_default()
+    }
+
+    /// The same, and everything that it said before.
+    pub(crate) fn heard_until(&self, words: &str) -> Vec<String> {
         let mut said = Vec::new();
-        loop {
+        while !said.last().is_some_and(|line: &String| line.contains(words)) {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(words) => return line,
                 Ok(line) => said.push(line),
                 Err(error) => panic!("{error} before {words:?}: {said:#?}"),
             }
         }
+        said
     }
 
     pub(crate) fn id(&self) -> Pid {

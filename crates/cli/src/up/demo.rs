@@ -1,0 +1,113 @@
+//! A small platform to look at: a kind of composite resource, what it becomes, and a provider that is played in this process.
+
+mod cloud;
+mod platform;
+mod provider;
+mod tree;
+mod watching;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::objects::Objects;
+use crate::terminal::Terminal;
+use platform::Found;
+use provider::Provider;
+use watching::Picture;
+
+/// How long to wait for the demo before its state is shown as it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for one that was there already: it may be as somebody wants it.
+const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
+/// Everything of the demo has this label.
+const LABEL: &str = "ferroplane.io/demo";
+const SELECTOR: &str = "ferroplane.io/demo=platform";
+
+/// A demo that runs.
+#[derive(Debug)]
+pub(super) struct Demo {
+    _provider: Provider,
+}
+
+impl Demo {
+    /// Install what is missing, and show it when it is ready.
+    pub(super) async fn start(
+        objects: Objects,
+        kubeconfig: &Path,
+        began: Instant,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Self> {
+        let found = platform::install_definitions(&objects).await?;
+        let provider = Provider::start(&objects);
+        let found = found.and(platform::install_composites(&objects).await?);
+        let mut picture = Picture::follow(&objects);
+        let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
+        let is_ready = picture.until_ready(began, patience, terminal).await;
+        let tree = tree::print(&picture, terminal);
+        terminal.line(&tree);
+        conclude(found, is_ready, began, terminal);
+        terminal.line(&what_to_try(kubeconfig));
+        Ok(Self { _provider: provider })
+    }
+}
+
+fn conclude(found: Found, is_ready: bool, began: Instant, terminal: &mut Terminal) {
+    let time = began.elapsed().as_millis();
+    match (is_ready, found) {
+        (true, Found::Nothing) => terminal.note(&format!("the demo is ready, {time} ms after the start")),
+        (true, Found::Everything) => terminal.note(&format!(
+            "the demo is still here, as you left it, and was ready {time} ms after the start; nothing was written"
+        )),
+        (true, Found::Some) => terminal
+            .note(&format!("the demo was here already; what was missing is back, {time} ms after the start")),
+        (false, _) => terminal
+            .warn("not all of the demo is ready yet: `kubectl describe backends` says what it waits for"),
+    }
+}
+
+/// Lines to copy. Each of them works, in this order.
+fn what_to_try(kubeconfig: &Path) -> String {
+    let kubeconfig = quoted(&kubeconfig.display().to_string());
+    format!(
+        r#"
+Try, in another terminal:
+
+    export KUBECONFIG={kubeconfig}
+    kubectl get composite                                 # what two teams asked for
+    kubectl get managed                                   # what became of it
+    kubectl describe backend orders                       # what happened, and why
+
+A larger backend makes its database grow:
+
+    kubectl patch backend orders --type=merge -p '{{"spec":{{"size":"large"}}}}'
+    kubectl wait backend/orders --for=jsonpath='{{.status.storageGB}}'=500
+    kubectl get databases
+
+What is deleted comes back:
+
+    kubectl delete database payments
+    kubectl wait database/payments --for=condition=Ready
+    kubectl get databases
+
+The manifests are in examples/demo of the source. Ctrl-C ends it; it is still here when you start it again.
+"#
+    )
+}
+
+/// What to say of a demo that nobody plays the provider of. None if there is no demo.
+pub(super) async fn leftover(objects: &Objects) -> Option<String> {
+    let is_there = platform::is_installed(objects).await;
+    is_there.then(|| {
+        format!(
+            "the demo is still here, but its provider does not run: what changes of it will not become ready.\n\n    \
+             ferroplane up --demo                                          # runs it again\n    \
+             kubectl delete xrd,composition,crd -l {LABEL}      # removes it\n"
+        )
+    })
+}
+
+/// As a shell reads it.
+fn quoted(text: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+@%:,".contains(character);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

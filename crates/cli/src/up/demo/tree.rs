@@ -1,0 +1,59 @@
+//! Draws what was composed.
+
+use ferroplane_api::{Object, meta};
+use serde_json::Value;
+
+use super::platform::{conditions, is_true};
+use super::watching::{BACKEND, Picture};
+use crate::terminal::Terminal;
+
+/// How wide the names are.
+const WIDTH: usize = 24;
+
+/// Every composite resource and what it became.
+pub(super) fn print(picture: &Picture, terminal: &Terminal) -> String {
+    let heading = format!("\n{:WIDTH$} SYNCED  READY   WHAT IT TELLS\n", "NAME");
+    picture.of(BACKEND).fold(heading, |text, backend| text + &branch(picture, backend, terminal))
+}
+
+fn branch(picture: &Picture, backend: &Object, terminal: &Terminal) -> String {
+    let mut text = line("", BACKEND, backend, terminal);
+    let composed = composed(picture, backend);
+    for (position, (kind, object)) in composed.iter().enumerate() {
+        let bough = if position + 1 == composed.len() { "└─ " } else { "├─ " };
+        text += &line(bough, kind, object, terminal);
+    }
+    text
+}
+
+/// What belongs to a composite resource.
+fn composed<'a>(picture: &'a Picture, backend: &Object) -> Vec<(&'static str, &'a Object)> {
+    let kinds = ["Network", "Database", "Bucket"].into_iter();
+    let all = kinds.flat_map(|kind| picture.of(kind).map(move |object| (kind, object)));
+    all.filter(|(_, object)| meta::controller_uid(object) == Some(meta::uid(backend))).collect()
+}
+
+fn line(bough: &str, kind: &str, object: &Object, terminal: &Terminal) -> String {
+    let name = format!("{bough}{kind}/{}", meta::name(object));
+    let (synced, ready) = (state(object, "Synced", terminal), state(object, "Ready", terminal));
+    format!("{name:WIDTH$} {synced}{ready}{}\n", told(object))
+}
+
+fn state(object: &Object, kind: &str, terminal: &Terminal) -> String {
+    let condition = conditions(object).find(|condition| condition["type"] == kind);
+    let status = condition.and_then(|condition| condition["status"].as_str()).unwrap_or("-");
+    let padded = format!("{status:8}");
+    let colour = if is_true(object, kind) { "32" } else { "33" };
+    terminal.painted(colour, &padded)
+}
+
+/// The most interesting thing in its status.
+fn told(object: &Object) -> String {
+    let Some(status) = object.get("status") else { return String::new() };
+    let told = ["/endpoint", "/atProvider/endpoint", "/atProvider/url", "/atProvider/id"];
+    let told = told.iter().find_map(|path| status.pointer(path)?.as_str());
+    match (told, status.pointer("/atProvider/storageGB").and_then(Value::as_i64)) {
+        (Some(told), Some(size)) => format!("{told}, {size} GB"),
+        (told, _) => told.unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,279 @@
+//! Manifests in files, applied to the plane, and applied again when they are saved.
+//!
+//! # Invariants
+//! * A file that cannot be read stops no other file, and nothing that stood in it is taken for removed.
+//! * Nothing is deleted that this process did not apply.
+
+mod order;
+mod refusal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ferroplane_api::{Object, meta};
+
+use super::Wanted;
+use super::follow::follow;
+use super::objects::{Error, Force, Kind, Objects};
+use crate::manifest::{Files, Located, Manifest, Source};
+use crate::terminal::Terminal;
+use order::rank;
+
+/// Owns what is applied.
+const MANAGER: &str = "ferroplane/up";
+/// How long a kind may take to be served that something is waiting for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Files and directories whose objects are to be on the plane.
+#[derive(Debug)]
+pub(super) struct Manifests {
+    objects: Objects,
+    paths: Vec<PathBuf>,
+    is_pruning: bool,
+    applied: BTreeMap<Identity, Applied>,
+}
+
+/// What makes an object this one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+/// An object that was applied as a file said.
+#[derive(Debug)]
+struct Applied {
+    object: Object,
+    kind: Kind,
+}
+
+/// What came of the manifests.
+#[derive(Debug, Default)]
+struct Tally {
+    created: usize,
+    changed: usize,
+    unchanged: usize,
+    failed: usize,
+}
+
+/// What became of one.
+enum Outcome {
+    Created,
+    Changed,
+    Unchanged,
+    /// Its kind is not served, or not yet.
+    NotServed,
+}
+
+impl Manifests {
+    pub(super) fn new(objects: Objects, wanted: &Wanted) -> Self {
+        let (paths, is_pruning) = (wanted.paths.clone(), wanted.are_pruned);
+        Self { objects, paths, is_pruning, applied: BTreeMap::new() }
+    }
+
+    /// Apply everything, and again whenever a file is saved.
+    pub(super) async fn keep(&mut self, terminal: &mut Terminal) -> Infallible {
+        loop {
+            let files = self.apply(terminal).await;
+            terminal.note("waiting for a file to change; Ctrl-C ends");
+            files.until_changed().await;
+        }
+    }
+
+    /// Apply everything once. Returns the files that were read.
+    pub(super) async fn apply(&mut self, terminal: &mut Terminal) -> Files {
+        let mut files = Files::default();
+        let (mut manifests, is_complete) = self.read(&mut files, terminal);
+        manifests.sort_by_key(|manifest| rank(manifest.object()));
+        let named: BTreeSet<_> = manifests.iter().map(|manifest| Identity::of(manifest.object())).collect();
+        let mut tally = Tally::default();
+        let waiting = self.apply_all(manifests, &mut tally, terminal).await;
+        if !waiting.is_empty() {
+            self.apply_late(waiting, &mut tally, terminal).await;
+        }
+        if is_complete {
+            self.part_with_others(&named, terminal).await;
+        }
+        terminal.note(&tally.to_string());
+        files
+    }
+
+    /// The objects in all files, and whether every file could be read.
+    fn read(&self, files: &mut Files, terminal: &mut Terminal) -> (Vec<Manifest>, bool) {
+        let (mut manifests, mut is_complete) = (Vec::new(), true);
+        let mut take = |result: anyhow::Result<Vec<Manifest>>| match result {
+            Ok(some) => manifests.extend(some),
+            Err(error) => {
+                is_complete = false;
+                terminal.error(&error);
+            }
+        };
+        for path in &self.paths {
+            match files.find(path) {
+                Err(error) => take(Err(error)),
+                Ok(sources) => sources.iter().for_each(|source| take(read_source(files, source))),
+            }
+        }
+        (manifests, is_complete)
+    }
+
+    /// Apply these. Returns those whose kind is not served.
+    async fn apply_all(
+        &mut self,
+        manifests: Vec<Manifest>,
+        tally: &mut Tally,
+        terminal: &mut Terminal,
+    ) -> Vec<Manifest> {
+        let mut waiting = Vec::new();
+        for manifest in manifests {
+            let name = Identity::of(manifest.object());
+            match self.apply_one(&manifest, terminal).await {
+                Ok(Outcome::NotServed) => waiting.push(manifest),
+                Ok(Outcome::Unchanged) => tally.unchanged += 1,
+                Ok(Outcome::Created) => {
+                    tally.created += 1;
+                    terminal.line(&format!("{name} created"));
+                }
+                Ok(Outcome::Changed) => {
+                    tally.changed += 1;
+                    terminal.line(&format!("{name} changed"));
+                }
+                Err(error) => {
+                    tally.failed += 1;
+                    for located in refusal::locate(&error, &manifest) {
+                        terminal.error(&located.into());
+                    }
+                }
+            }
+        }
+        waiting
+    }
+
+    /// Apply what waits for its kind whenever definitions change, for as long as that is worth it.
+    async fn apply_late(&mut self, mut waiting: Vec<Manifest>, tally: &mut Tally, terminal: &mut Terminal) {
+        let definitions = Kind::new("apiextensions.k8s.io/v1", "customresourcedefinitions", false);
+        let mut changes = follow(self.objects.clone(), definitions, "");
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !waiting.is_empty() {
+            let Ok(Some(_)) = tokio::time::timeout_at(deadline, changes.recv()).await else { break };
+            waiting = self.apply_all(waiting, tally, terminal).await;
+        }
+        for manifest in waiting {
+            tally.failed += 1;
+            let (kind, version) = (meta::kind(manifest.object()), meta::api_version(manifest.object()));
+            let words = format!("no kind `{kind}` is served in `{version}`: is its definition missing?");
+            terminal.error(&manifest.error(&["kind"], words).into());
+        }
+    }
+
+    async fn apply_one(&mut self, manifest: &Manifest, terminal: &mut Terminal) -> Result<Outcome, Error> {
+        let object = manifest.object();
+        let identity = Identity::of(object);
+        let found = self.objects.kind(meta::api_version(object), meta::kind(object)).await?;
+        let Some(kind) = found else { return Ok(Outcome::NotServed) };
+        let before = self.objects.get(&kind, object).await?;
+        let after = match self.objects.apply(&kind, object, MANAGER, Force::No).await {
+            // Who edits a file wants what it says.
+            Err(Error::Refused(status)) if status.is_conflict() => {
+                for located in refusal::conflicts(&status, manifest) {
+                    terminal.warn(&located.to_string());
+                }
+                self.objects.apply(&kind, object, MANAGER, Force::Yes).await?
+            }
+            applied => applied?,
+        };
+        self.applied.insert(identity, Applied { object: object.clone(), kind });
+        Ok(match before {
+            None => Outcome::Created,
+            Some(before) if meta::resource_version(&before) == meta::resource_version(&after) => {
+                Outcome::Unchanged
+            }
+            Some(_) => Outcome::Changed,
+        })
+    }
+
+    /// Delete what is in no file any more, or say that it stays.
+    async fn part_with_others(&mut self, named: &BTreeSet<Identity>, terminal: &mut Terminal) {
+        let gone: Vec<_> =
+            self.applied.keys().filter(|identity| !named.contains(identity)).cloned().collect();
+        // Objects go before the definitions of their kinds.
+        for identity in gone.into_iter().rev() {
+            let Some(applied) = self.applied.remove(&identity) else { continue };
+            if !self.is_pruning {
+                terminal.warn(&format!(
+                    "{identity} is in no file any more and stays; `kubectl delete` removes it, or --prune next time"
+                ));
+                continue;
+            }
+            match self.prune(&applied).await {
+                Ok(true) => terminal.line(&format!("{identity} deleted")),
+                Ok(false) => {}
+                Err(error) => terminal.warn(&format!("cannot delete {identity}: {error}")),
+            }
+        }
+    }
+
+    /// Delete an object if it is still one that was applied from a file.
+    async fn prune(&self, applied: &Applied) -> Result<bool, Error> {
+        let Some(present) = self.objects.get(&applied.kind, &applied.object).await? else { return Ok(false) };
+        if !is_ours(&present) {
+            return Ok(false);
+        }
+        self.objects.delete(&applied.kind, &present).await?;
+        Ok(true)
+    }
+}
+
+fn read_source(files: &mut Files, source: &Source) -> anyhow::Result<Vec<Manifest>> {
+    let path = match source {
+        Source::File(path) => path.clone(),
+        Source::Stdin => PathBuf::from("-"),
+    };
+    let manifests = files.load(&path)?;
+    for manifest in &manifests {
+        manifest.require_identity("the object")?;
+        manifest.require_sane_metadata()?;
+    }
+    Ok(manifests)
+}
+
+fn is_ours(object: &Object) -> bool {
+    let managed = object.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
+    managed.into_iter().flatten().any(|entry| entry["manager"] == MANAGER)
+}
+
+impl Identity {
+    fn of(object: &Object) -> Self {
+        Self {
+            group: meta::group(meta::api_version(object)).to_owned(),
+            kind: meta::kind(object).to_owned(),
+            namespace: meta::namespace(object).to_owned(),
+            name: meta::name(object).to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, kind, namespace, name } = self;
+        let kind = kind.to_lowercase();
+        if group.is_empty() {
+            write!(f, "{kind}/{name}")?;
+        } else {
+            write!(f, "{kind}.{group}/{name}")?;
+        }
+        if namespace.is_empty() { Ok(()) } else { write!(f, " in {namespace}") }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { created, changed, unchanged, failed } = self;
+        write!(f, "applied: {created} created, {changed} changed, {unchanged} unchanged")?;
+        if *failed == 0 { Ok(()) } else { write!(f, ", {failed} failed") }
+    }
+}

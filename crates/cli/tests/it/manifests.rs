@@ -1,0 +1,148 @@
+//! `ferroplane up MANIFESTS`: files that are applied, and applied again when they are saved.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::peers::peer;
+use crate::plane::{Plane, ferroplane};
+use crate::sandbox::Ran;
+
+const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  namespace: default\ndata:\n  theme: light\n";
+
+/// The example that everybody tries first, in a directory of its own.
+fn hello() -> TempDir {
+    let directory = TempDir::new().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello");
+    std::fs::create_dir(directory.path().join("manifests")).unwrap();
+    for name in ["definition.yaml", "composition.yaml", "xr.yaml"] {
+        std::fs::copy(example.join(name), directory.path().join("manifests").join(name)).unwrap();
+    }
+    directory
+}
+
+/// A plane on which the example is, and stays as its files say.
+fn watching(flags: &[&str]) -> Plane {
+    let plane = Plane::start(hello(), &[&["manifests", "--in-memory", "--watch"], flags].concat());
+    plane.until("applied: 3 created, 0 changed, 0 unchanged");
+    plane.until("waiting for a file to change");
+    plane
+}
+
+fn save(plane: &Plane, name: &str, content: &str) {
+    // At once, as editors do it.
+    std::fs::write(plane.path("new"), content).unwrap();
+    std::fs::rename(plane.path("new"), plane.path("manifests").join(name)).unwrap();
+}
+
+fn change(plane: &Plane, name: &str, from: &str, to: &str) {
+    let content = std::fs::read_to_string(plane.path("manifests").join(name)).unwrap();
+    assert!(content.contains(from), "{content}");
+    save(plane, name, &content.replace(from, to));
+}
+
+#[test]
+fn what_is_saved_is_applied() {
+    let plane = watching(&[]);
+    change(&plane, "xr.yaml", "Hello, world", "Hello again");
+    let said = plane.heard_until("applied: 0 created, 1 changed, 2 unchanged");
+    assert!(said.iter().any(|line| line == "app.demo.ferroplane.io/hello in default changed"), "{said:#?}");
+    save(&plane, "settings.yaml", SETTINGS);
+    plane.until("configmap/settings in default created");
+    if peer("kubectl").is_some() {
+        plane.says("kubectl wait configmap -l crossplane.io/composite=hello --for=jsonpath='{.data.greeting}'='Hello again' --timeout=60s");
+        let manager = plane.says(
+            "kubectl get cm settings --show-managed-fields -o jsonpath={.metadata.managedFields[0].manager}",
+        );
+        assert_eq!(manager, "ferroplane/up");
+    }
+}
+
+#[test]
+fn file_that_is_broken_stops_no_other_and_is_shown_in_place() {
+    let plane = watching(&[]);
+    save(&plane, "a.yaml", "apiVersion: v1\nkind: [\n");
+    let said = plane.until("manifests/a.yaml:");
+    assert!(said.starts_with("error: manifests/a.yaml:2: "), "{said}");
+    plane.until("applied: 0 created, 0 changed, 3 unchanged");
+    change(&plane, "xr.yaml", "replicas: 2", "replicas: many");
+    let said = plane.until("manifests/xr.yaml:");
+    assert!(said.starts_with("error: manifests/xr.yaml:8: ") && said.contains("spec.replicas: "), "{said}");
+    plane.until("applied: 0 created, 0 changed, 2 unchanged, 1 failed");
+    save(&plane, "a.yaml", SETTINGS);
+    plane.until("configmap/settings in default created");
+    change(&plane, "xr.yaml", "replicas: many", "replicas: 3");
+    plane.until("app.demo.ferroplane.io/hello in default changed");
+    change(&plane, "composition.yaml", "mode: Pipeline", "mood: Pipeline");
+    let said = plane.until("manifests/composition.yaml:");
+    assert!(
+        said.starts_with("error: manifests/composition.yaml:9: ") && said.contains("spec.mood"),
+        "{said}"
+    );
+}
+
+#[test]
+fn kind_that_nobody_defines_is_named() {
+    let directory = hello();
+    std::fs::write(
+        directory.path().join("manifests/odd.yaml"),
+        "apiVersion: example.org/v1\nkind: Odd\nmetadata:\n  name: odd\n",
+    )
+    .unwrap();
+    let plane = Plane::start(directory, &["manifests", "--in-memory"]);
+    let said = plane.heard_until("1 failed");
+    let told = "error: manifests/odd.yaml:2: no kind `Odd` is served in `example.org/v1`: is its definition missing?";
+    assert!(said.iter().any(|line| line == told), "{said:#?}");
+}
+
+#[test]
+fn what_is_in_no_file_any_more_stays_unless_it_is_pruned() {
+    for (flags, outcome) in [(&[][..], "is in no file any more and stays"), (&["--prune"], "deleted")] {
+        let plane = watching(flags);
+        save(&plane, "settings.yaml", SETTINGS);
+        plane.until("applied: 1 created, 0 changed, 3 unchanged");
+        // While a file cannot be read, nobody knows what is in it.
+        save(&plane, "settings.yaml", "kind: [\n");
+        let said = plane.heard_until("applied: 0 created, 0 changed, 3 unchanged");
+        assert!(!said.iter().any(|line| line.contains("configmap/settings")), "{said:#?}");
+        std::fs::remove_file(plane.path("manifests/settings.yaml")).unwrap();
+        let said = plane.until("configmap/settings in default");
+        assert!(said.contains(outcome), "{said}");
+        if peer("kubectl").is_some() {
+            plane.says("kubectl get app hello");
+            let left = plane.says("kubectl get configmap settings --ignore-not-found -o name");
+            assert_eq!(left.is_empty(), flags == ["--prune"], "{left}");
+        }
+    }
+}
+
+#[test]
+fn what_somebody_else_changed_is_taken_back_and_said() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = watching(&[]);
+    plane.says("kubectl patch app hello --type=merge -p '{\"spec\":{\"greeting\":\"mine\"}}'");
+    change(&plane, "xr.yaml", "Hello, world", "Hello again");
+    let said = plane.until("manifests/xr.yaml:");
+    assert!(
+        said.starts_with("warning: manifests/xr.yaml:7: .spec.greeting: conflict with \"kubectl-patch\""),
+        "{said}"
+    );
+    plane.until("app.demo.ferroplane.io/hello in default changed");
+    assert_eq!(plane.says("kubectl get app hello -o jsonpath={.spec.greeting}"), "Hello again");
+}
+
+#[test]
+fn flags_without_manifests_are_refused() {
+    let directory = TempDir::new().unwrap();
+    for (flags, words) in [
+        (&["--watch"][..], "<MANIFESTS>..."),
+        (&["--prune"], "--watch"),
+        (&["-", "--watch"], "standard input cannot be watched"),
+    ] {
+        let mut command = ferroplane(directory.path(), &["up", "--in-memory", "--listen", "127.0.0.1:0"]);
+        let said = Ran::from(command.args(flags).output().unwrap()).fails_with(2);
+        assert!(said.contains(words), "{said}");
+    }
+}
