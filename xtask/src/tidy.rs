@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-schema", &[]),
     ("ferroplane-apiserver", &["ferroplane-schema"]),
     ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
+    ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
     ("ferroplane-functions", &["ferroplane-wire", "ferroplane-engine", "ferroplane-schema"]),
     ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
     (
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-apiserver",
             "ferroplane-controllers",
             "ferroplane-engine",
+            "ferroplane-explain",
             "ferroplane-functions",
             "ferroplane-runner",
             "ferroplane-schema",
@@ -56,8 +58,14 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only know or decide, and what they must never know.
-const PURE: [&str; 5] =
-    ["ferroplane-api", "ferroplane-wire", "ferroplane-schema", "ferroplane-engine", "ferroplane-functions"];
+const PURE: [&str; 6] = [
+    "ferroplane-api",
+    "ferroplane-wire",
+    "ferroplane-schema",
+    "ferroplane-engine",
+    "ferroplane-explain",
+    "ferroplane-functions",
+];
 const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
 
 const LICENCES: [&str; 10] = [

@@ -10,15 +10,17 @@ use crate::commands::internal::Internal;
 use crate::commands::man::Man;
 use crate::commands::render::Render;
 use crate::commands::resource::Resource;
+use crate::commands::trace::Trace;
 use crate::commands::up::Up;
 use crate::commands::validate::Validate;
 use crate::commands::version::Version;
+use crate::commands::why::Why;
 use crate::terminal::Terminal;
 
 /// A control plane built around pipelines of functions
 ///
 /// Exit codes: 0 all is well, 1 something went wrong, 2 the command line makes no sense, 3 the answer is no
-/// (a function returned a fatal result, an object is invalid, or a step would break).
+/// (a function returned a fatal result, an object is invalid or not ready, or a step would break).
 #[derive(Debug, Parser)]
 #[command(name = "ferroplane", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -29,6 +31,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(Up),
+    Why(Why),
+    Trace(Trace),
     Render(Box<Render>),
     Validate(Box<Validate>),
     Functions(Functions),
@@ -51,6 +55,8 @@ impl Arguments {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         match self.command {
             Command::Up(up) => up.run(terminal),
+            Command::Why(why) => why.run(terminal),
+            Command::Trace(trace) => trace.run(terminal),
             Command::Backup(backup) => backup.run(terminal),
             Command::Restore(restore) => restore.run(terminal),
             Command::Render(render) => render.run(terminal),

@@ -7,6 +7,8 @@ pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod render;
 pub(crate) mod resource;
+pub(crate) mod trace;
 pub(crate) mod up;
 pub(crate) mod validate;
 pub(crate) mod version;
+pub(crate) mod why;

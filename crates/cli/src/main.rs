@@ -1,8 +1,10 @@
 //! `ferroplane`: arguments in, one call, one answer out.
 
 mod arguments;
+mod client;
 mod commands;
 mod duration;
+mod explain;
 mod functions;
 mod interrupt;
 mod manifest;

@@ -1,0 +1,95 @@
+//! `ferroplane trace`: the tree of what was composed.
+
+use ferroplane_explain::{Node, Purpose, tree};
+
+use crate::Verdict;
+use crate::explain::drawing::{self, Style};
+use crate::explain::{Inquiry, Subject, block_on};
+use crate::interrupt::interrupted;
+use crate::manifest::yaml;
+use crate::terminal::Terminal;
+
+/// Show the tree of what something is composed of
+///
+/// Works for composite resources, claims, Compositions, Functions and definitions. Shows of each object whether it is synced and ready, and the first
+/// thing that is wrong with it. STEP is the step of the pipeline that made it: the one whose input names the resource, or the only
+/// one that composes; `-` if that cannot be told from what the API server has.
+///
+/// Exit codes: 0 all is ready, 3 something is not, 1 that could not be found out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Trace {
+    #[command(flatten)]
+    subject: Subject,
+
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t = Format::Default)]
+    output: Format,
+
+    /// Only what is wrong, and what leads there
+    #[arg(long)]
+    broken: bool,
+
+    /// Show it again whenever something changes
+    #[arg(short, long)]
+    watch: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Default,
+    Wide,
+    Json,
+    Yaml,
+    Dot,
+}
+
+impl Trace {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        block_on(async {
+            let inquiry = self.subject.inquire().await?;
+            if self.watch {
+                return tokio::select! {
+                    verdict = interrupted() => Ok(verdict?),
+                    result = self.follow(&inquiry, terminal) => result,
+                };
+            }
+            let tree = look(&inquiry).await?;
+            terminal.data(self.shown(&tree, terminal)?.as_bytes())?;
+            Ok(if tree.is_ready() { Verdict::Yes } else { Verdict::No })
+        })
+    }
+
+    async fn follow(&self, inquiry: &Inquiry, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let mut last = String::new();
+        let mut tree = look(inquiry).await?;
+        loop {
+            // First when, then what: nothing is missed in between.
+            let versions = inquiry.versions(&tree).await?;
+            tree = look(inquiry).await?;
+            let shown = self.shown(&tree, terminal)?;
+            if shown != last {
+                terminal.clear();
+                terminal.data(shown.as_bytes())?;
+                last = shown;
+            }
+            inquiry.changed_since(versions).await;
+        }
+    }
+
+    fn shown(&self, tree: &Node, terminal: &Terminal) -> anyhow::Result<String> {
+        let shown = if self.broken { tree.clone().broken() } else { Some(tree.clone()) };
+        let Some(tree) = shown else { return Ok(String::new()) };
+        let style =
+            Style { is_wide: self.output == Format::Wide, is_colourful: terminal.shows_data_in_colour() };
+        Ok(match self.output {
+            Format::Default | Format::Wide => drawing::table(&tree, style),
+            Format::Json => format!("{:#}\n", serde_json::to_value(&tree)?),
+            Format::Yaml => yaml::print(&tree)?,
+            Format::Dot => drawing::dot(&tree),
+        })
+    }
+}
+
+async fn look(inquiry: &Inquiry) -> anyhow::Result<Node> {
+    Ok(tree(&inquiry.read(Purpose::Tree).await?, &inquiry.root))
+}

@@ -1,0 +1,81 @@
+//! Reads what explains an object, and shows it.
+
+pub(crate) mod drawing;
+mod kinds;
+mod reader;
+mod watching;
+
+use anyhow::{Context as _, bail};
+use ferroplane_explain::{Id, Purpose, Snapshot};
+
+use crate::client::Access;
+use reader::Reader;
+
+/// Which object
+#[derive(Debug, clap::Args)]
+pub(crate) struct Subject {
+    /// What it is, and its name: `KIND/NAME`, `KIND.GROUP/NAME`, or `KIND NAME`
+    #[arg(value_name = "KIND/NAME")]
+    subject: String,
+
+    /// Its name, if it was not said before
+    name: Option<String>,
+
+    /// The namespace it is in [default: that of the context]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    #[command(flatten)]
+    access: Access,
+}
+
+/// An object of which everything that belongs to it can be read, again and again.
+pub(crate) struct Inquiry {
+    reader: Reader,
+    pub(crate) root: Id,
+}
+
+impl Subject {
+    /// Finds out what is meant.
+    pub(crate) async fn inquire(&self) -> anyhow::Result<Inquiry> {
+        let (kind, name) = self.names()?;
+        let connection = self.access.connect()?;
+        let server = connection.server.clone();
+        let reader = Reader::start(connection).await;
+        let reader =
+            reader.with_context(|| format!("cannot reach the API server at {server}; is it running?"))?;
+        let root = self.root(&reader, kind, name);
+        Ok(Inquiry { reader, root })
+    }
+
+    fn names(&self) -> anyhow::Result<(&str, &str)> {
+        match (self.subject.split_once('/'), &self.name) {
+            (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
+            (None, Some(name)) => Ok((&self.subject, name)),
+            _ => bail!("cannot tell what is meant: name an object as KIND/NAME, or as KIND NAME"),
+        }
+    }
+
+    fn root(&self, reader: &Reader, kind: &str, name: &str) -> Id {
+        let namespace = self.namespace.as_deref().unwrap_or(&reader.connection().namespace);
+        match reader.kinds().called(kind) {
+            Some(found) => {
+                let namespace = if found.is_namespaced { namespace } else { "" };
+                Id::new(&found.api_version, &found.kind, namespace, name)
+            }
+            None => Id::new("", kind, "", name),
+        }
+    }
+}
+
+impl Inquiry {
+    pub(crate) async fn read(&self, purpose: Purpose) -> anyhow::Result<Snapshot> {
+        self.reader.read(&self.root, purpose).await
+    }
+}
+
+/// Runs something that waits for a server.
+pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.context("cannot start")?.block_on(future)
+}

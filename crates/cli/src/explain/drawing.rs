@@ -1,0 +1,202 @@
+//! Draws trees, and tells causes.
+
+use ferroplane_explain::{Cause, Diagnosis, Node};
+use jiff::Timestamp;
+
+/// How much of a message is shown unless somebody asks for more.
+const SHORT: usize = 72;
+
+/// How much to show, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    pub(crate) is_wide: bool,
+    pub(crate) is_colourful: bool,
+}
+
+/// A tree as a table.
+pub(crate) fn table(root: &Node, style: Style) -> String {
+    let mut rows = vec![headers(style)];
+    add_rows(root, "", "", style, &mut rows);
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let padding = " ".repeat(width - cell.chars().count() + 3);
+            line.push_str(&painted(cell, style.is_colourful));
+            line.push_str(&padding);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn headers(style: Style) -> Vec<String> {
+    let all = ["NAME", "RESOURCE", "STEP", "SYNCED", "READY", "STATUS"];
+    let shown = all.into_iter().filter(|header| style.is_wide || *header != "RESOURCE");
+    shown.map(str::to_owned).collect()
+}
+
+fn add_rows(node: &Node, branch: &str, below: &str, style: Style, rows: &mut Vec<Vec<String>>) {
+    let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let place =
+        if node.id.namespace.is_empty() { String::new() } else { format!(" ({})", node.id.namespace) };
+    let message = node.message.clone().unwrap_or_default();
+    let mut row = vec![format!("{branch}{}/{}{place}", node.id.kind, node.id.name)];
+    if style.is_wide {
+        row.push(dash(&node.resource));
+    }
+    row.extend([dash(&node.step), dash(&node.synced), dash(&node.ready)]);
+    row.push(if style.is_wide { message } else { shortened(&message) });
+    rows.push(row);
+    for (place, child) in node.children.iter().enumerate() {
+        let is_last = place + 1 == node.children.len();
+        let (mark, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        add_rows(child, &format!("{below}{mark}"), &format!("{below}{rest}"), style, rows);
+    }
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= SHORT {
+        return text.to_owned();
+    }
+    text.chars().take(SHORT - 1).chain(['…']).collect()
+}
+
+fn painted(cell: &str, is_colourful: bool) -> String {
+    let colour = match cell {
+        "True" => "32",
+        "False" => "31",
+        "Unknown" => "33",
+        _ => return cell.to_owned(),
+    };
+    if is_colourful { format!("\x1b[{colour}m{cell}\x1b[0m") } else { cell.to_owned() }
+}
+
+/// A tree for Graphviz.
+pub(crate) fn dot(root: &Node) -> String {
+    let mut text = String::from("graph {\n  node [shape=box];\n");
+    let mut count = 0;
+    add_dots(root, &mut count, &mut text);
+    text.push_str("}\n");
+    text
+}
+
+/// Returns the number of the node.
+fn add_dots(node: &Node, count: &mut usize, text: &mut String) -> usize {
+    let number = *count;
+    *count += 1;
+    let (synced, ready) = (node.synced.as_deref().unwrap_or("-"), node.ready.as_deref().unwrap_or("-"));
+    let label = format!("{}\n{}\nsynced: {synced}, ready: {ready}", node.id, node.id.api_version);
+    let colour = if node.message.is_none() { "black" } else { "red" };
+    text.push_str(&format!("  n{number} [label={label:?}, color={colour}];\n"));
+    for child in &node.children {
+        let child = add_dots(child, count, text);
+        text.push_str(&format!("  n{number} -- n{child};\n"));
+    }
+    number
+}
+
+/// What was found out, the cause in the first line.
+pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_colourful: bool) -> String {
+    let Some(cause) = &diagnosis.cause else { return without_cause(diagnosis, looked_at) };
+    let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
+    let mut text = format!("{}\n", bold(told(cause, now)));
+    if diagnosis.chain.len() > 1 || diagnosis.chain.iter().any(|link| link.object != cause.object) {
+        text.push_str("\nWhat leads there:\n");
+        for (depth, link) in diagnosis.chain.iter().enumerate() {
+            let mark = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
+            text.push_str(&format!("  {mark}{}: {}\n", link.object, link.says));
+        }
+    }
+    if !cause.advice.is_empty() {
+        text.push_str("\nWhat to do:\n");
+        cause.advice.iter().for_each(|advice| text.push_str(&format!("  {advice}\n")));
+    }
+    add_others(&diagnosis.others, now, &mut text);
+    text
+}
+
+fn add_others(others: &[Cause], now: Timestamp, text: &mut String) {
+    const SHOWN: usize = 5;
+    if others.is_empty() {
+        return;
+    }
+    text.push_str("\nWhat else is wrong:\n");
+    others.iter().take(SHOWN).for_each(|cause| text.push_str(&format!("  {}\n", told(cause, now))));
+    if others.len() > SHOWN {
+        text.push_str(&format!("  and {} more: ferroplane trace --broken shows all\n", others.len() - SHOWN));
+    }
+}
+
+fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {
+    let id = &diagnosis.object;
+    if diagnosis.is_ready {
+        return format!("{id} is ready.\n\nLooked at {looked_at}.\n");
+    }
+    let says = diagnosis.chain.first().map(|link| link.says.as_str()).unwrap_or_default();
+    format!("{id} {says}: nothing that was found explains why.\n\nLooked at {looked_at}.\n")
+}
+
+/// A cause, and for how long it has been so.
+fn told(cause: &Cause, now: Timestamp) -> String {
+    match cause.since.parse::<Timestamp>() {
+        Ok(since) => format!("{cause} (since {since}, for {})", age(now.as_second() - since.as_second())),
+        Err(_) => cause.to_string(),
+    }
+}
+
+fn age(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds if seconds < 120 => format!("{seconds}s"),
+        seconds if seconds < 7200 => format!("{}m", seconds / 60),
+        seconds if seconds < 172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_explain::Id;
+
+    use super::*;
+
+    fn node(name: &str, ready: Option<&str>, children: Vec<Node>) -> Node {
+        let message = (ready == Some("False")).then(|| format!("{name} is {}", "wrong ".repeat(30)));
+        let (ready, step) = (ready.map(str::to_owned), Some("compose".to_owned()));
+        let id = Id::new("e.org/v1", "App", "default", name);
+        Node { id, synced: None, ready, resource: None, step, message, children }
+    }
+
+    #[test]
+    fn tree_is_drawn_in_columns() {
+        let root = node(
+            "a",
+            Some("False"),
+            vec![
+                node("b", None, vec![node("c", Some("True"), Vec::new())]),
+                node("d", Some("True"), Vec::new()),
+            ],
+        );
+        let drawn = table(&root, Style { is_wide: false, is_colourful: false });
+        let expected = "\
+NAME                    STEP      SYNCED   READY   STATUS
+App/a (default)         compose   -        False   a is wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong …
+├─ App/b (default)      compose   -        -
+│  └─ App/c (default)   compose   -        True
+└─ App/d (default)      compose   -        True
+";
+        assert_eq!(drawn, expected);
+        let dots = dot(&root);
+        assert!(dots.contains("n1 -- n2;") && dots.contains("n0 -- n3;"), "{dots}");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        assert_eq!([5, 300, 10_000, 900_000].map(age), ["5s", "5m", "2h", "10d"]);
+        assert_eq!(age(-5), "0s");
+    }
+}

@@ -1,0 +1,156 @@
+//! Finds out why something is not ready: from the top down, until nothing deeper is to blame.
+
+use std::collections::BTreeSet;
+
+use ferroplane_api::Object;
+use serde::Serialize;
+
+use crate::cause::Cause;
+use crate::id::Id;
+use crate::inquiry::{DEEPEST, is_fine};
+use crate::look::{Role, children, deleted_at, ready, role, synced};
+use crate::rules::{Case, RULES, When};
+use crate::snapshot::{Snapshot, State};
+use crate::words::one_line;
+
+/// What was found out about an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnosis {
+    pub object: Id,
+    pub is_ready: bool,
+    /// Whether the object itself is there.
+    pub is_there: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// From the object that was asked about to the one that is to blame.
+    pub chain: Vec<Link>,
+    /// What else is wrong beside that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Cause>,
+}
+
+/// An object on the way to the cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Link {
+    pub object: Id,
+    /// What it says of itself.
+    pub says: String,
+}
+
+/// Find out why an object is not ready, given all that [`crate::wants`] asked for.
+pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
+    let mut doctor = Doctor { snapshot, seen: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
+    let object = snapshot.object(root);
+    doctor.descend(root, None);
+    let is_ready = object.is_some_and(|object| is_fine(role(snapshot, root, object), object));
+    let mut found = doctor.found.into_iter();
+    let (cause, chain) = match found.next() {
+        Some((cause, chain)) => (Some(cause), chain),
+        None => (None, vec![Link { object: root.clone(), says: says(snapshot, root) }]),
+    };
+    let others = found.map(|(cause, _)| cause).collect();
+    // What only concerns its end does not make it less ready, unless somebody wants it gone.
+    Diagnosis {
+        object: root.clone(),
+        is_ready: is_ready && cause.is_none(),
+        is_there: object.is_some(),
+        cause,
+        chain,
+        others,
+    }
+}
+
+struct Doctor<'a> {
+    snapshot: &'a Snapshot,
+    seen: BTreeSet<Id>,
+    path: Vec<Link>,
+    found: Vec<(Cause, Vec<Link>)>,
+}
+
+/// What is above an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Above<'a> {
+    pub(crate) object: &'a Object,
+    pub(crate) is_leaving: bool,
+}
+
+impl<'a> Doctor<'a> {
+    /// Whether a cause was found.
+    fn descend(&mut self, id: &Id, above: Option<Above<'a>>) -> bool {
+        if self.path.len() > DEEPEST || !self.seen.insert(id.clone()) {
+            return false;
+        }
+        self.path.push(Link { object: id.clone(), says: says(self.snapshot, id) });
+        let case = Case::new(self.snapshot, id, above);
+        let is_further = case.is_leaving || !case.is_fine();
+        let below = self.snapshot.object(id).filter(|_| is_further);
+        let below = below.map(|object| Above { object, is_leaving: case.is_leaving });
+        let is_found = self.apply(&case, When::First)
+            || below.is_some_and(|below| self.descend_further(id, below))
+            || self.apply(&case, When::Last);
+        self.path.pop();
+        is_found
+    }
+
+    fn apply(&mut self, case: &Case<'_>, when: When) -> bool {
+        let mut rules = RULES.iter().filter(|rule| rule.when == when);
+        let cause = rules.find_map(|rule| (rule.check)(case).map(|cause| Cause { rule: rule.name, ..cause }));
+        let Some(cause) = cause else { return false };
+        self.found.push((cause, self.path.clone()));
+        true
+    }
+
+    fn descend_further(&mut self, id: &Id, above: Above<'a>) -> bool {
+        let mut children = children(self.snapshot, id, above.object);
+        children.sort_by_cached_key(|child| (urgency(self.snapshot, child), child.clone()));
+        let mut is_found = false;
+        for child in children {
+            is_found |= self.descend(&child, Some(above));
+        }
+        is_found
+    }
+}
+
+/// What is looked at first: what has something to say about itself, and what has more below it.
+fn urgency(snapshot: &Snapshot, id: &Id) -> u8 {
+    let object = match snapshot.state(id) {
+        Some(State::Here(object)) => object,
+        Some(_) => return 2,
+        None => return 9,
+    };
+    let role = role(snapshot, id, object);
+    let is_false = |condition: Option<crate::look::Condition<'_>>| condition.is_some_and(|it| !it.is_true());
+    match () {
+        () if !deleted_at(object).is_empty() => 0,
+        () if role == Role::Composite && !is_fine(role, object) => 0,
+        () if is_false(synced(object)) => 1,
+        () if ready(object).is_some_and(|ready| !ready.is_true() && !ready.message.is_empty()) => 3,
+        () if is_false(ready(object)) => 4,
+        () => 5,
+    }
+}
+
+/// What an object says of itself, in one line.
+pub(crate) fn says(snapshot: &Snapshot, id: &Id) -> String {
+    let object = match snapshot.state(id) {
+        Some(State::Here(object)) => object,
+        Some(State::Missing) => return "is not there".to_owned(),
+        Some(State::UnknownKind) => return "is of a kind that the API server does not have".to_owned(),
+        Some(State::Unreadable(why)) => return format!("cannot be read: {}", one_line(why)),
+        None => return "was not read".to_owned(),
+    };
+    let deleted = deleted_at(object);
+    if !deleted.is_empty() {
+        return format!("is being deleted since {deleted}");
+    }
+    let conditions: Vec<_> = [synced(object), ready(object)].into_iter().flatten().collect();
+    match conditions.iter().find(|condition| !condition.is_true()) {
+        Some(condition) => {
+            let words = one_line(condition.words());
+            format!("{} is {}: {words}", condition.kind, condition.status)
+        }
+        None if conditions.is_empty() => "says nothing of itself".to_owned(),
+        None => "is ready".to_owned(),
+    }
+}

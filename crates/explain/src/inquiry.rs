@@ -1,0 +1,138 @@
+//! Says what to read next.
+
+use std::collections::BTreeSet;
+
+use ferroplane_api::{Object, keys, meta};
+
+use crate::id::Id;
+use crate::look::{
+    Role, children, chosen, composition, compositions, definition_of, definitions, deleted_at, function,
+    is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced, usages,
+};
+use crate::snapshot::{Snapshot, State, Want};
+
+/// Deeper trees are cut.
+pub(crate) const DEEPEST: usize = 24;
+/// Of so many objects, what happened to them is read.
+const MOST_EVENTFUL: usize = 24;
+
+/// What the answers are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To draw a tree.
+    Tree,
+    /// To find a cause: also what is not part of the tree, if something is wrong.
+    Cause,
+}
+
+/// What to read next, given what was read before. Nothing once all was read.
+pub fn wants(snapshot: &Snapshot, root: &Id, purpose: Purpose) -> BTreeSet<Want> {
+    let mut inquiry =
+        Inquiry { snapshot, purpose, wants: BTreeSet::new(), seen: BTreeSet::new(), eventful: 0 };
+    inquiry.want(Want::List(definitions()));
+    inquiry.visit(root, 0, false);
+    inquiry.wants
+}
+
+struct Inquiry<'a> {
+    snapshot: &'a Snapshot,
+    purpose: Purpose,
+    wants: BTreeSet<Want>,
+    seen: BTreeSet<Id>,
+    eventful: usize,
+}
+
+impl Inquiry<'_> {
+    fn want(&mut self, want: Want) {
+        if !self.snapshot.has(&want) {
+            self.wants.insert(want);
+        }
+    }
+
+    fn visit(&mut self, id: &Id, depth: usize, is_leaving: bool) {
+        if depth > DEEPEST || !self.seen.insert(id.clone()) {
+            return;
+        }
+        self.want(Want::Object(id.clone()));
+        let snapshot = self.snapshot;
+        match snapshot.state(id) {
+            Some(State::Here(object)) => self.visit_object(id, object, depth, is_leaving),
+            Some(State::UnknownKind) if self.purpose == Purpose::Cause => self.ask_for_kind(id),
+            _ => {}
+        }
+    }
+
+    fn visit_object(&mut self, id: &Id, object: &Object, depth: usize, is_leaving: bool) {
+        let role = role(self.snapshot, id, object);
+        if let Some(list) = revisions_of(object) {
+            self.want(Want::List(list));
+        }
+        if role == Role::Composite
+            && let Some(revision) = revision_id(object)
+        {
+            self.want(Want::Object(revision));
+        }
+        let is_leaving = is_leaving || !deleted_at(object).is_empty();
+        let was_unwanted = !meta::annotation(object, keys::DELETION_ATTEMPT).is_empty();
+        if self.purpose == Purpose::Cause && (is_leaving || was_unwanted || !is_fine(role, object)) {
+            self.ask_for_context(id, object, role, is_leaving || was_unwanted);
+        }
+        for child in children(self.snapshot, id, object) {
+            self.visit(&child, depth + 1, is_leaving);
+        }
+    }
+
+    /// What else can explain what is wrong with an object.
+    fn ask_for_context(&mut self, id: &Id, object: &Object, role: Role, is_leaving: bool) {
+        if self.eventful < MOST_EVENTFUL {
+            self.eventful += 1;
+            self.want(Want::Events(id.clone(), meta::uid(object).to_owned()));
+        }
+        if is_leaving {
+            usages().into_iter().for_each(|list| self.want(Want::List(list)));
+        }
+        if !id.namespace.is_empty() {
+            self.want(Want::Object(Id::new("v1", "Namespace", "", &id.namespace)));
+        }
+        if role != Role::Composite {
+            return;
+        }
+        self.ask_for_kind(id);
+        self.want(Want::List(compositions()));
+        let composition = self.snapshot.object(&composition(chosen(object, "compositionRef")));
+        if let Some(revisions) = composition.and_then(revisions_of) {
+            self.want(Want::List(revisions));
+        }
+        let revision = revision_of(self.snapshot, object);
+        for name in revision.map(steps).unwrap_or_default().into_values() {
+            self.want(Want::Object(function(name)));
+        }
+    }
+
+    /// What is known of the kind itself.
+    fn ask_for_kind(&mut self, id: &Id) {
+        if let Some((definition, role)) = definition_of(self.snapshot, id) {
+            let names = if role == Role::Claim { "claimNames" } else { "names" };
+            self.want(Want::Object(crate::look::custom_kind(definition, names)));
+        }
+    }
+}
+
+/// Whether there is nothing to explain, as far as an object itself says.
+pub(crate) fn is_fine(role: Role, object: &Object) -> bool {
+    let holds = |condition: Option<crate::look::Condition<'_>>, otherwise| {
+        condition.map_or(otherwise, |condition| condition.is_true())
+    };
+    let is_ours = matches!(role, Role::Composite | Role::Claim);
+    let is_current = |condition: crate::look::Condition<'_>| {
+        condition.generation == 0 || condition.generation == meta::generation(object)
+    };
+    let restless = |kind: &str| crate::look::condition(object, kind).is_some_and(|it| it.status == "False");
+    deleted_at(object).is_empty()
+        && !is_paused(object)
+        && holds(synced(object), !is_ours)
+        && holds(ready(object), !is_ours)
+        && synced(object).is_none_or(is_current)
+        && !restless("Responsive")
+        && !restless("Uncontested")
+}

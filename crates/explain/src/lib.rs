@@ -1,0 +1,29 @@
+//! Explains what an API server has: the tree of what was composed, and why something is not ready. Performs no I/O.
+//!
+//! It is a conversation: [`wants`] says what to read next, given what was read before, until there is nothing more to read;
+//! then [`tree`] and [`diagnose`] answer. Only what any user can read is used: objects, their conditions, and events.
+//!
+//! # Invariants
+//! * The same snapshot always gives the same answer.
+//! * Whatever is read, the conversation ends: every question is asked once, and the tree is cut where it is too deep.
+
+mod cause;
+mod diagnosis;
+mod id;
+mod inquiry;
+mod look;
+mod rules;
+mod snapshot;
+mod steps;
+#[cfg(test)]
+mod testing;
+mod tree;
+mod words;
+
+pub use cause::Cause;
+pub use diagnosis::{Diagnosis, Link, diagnose};
+pub use id::Id;
+pub use inquiry::{Purpose, wants};
+pub use rules::causes;
+pub use snapshot::{List, Snapshot, State, Want};
+pub use tree::{Node, tree};

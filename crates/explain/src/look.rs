@@ -1,0 +1,257 @@
+//! Looks into objects: what they are, what they say of themselves, what they refer to.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{Object, keys, meta};
+use serde_json::Value;
+
+use crate::id::Id;
+use crate::snapshot::{List, Snapshot};
+
+/// What an object is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Claim,
+    Composite,
+    Definition,
+    Composition,
+    CompositionRevision,
+    Function,
+    /// Whatever was composed, and everything else.
+    Other,
+}
+
+/// One condition of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Condition<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) since: &'a str,
+    pub(crate) generation: i64,
+}
+
+impl<'a> Condition<'a> {
+    pub(crate) fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// What it says, or why in one word.
+    pub(crate) fn words(&self) -> &'a str {
+        if self.message.is_empty() { self.reason } else { self.message }
+    }
+}
+
+/// The text at a path, or nothing.
+pub(crate) fn text_at<'a>(object: &'a Object, path: &[&str]) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whatever is at a path.
+pub(crate) fn at<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(object.get(*first)?, |value, key| value.get(*key))
+}
+
+pub(crate) fn conditions(object: &Object) -> impl Iterator<Item = Condition<'_>> {
+    let list = at(object, &["status", "conditions"]).and_then(Value::as_array);
+    list.into_iter().flatten().map(|condition| {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        Condition {
+            kind: text("type"),
+            status: text("status"),
+            reason: text("reason"),
+            message: text("message"),
+            since: text("lastTransitionTime"),
+            generation: condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default(),
+        }
+    })
+}
+
+pub(crate) fn condition<'a>(object: &'a Object, kind: &str) -> Option<Condition<'a>> {
+    conditions(object).find(|condition| condition.kind == kind)
+}
+
+/// What says that it could be made what it should be.
+pub(crate) fn synced(object: &Object) -> Option<Condition<'_>> {
+    condition(object, "Synced").or_else(|| condition(object, "Installed"))
+}
+
+/// What says that it can be used. Kinds have different words for it.
+pub(crate) fn ready(object: &Object) -> Option<Condition<'_>> {
+    let words =
+        ["Ready", "Available", "Healthy", "RevisionHealthy", "Established", "ValidPipeline", "Complete"];
+    words.iter().find_map(|word| condition(object, word))
+}
+
+/// What keeps an object that somebody wants gone.
+pub(crate) fn finalizers(object: &Object) -> impl Iterator<Item = &str> {
+    at(object, &["metadata", "finalizers"])
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+pub(crate) fn deleted_at(object: &Object) -> &str {
+    text_at(object, &["metadata", "deletionTimestamp"])
+}
+
+pub(crate) fn created_at(object: &Object) -> &str {
+    text_at(object, &["metadata", "creationTimestamp"])
+}
+
+pub(crate) fn is_paused(object: &Object) -> bool {
+    meta::annotation(object, keys::PAUSED) == "true"
+}
+
+/// All definitions.
+pub(crate) fn definitions() -> List {
+    cluster_list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition")
+}
+
+/// All compositions.
+pub(crate) fn compositions() -> List {
+    cluster_list("apiextensions.crossplane.io/v1", "Composition")
+}
+
+/// All usages, of both kinds.
+pub(crate) fn usages() -> [List; 2] {
+    ["Usage", "ClusterUsage"].map(|kind| cluster_list("protection.crossplane.io/v1beta1", kind))
+}
+
+/// The revisions of a function or a composition.
+pub(crate) fn revisions_of(object: &Object) -> Option<List> {
+    let (api_version, kind, label) = match (meta::group(meta::api_version(object)), meta::kind(object)) {
+        (keys::APIEXTENSIONS, "Composition") => {
+            ("apiextensions.crossplane.io/v1", "CompositionRevision", keys::COMPOSITION_NAME)
+        }
+        (keys::PKG, "Function") => ("pkg.crossplane.io/v1", "FunctionRevision", keys::PACKAGE),
+        _ => return None,
+    };
+    let label = Some((label.to_owned(), meta::name(object).to_owned()));
+    Some(List { label, ..cluster_list(api_version, kind) })
+}
+
+fn cluster_list(api_version: &str, kind: &str) -> List {
+    List { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: String::new(), label: None }
+}
+
+/// The function that a step calls.
+pub(crate) fn function(name: &str) -> Id {
+    Id::new("pkg.crossplane.io/v1", "Function", "", name)
+}
+
+pub(crate) fn composition(name: &str) -> Id {
+    Id::new("apiextensions.crossplane.io/v1", "Composition", "", name)
+}
+
+/// The kind's own definition.
+pub(crate) fn custom_kind(definition: &Object, names: &str) -> Id {
+    let plural = text_at(definition, &["spec", names, "plural"]);
+    let name = format!("{plural}.{}", text_at(definition, &["spec", "group"]));
+    Id::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name)
+}
+
+/// The definition of a kind, if it is a composite resource or a claim.
+pub(crate) fn definition_of<'a>(snapshot: &'a Snapshot, id: &Id) -> Option<(&'a Object, Role)> {
+    snapshot.list(&definitions()).find_map(|definition| {
+        if text_at(definition, &["spec", "group"]) != id.group() {
+            return None;
+        }
+        let is = |names: &str| text_at(definition, &["spec", names, "kind"]) == id.kind;
+        let role = if is("names") { Role::Composite } else { Role::Claim };
+        (is("names") || is("claimNames")).then_some((definition, role))
+    })
+}
+
+pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
+    match (id.group(), id.kind.as_str()) {
+        (keys::APIEXTENSIONS, "CompositeResourceDefinition") => Role::Definition,
+        (keys::APIEXTENSIONS, "Composition") => Role::Composition,
+        (keys::APIEXTENSIONS, "CompositionRevision") => Role::CompositionRevision,
+        (keys::PKG, "Function") => Role::Function,
+        _ => match definition_of(snapshot, id) {
+            Some((_, role)) => role,
+            // Whoever may not read definitions can still tell by what it holds.
+            None if at(object, &["spec", "crossplane", "compositionRef"]).is_some() => Role::Composite,
+            None => Role::Other,
+        },
+    }
+}
+
+/// Where a composite resource keeps what the plane needs to know.
+pub(crate) fn machinery(composite: &Object) -> Option<&Object> {
+    let spec = composite.get("spec")?.as_object()?;
+    match spec.get("crossplane").and_then(Value::as_object) {
+        Some(machinery) => Some(machinery),
+        None => Some(spec),
+    }
+}
+
+/// What a composite resource says about one of its references.
+pub(crate) fn chosen<'a>(composite: &'a Object, reference: &str) -> &'a str {
+    machinery(composite).map_or("", |machinery| text_at(machinery, &[reference, "name"]))
+}
+
+/// What belongs to an object, one level down.
+pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id> {
+    match role(snapshot, id, object) {
+        Role::Composite => {
+            let references =
+                machinery(object).and_then(|machinery| machinery.get("resourceRefs")?.as_array());
+            references
+                .into_iter()
+                .flatten()
+                .filter_map(|reference| referred(reference, &id.namespace))
+                .collect()
+        }
+        Role::Claim => {
+            at(object, &["spec", "resourceRef"]).and_then(|it| referred(it, "")).into_iter().collect()
+        }
+        Role::Definition => {
+            let claim = at(object, &["spec", "claimNames"]).map(|_| custom_kind(object, "claimNames"));
+            std::iter::once(custom_kind(object, "names")).chain(claim).collect()
+        }
+        Role::Composition | Role::Function => {
+            let list = revisions_of(object);
+            list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
+        }
+        Role::CompositionRevision | Role::Other => Vec::new(),
+    }
+}
+
+fn referred(reference: &Value, namespace: &str) -> Option<Id> {
+    let text = |field: &str| reference.get(field).and_then(Value::as_str);
+    let namespace = text("namespace").unwrap_or(namespace);
+    Some(Id::new(
+        text("apiVersion")?,
+        text("kind")?,
+        namespace,
+        text("name").filter(|name| !name.is_empty())?,
+    ))
+}
+
+/// The revision that a composite resource follows, and what it is called.
+pub(crate) fn revision_of<'a>(snapshot: &'a Snapshot, composite: &Object) -> Option<&'a Object> {
+    snapshot.object(&revision_id(composite)?)
+}
+
+pub(crate) fn revision_id(composite: &Object) -> Option<Id> {
+    let name = chosen(composite, "compositionRevisionRef");
+    let api_version = "apiextensions.crossplane.io/v1";
+    (!name.is_empty()).then(|| Id::new(api_version, "CompositionRevision", "", name))
+}
+
+/// The functions that the steps of a composition or a revision of one call, by step.
+pub(crate) fn steps(composition: &Object) -> BTreeMap<&str, &str> {
+    let steps = at(composition, &["spec", "pipeline"]).and_then(Value::as_array);
+    let mut found = BTreeMap::new();
+    for step in steps.into_iter().flatten() {
+        let name = step.get("step").and_then(Value::as_str).unwrap_or_default();
+        let function = step.get("functionRef").and_then(|it| it.get("name")?.as_str()).unwrap_or_default();
+        found.insert(name, function);
+    }
+    found
+}

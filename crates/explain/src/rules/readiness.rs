@@ -1,0 +1,119 @@
+//! What was made, and is not ready.
+
+use ferroplane_api::{Condition as Conditions, Object, keys, meta};
+
+use super::{Case, describe};
+use crate::cause::Cause;
+use crate::id::Id;
+use crate::look::{Role, children, condition, conditions, created_at, ready, revision_of, steps};
+use crate::steps::step_of;
+
+/// Something says itself that it is not ready.
+pub(super) fn own_condition(case: &Case<'_>) -> Option<Cause> {
+    let object = case.object?;
+    if matches!(case.role, Role::Composite | Role::Claim) {
+        return None;
+    }
+    let ready = ready(object).filter(|ready| !ready.is_true())?;
+    // Something may be worse than not being ready yet, and say so in another condition.
+    let is_worse = |kind: &str| ["Progressing", "LastAsyncOperation", "AsyncOperation"].contains(&kind);
+    let worse =
+        conditions(object).find(|it| it.status == "False" && is_worse(it.kind) && !it.message.is_empty());
+    let telling = if ready.message.is_empty() { worse.unwrap_or(ready) } else { ready };
+    let words = match (telling.reason, telling.message) {
+        ("", "") => String::new(),
+        (reason, "") => format!(": {reason}"),
+        ("", message) => format!(": {message}"),
+        (reason, message) => format!(": {reason}: {message}"),
+    };
+    let message = format!("its condition {} is {}{words}", telling.kind, telling.status);
+    let step = case.above.and_then(|above| step_of(case.snapshot, above, object));
+    let cause = Cause::new(case.id, &message).since(telling.since).step(step);
+    Some(cause.advice(describe(case.id)))
+}
+
+/// Whether the composite resource above waits for this one.
+fn is_waited_for(above: &Object, object: &Object) -> bool {
+    let Some(ready) = condition(above, "Ready").filter(|ready| !ready.is_true()) else { return false };
+    let name = meta::annotation(object, keys::RESOURCE_NAME);
+    let Some(names) = ready.message.strip_prefix("Unready resources: ") else { return false };
+    let mut names = names.split([',', ' ']);
+    names.any(|word| word == name || word == "more")
+}
+
+fn declares_readiness(case: &Case<'_>, composite: &Object) -> Option<bool> {
+    let revision = revision_of(case.snapshot, composite)?;
+    Some(steps(revision).values().any(|function| function.contains("auto-ready")))
+}
+
+/// Nobody has ever said anything about it.
+pub(super) fn nobody_looks(case: &Case<'_>) -> Option<Cause> {
+    let (object, above) = (case.object?, case.above?);
+    let is_silent = conditions(object).next().is_none();
+    if case.role != Role::Other
+        || !is_silent
+        || !is_waited_for(above, object)
+        || !declares_readiness(case, above)?
+    {
+        return None;
+    }
+    let kind = &case.id.kind;
+    let message = format!(
+        "has no conditions: nothing that runs here looks after {kind}; is its provider or controller running?"
+    );
+    let step = step_of(case.snapshot, above, object);
+    let cause = Cause::new(case.id, &message).since(created_at(object)).step(step);
+    Some(cause.advice("kubectl get providers").advice(describe(case.id)))
+}
+
+/// Nothing in the pipeline says that anything is ready.
+pub(super) fn undeclared(case: &Case<'_>) -> Option<Cause> {
+    let object = case.object.filter(|_| case.role == Role::Composite)?;
+    let ready = condition(object, "Ready").filter(|ready| !ready.is_true())?;
+    if !ready.message.starts_with("Unready resources: ") || declares_readiness(case, object)? {
+        return None;
+    }
+    let revision = revision_of(case.snapshot, object)?;
+    let is_waiting =
+        |child: &Id| case.snapshot.object(child).is_some_and(|child| is_waited_for(object, child));
+    let child = children(case.snapshot, case.id, object).into_iter().find(is_waiting);
+    let step = child.and_then(|child| step_of(case.snapshot, object, case.snapshot.object(&child)?));
+    let names = ready.message.trim_start_matches("Unready resources: ");
+    let message =
+        format!("no function says whether these are ready: {names}; the pipeline has no step for it");
+    let cause = Cause::new(&Id::of(revision), &message).since(ready.since).step(step).field("spec.pipeline");
+    let cause = cause.advice(
+        "add a last step to the Composition:  - {step: ready, functionRef: {name: function-auto-ready}}",
+    );
+    Some(cause.advice("or have the function that composes them set `ready`"))
+}
+
+/// A function said so.
+pub(super) fn function_condition(case: &Case<'_>) -> Option<Cause> {
+    let object = case.object.filter(|_| case.role == Role::Composite && !case.is_fine())?;
+    let is_theirs = |kind: &str| !Conditions::SYSTEM.contains(&kind);
+    let wrong = conditions(object).find(|it| it.status == "False" && is_theirs(it.kind))?;
+    let message = format!("a function has set {} to False: {}", wrong.kind, wrong.words());
+    Some(Cause::new(case.id, &message).since(wrong.since).advice(describe(case.id)))
+}
+
+/// Functions have the last word.
+pub(super) fn declared(case: &Case<'_>) -> Option<Cause> {
+    let object = case.object.filter(|_| case.role == Role::Composite)?;
+    let ready = condition(object, "Ready").filter(|ready| !ready.is_true())?;
+    let message = match ready.message.strip_prefix("Unready resources: ") {
+        Some(names) => {
+            format!("a function says that these are not ready, although they say nothing themselves: {names}")
+        }
+        None => format!(
+            "a function says that it is not ready{}",
+            if ready.message.is_empty() { String::new() } else { format!(": {}", ready.message) }
+        ),
+    };
+    let cause = Cause::new(case.id, &message).since(ready.since);
+    Some(
+        cause
+            .advice(describe(case.id))
+            .advice("see what each step says: ferroplane render XR.yaml COMPOSITION.yaml"),
+    )
+}

@@ -1,0 +1,210 @@
+//! One snapshot for every rule, and the first line that it comes to.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::RULES;
+use crate::testing::{Plane, SINCE, bucket, composition, condition, established, revision, root};
+use crate::{Id, State, diagnose};
+
+fn leaving(finalizer: &str) -> impl Fn(&mut Value) {
+    let finalizer = finalizer.to_owned();
+    move |it| {
+        it["metadata"]["deletionTimestamp"] = SINCE.into();
+        it["metadata"]["finalizers"] = json!([finalizer]);
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each rule")]
+fn cases() -> Vec<(&'static str, Plane, &'static str)> {
+    let apply = |text: &str| {
+        Plane::saying(&format!("cannot apply composed resource `bucket` of step `compose`: {text}"))
+    };
+    let call = |text: &str| {
+        Plane::saying(&format!("cannot compose resources: cannot run pipeline step `compose`: {text}"))
+    };
+    let use_ = |text: &str| {
+        Plane::saying(&format!("cannot use CompositionRevision `app-1`: step `compose`: {text}"))
+    };
+    let synced = || condition("Synced", "True", "ReconcileSuccess", "");
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u", "namespace": "default"},
+        "spec": {"of": {"apiVersion": "cloud.io/v1", "kind": "Bucket", "resourceRef": {"name": "b"}}, "reason": "it is precious"},
+    });
+    vec![
+        ("definition-invalid", Plane { objects: vec![established(condition("Established", "False", "ReconcileError", "spec.versions: bad"))], ..Plane::default() },
+         "CompositeResourceDefinition apps.demo.io: spec.versions: bad"),
+        ("definition-not-established", Plane { objects: vec![established(condition("Other", "True", "", ""))], ..Plane::default() },
+         "CompositeResourceDefinition apps.demo.io: is not established yet: is the control plane running?"),
+        ("definition-not-established", Plane::unready("bucket").but("CustomResourceDefinition", |it| it["status"]["conditions"] = json!([condition("NamesAccepted", "False", "ListKindConflict", "the name is taken")])),
+         "CustomResourceDefinition apps.demo.io: NamesAccepted is False: the name is taken"),
+        ("provider-not-installed", Plane::unready("bucket").without("Bucket"),
+         "Bucket default/b: the API server has no kind Bucket in cloud.io/v1: its provider is not installed"),
+        ("unreadable", Plane { unreadable: vec![root()], ..Plane::default() }, "App default/hello: cannot be read: no"),
+        ("not-found", Plane::unready("bucket").without("App"), "App default/hello: does not exist"),
+        ("usage", Plane::unready("bucket").but("App", leaving("foregroundDeletion")).and(usage),
+         "Bucket default/b: cannot be deleted because of Usage default/u: it is precious"),
+        ("finalizer", Plane::unready("bucket").but("App", leaving("foregroundDeletion")).but("Bucket", leaving("finalizer.cloud.io")),
+         "Bucket default/b: field `metadata.finalizers`: is being deleted, but the finalizer `finalizer.cloud.io` keeps it: whoever set it has not let go"),
+        ("paused", Plane::unready("bucket").but("App", |it| it["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"})),
+         "App default/hello: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: nothing is done to it"),
+        ("no-composition", Plane::saying("cannot select a Composition: no Composition composes App (demo.io/v1)"),
+         "App default/hello: no Composition composes App (demo.io/v1)"),
+        ("composition-missing", Plane::saying("cannot select a revision: there is no Composition `nope`"),
+         "Composition nope: field `spec.crossplane.compositionRef.name`: does not exist, but App default/hello names it"),
+        ("revision-missing", Plane::saying("cannot select a revision: there is no CompositionRevision `app-9`"),
+         "CompositionRevision app-9: field `spec.crossplane.compositionRevisionRef.name`: does not exist, but App default/hello names it"),
+        ("revision-incompatible", Plane::saying("cannot select a revision: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
+         "App default/hello: field `spec.crossplane.compositionRef.name`: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
+        ("function-missing", use_("there is no function `function-x`"), "Function function-x: step `compose`: there is no function `function-x`"),
+        ("function-inactive", use_("function `function-x` has no active revision"), "Function function-x: step `compose`: function `function-x` has no active revision"),
+        ("function-version", use_("function `function-x` has no version v9.9.9: there is v1.0.0"), "Function function-x: step `compose`: function `function-x` has no version v9.9.9: there is v1.0.0"),
+        ("function-capability", use_("function `function-x` (active revision `r`) does not have the capability `composition`"),
+         "Function function-x: step `compose`: function `function-x` (active revision `r`) does not have the capability `composition`"),
+        ("function-tls", call("cannot agree on TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot agree on TLS with the function at a:9443: unknown issuer"),
+        ("function-slow", call("the function at a:9443 did not answer within 10s"), "Function function-compose: step `compose`: the function at a:9443 did not answer within 10s"),
+        ("function-crashing", call("lost the connection to the function at a:9443 before it answered: reset"), "Function function-compose: step `compose`: lost the connection to the function at a:9443 before it answered: reset"),
+        ("function-unreachable", call("cannot reach the function at a:9443 within 5s: refused"), "Function function-compose: step `compose`: cannot reach the function at a:9443 within 5s: refused"),
+        ("function-answer", Plane::saying("cannot compose resources: cannot use the answer of pipeline step `compose`: too many results"),
+         "Function function-compose: step `compose`: cannot use the answer of pipeline step `compose`: too many results"),
+        ("function-fatal", Plane::saying("cannot compose resources: pipeline step `compose` returned a fatal result: no region"), "App default/hello: step `compose`: no region"),
+        ("function-restless", Plane::saying("cannot compose resources: pipeline step `compose` never settles: it asked for something else after each of 5 calls"),
+         "Function function-compose: step `compose`: it asked for something else after each of 5 calls"),
+        ("requirement", Plane::saying("cannot compose resources: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
+         "App default/hello: step `compose`: field `vpc`: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
+        ("credential", Plane::saying("cannot compose resources: cannot get credential `aws` of pipeline step `compose` from Secret `ns/aws`: it does not exist"),
+         "Secret ns/aws: step `compose`: cannot get credential `aws` of pipeline step `compose` from Secret `ns/aws`: it does not exist"),
+        ("step-input", Plane::saying("cannot compose resources: cannot get the input of pipeline step `compose`, Palette `warm`: it does not exist"),
+         "App default/hello: step `compose`: cannot get the input of pipeline step `compose`, Palette `warm`: it does not exist"),
+        ("function-failed", call("the function at a:9443 failed with Internal: oops"), "Function function-compose: step `compose`: the function at a:9443 failed with Internal: oops"),
+        ("revision-invalid", Plane::saying("cannot use CompositionRevision `app-1`: two steps are named `a`"), "CompositionRevision app-1: two steps are named `a`"),
+        ("kind-not-installed", apply("there is no kind Bucket in cloud.io/v1: is it installed?").without("Bucket"), "Bucket default/b: step `compose`: there is no kind Bucket in cloud.io/v1: is it installed?"),
+        ("quota", apply("buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1"),
+         "Bucket default/b: step `compose`: buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1"),
+        ("namespace-terminating", apply("buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace default because it is being terminated"),
+         "Namespace default: step `compose`: buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace default because it is being terminated"),
+        ("namespace-missing", apply("namespaces \"nope\" not found"), "Namespace nope: step `compose`: does not exist"),
+        ("rights", apply("buckets.cloud.io \"b\" is forbidden: User \"x\" cannot patch resource: x is not allowed to [patch] resource buckets.cloud.io/v1 in namespace default"),
+         "Bucket default/b: step `compose`: x is not allowed to [patch] resource buckets.cloud.io/v1 in namespace default"),
+        ("webhook-unreachable", apply("Internal error occurred: failed calling webhook \"a.b\": refused"), "Bucket default/b: step `compose`: Internal error occurred: failed calling webhook \"a.b\": refused"),
+        ("webhook-denied", apply("admission webhook \"a.b\" denied the request: too big"), "Bucket default/b: step `compose`: admission webhook \"a.b\" denied the request: too big"),
+        ("name-conflict", apply("Bucket.cloud.io \"b\" is invalid: metadata.ownerReferences: Invalid value: []: Only one reference can have Controller set to true")
+            .but("Bucket", |it| it["metadata"]["ownerReferences"] = json!([{"kind": "Other", "name": "o", "uid": "9", "controller": true}])),
+         "Bucket default/b: step `compose`: field `metadata.ownerReferences`: belongs to Other `o`, so App default/hello cannot have it: give one of them another name"),
+        ("same-name", Plane::saying("cannot compose resources: composed resources `a` and `b` are the same object, Bucket `x`: give them different names"),
+         "App default/hello: field `metadata.name`: composed resources `a` and `b` are the same object, Bucket `x`: give them different names"),
+        ("field-conflict", apply("Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"), "Bucket default/b: step `compose`: Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"),
+        ("immutable", apply("Bucket.cloud.io \"b\" is invalid: spec.region: Invalid value: \"x\": field is immutable"), "Bucket default/b: step `compose`: field `spec.region`: Invalid value: \"x\": field is immutable"),
+        ("rule-rejection", apply("Bucket.cloud.io \"b\" is invalid: spec: Invalid value: \"object\": size must be even"), "Bucket default/b: step `compose`: field `spec`: Invalid value: \"object\": size must be even"),
+        ("schema-rejection", apply("Bucket.cloud.io \"b\" is invalid: spec.size: Required value"), "Bucket default/b: step `compose`: field `spec.size`: Required value"),
+        ("scope", Plane::saying("cannot compose resources: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced"),
+         "App default/hello: step `compose`: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced"),
+        ("overload", apply("cannot reach the API server: there was no answer in time"), "App default/hello: step `compose`: cannot reach the API server: there was no answer in time"),
+        ("claim-bound", Plane::saying("cannot bind the composite resource `x`: it is bound to the claim `b/c`"), "App default/hello: field `spec.resourceRef`: cannot bind the composite resource `x`: it is bound to the claim `b/c`"),
+        ("sync-error", Plane::unready("bucket").and(bucket(json!([condition("Synced", "False", "ReconcileError", "the cloud says no")]))), "Bucket default/b: the cloud says no"),
+        ("contested", Plane::with(json!([synced(), condition("Ready", "True", "", ""), condition("Uncontested", "False", "FieldConflict", "Bucket `b` .spec.size is also set by `kubectl`")])),
+         "App default/hello: Bucket `b` .spec.size is also set by `kubectl`"),
+        ("storm", Plane::with(json!([synced(), condition("Ready", "True", "", ""), condition("Responsive", "False", "WatchCircuitOpen", "too much happens")])), "App default/hello: too much happens"),
+        ("waiting-for-deletion", Plane::unready("bucket").without("Bucket").but("App", leaving("mine.io/f")),
+         "App default/hello: field `metadata.finalizers`: is being deleted, but the finalizer `mine.io/f` keeps it: whoever set it has not let go"),
+        ("stale", Plane::with(json!([synced(), condition("Ready", "True", "", "")])).but("App", |it| it["metadata"]["generation"] = 2.into()),
+         "App default/hello: field `metadata.generation`: its generation is 2, but the control plane has only looked at generation 1: it is behind, or not running"),
+        ("unattended", Plane::with(json!([])), "App default/hello: no controller has looked at it yet: is the control plane running?"),
+        ("not-ready", Plane::unready("bucket").and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
+         "Bucket default/b: step `compose`: its condition Ready is False: Creating: the cloud is busy"),
+        ("nobody-looks", Plane::unready("bucket"),
+         "Bucket default/b: step `compose`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+        ("readiness-undeclared", Plane::unready("bucket").and(revision("app-1", 1, &[("compose", "function-compose")])),
+         "CompositionRevision app-1: step `compose`: field `spec.pipeline`: no function says whether these are ready: bucket; the pipeline has no step for it"),
+        ("condition", Plane::with(json!([synced(), condition("Ready", "False", "Creating", ""), condition("DatabaseMigrated", "False", "Waiting", "for the backup")])),
+         "App default/hello: a function has set DatabaseMigrated to False: for the backup"),
+        ("pinned", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])).and(revision("app-2", 2, &[]))
+            .but("App", |it| it["spec"]["crossplane"]["compositionUpdatePolicy"] = "Manual".into()),
+         "App default/hello: field `spec.crossplane.compositionUpdatePolicy`: stays at revision 1 of Composition `app`, of which revision 2 is the latest"),
+        ("several-compositions", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])).and(composition("other")),
+         "App default/hello: field `spec.crossplane.compositionRef.name`: 2 Compositions compose it (`app`, `other`), and `app` is used: is that the one you mean?"),
+        ("declared-unready", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])), "App default/hello: a function says that it is not ready"),
+    ]
+}
+
+#[test]
+fn every_cause_is_named_in_the_first_line() {
+    let mut wrong = Vec::new();
+    for (rule, plane, line) in cases() {
+        let diagnosis = diagnose(&plane.read(), &root());
+        let found = diagnosis.cause.map(|cause| (cause.rule.to_owned(), cause.to_string()));
+        let expected = Some((rule.to_owned(), line.to_owned()));
+        if found != expected {
+            wrong.push(format!("\n  {expected:?}\n  {found:?}"));
+        }
+        assert!(!diagnosis.is_ready, "{rule}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_rule_has_a_case() {
+    // One is about a kind, not about an object of it: it has a test of its own.
+    let proven: BTreeSet<_> = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition"]).collect();
+    let known: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(proven, known);
+    assert!(known.len() >= 30);
+}
+
+#[test]
+fn every_rule_is_documented() {
+    let documentation = include_str!("../../../../docs/why.md");
+    let missing: Vec<_> = crate::causes()
+        .filter(|(name, means)| !documentation.contains(&format!("| `{name}` | {means} |")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn kind_that_nothing_defines_is_said_to_be_so() {
+    let mut snapshot = Plane::with(json!([])).read();
+    let id = Id::new("", "apps2", "", "x");
+    snapshot.put(id.clone(), State::UnknownKind);
+    let diagnosis = diagnose(&snapshot, &id);
+    assert_eq!(
+        diagnosis.cause.unwrap().to_string(),
+        "apps2 x: no XRD and no CRD defines the kind `apps2`: did you mean `App`?"
+    );
+}
+
+#[test]
+fn what_is_ready_has_no_cause() {
+    let ready = Plane::with(json!([condition("Synced", "True", "", ""), condition("Ready", "True", "", "")]));
+    let diagnosis = diagnose(&ready.read(), &root());
+    assert!(diagnosis.is_ready && diagnosis.cause.is_none(), "{diagnosis:?}");
+}
+
+#[test]
+fn condition_that_only_says_where_to_look_is_followed_there() {
+    let mut plane = Plane::saying("Unsynced resources: bucket");
+    let event = |resource: &str, time: &str, problem: &str| {
+        let message = format!(
+            "cannot apply composed resource `{resource}` of step `compose`: Bucket.cloud.io \"b\" is invalid: {problem}"
+        );
+        json!({"about": "hello", "type": "Warning", "message": message, "lastTimestamp": time})
+    };
+    plane.events = vec![
+        event("bucket", "2025-12-31T00:00:00Z", "spec.old: Required value"),
+        event("bucket", "2026-01-01T00:00:05Z", "spec.size: Required value"),
+        event("other", "2026-01-01T00:00:06Z", "spec.other: Required value"),
+    ];
+    let cause = diagnose(&plane.read(), &root()).cause.unwrap();
+    assert_eq!(cause.to_string(), "Bucket default/b: step `compose`: field `spec.size`: Required value");
+    assert_eq!(cause.since, SINCE);
+}
+
+#[test]
+fn references_in_a_circle_end() {
+    let plane = Plane::unready("bucket").but("App", |it| {
+        it["spec"]["crossplane"]["resourceRefs"] =
+            json!([{"apiVersion": "demo.io/v1", "kind": "App", "name": "hello"}]);
+    });
+    assert!(diagnose(&plane.read(), &root()).cause.is_some());
+    assert_eq!(crate::tree(&plane.read(), &root()).count(), 2);
+}

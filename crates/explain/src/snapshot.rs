@@ -1,0 +1,119 @@
+//! What was read from an API server.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::Object;
+
+use crate::id::Id;
+use crate::look::text_at;
+
+/// What there is of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    Here(Box<Object>),
+    /// There is no object of this name.
+    Missing,
+    /// The API server has no such kind.
+    UnknownKind,
+    /// It could not be read, and why.
+    Unreadable(String),
+}
+
+/// Objects of a kind, everywhere or in a namespace, with a label if one is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct List {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub label: Option<(String, String)>,
+}
+
+/// Something to be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    Object(Id),
+    List(List),
+    /// What happened to an object, which has this uid.
+    Events(Id, String),
+}
+
+/// What was read from an API server.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    objects: BTreeMap<Id, State>,
+    lists: BTreeMap<List, Vec<Id>>,
+    events: BTreeMap<Id, Vec<Object>>,
+}
+
+impl Snapshot {
+    /// Remember what became of an object.
+    pub fn put(&mut self, id: Id, state: State) {
+        self.objects.insert(id, state);
+    }
+
+    /// Remember the objects of a list.
+    pub fn put_list(&mut self, list: List, objects: Vec<Object>) {
+        let mut ids = Vec::with_capacity(objects.len());
+        for mut object in objects {
+            // Items of lists do not say what they are.
+            object.entry("apiVersion").or_insert_with(|| list.api_version.as_str().into());
+            object.entry("kind").or_insert_with(|| list.kind.as_str().into());
+            let id = Id::of(&object);
+            self.objects.insert(id.clone(), State::Here(Box::new(object)));
+            ids.push(id);
+        }
+        self.lists.insert(list, ids);
+    }
+
+    /// Remember what happened to an object.
+    pub fn put_events(&mut self, id: Id, mut events: Vec<Object>) {
+        events.sort_by(|one, other| time_of(other).cmp(time_of(one)));
+        self.events.insert(id, events);
+    }
+
+    pub(crate) fn has(&self, want: &Want) -> bool {
+        match want {
+            Want::Object(id) => self.objects.contains_key(id),
+            Want::List(list) => self.lists.contains_key(list),
+            Want::Events(id, _) => self.events.contains_key(id),
+        }
+    }
+
+    pub fn state(&self, id: &Id) -> Option<&State> {
+        self.objects.get(id)
+    }
+
+    pub fn object(&self, id: &Id) -> Option<&Object> {
+        match self.objects.get(id)? {
+            State::Here(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn list<'a>(&'a self, list: &List) -> impl Iterator<Item = &'a Object> + use<'a> {
+        self.lists.get(list).into_iter().flatten().filter_map(|id| self.object(id))
+    }
+
+    /// What happened to an object, the latest first.
+    pub(crate) fn events(&self, id: &Id) -> impl Iterator<Item = &Object> {
+        self.events.get(id).into_iter().flatten()
+    }
+
+    /// How many objects were read.
+    pub fn count(&self) -> usize {
+        self.objects.values().filter(|state| matches!(state, State::Here(_))).count()
+    }
+
+    /// How many events were read.
+    pub fn event_count(&self) -> usize {
+        self.events.values().map(Vec::len).sum()
+    }
+}
+
+/// When an event was last seen.
+pub(crate) fn time_of(event: &Object) -> &str {
+    let text =
+        |field: &str| event.get(field).and_then(|value| value.as_str()).filter(|time| !time.is_empty());
+    let created = || text_at(event, &["metadata", "creationTimestamp"]);
+    text("lastTimestamp").or_else(|| text("eventTime")).unwrap_or_else(created)
+}

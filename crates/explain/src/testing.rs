@@ -1,0 +1,170 @@
+//! What an API server has, for tests.
+
+use ferroplane_api::Object;
+use serde_json::{Value, json};
+
+use crate::{Id, Purpose, Snapshot, State, Want, wants};
+
+pub(crate) const SINCE: &str = "2026-01-01T00:00:00Z";
+
+/// What an API server has, for tests.
+#[derive(Default)]
+pub(crate) struct Plane {
+    pub(crate) objects: Vec<Value>,
+    pub(crate) unreadable: Vec<Id>,
+    pub(crate) events: Vec<Value>,
+}
+
+pub(crate) fn object(value: &Value) -> Object {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+pub(crate) fn root() -> Id {
+    Id::new("demo.io/v1", "App", "default", "hello")
+}
+
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": SINCE, "observedGeneration": 1})
+}
+
+pub(crate) fn established(condition: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "apps.demo.io", "creationTimestamp": SINCE},
+        "spec": {"group": "demo.io", "names": {"kind": "App", "plural": "apps"}},
+        "status": {"conditions": [condition]},
+    })
+}
+
+pub(crate) fn composition(name: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": name},
+        "spec": {"compositeTypeRef": {"apiVersion": "demo.io/v1", "kind": "App"}},
+    })
+}
+
+pub(crate) fn revision(name: &str, number: i64, functions: &[(&str, &str)]) -> Value {
+    let steps: Vec<_> = functions
+        .iter()
+        .map(|(step, function)| json!({"step": step, "functionRef": {"name": function}}))
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositionRevision",
+        "metadata": {"name": name, "labels": {"crossplane.io/composition-name": "app"}},
+        "spec": {"revision": number, "pipeline": steps},
+    })
+}
+
+pub(crate) fn bucket(conditions: Value) -> Value {
+    json!({
+        "apiVersion": "cloud.io/v1", "kind": "Bucket",
+        "metadata": {
+            "name": "b", "namespace": "default", "uid": "2", "creationTimestamp": SINCE,
+            "annotations": {"crossplane.io/composition-resource-name": "bucket"},
+        },
+        "status": {"conditions": conditions},
+    })
+}
+
+impl Plane {
+    /// A composite resource with these conditions, that composes a bucket.
+    pub(crate) fn with(conditions: Value) -> Self {
+        let xr = json!({
+            "apiVersion": "demo.io/v1", "kind": "App",
+            "metadata": {"name": "hello", "namespace": "default", "uid": "1", "generation": 1, "creationTimestamp": SINCE},
+            "spec": {"crossplane": {
+                "compositionRef": {"name": "app"}, "compositionRevisionRef": {"name": "app-1"},
+                "resourceRefs": [{"apiVersion": "cloud.io/v1", "kind": "Bucket", "name": "b"}],
+            }},
+            "status": {"conditions": conditions},
+        });
+        let definition = established(condition("Established", "True", "WatchingCompositeResource", ""));
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "apps.demo.io"},
+            "status": {"conditions": [condition("Established", "True", "", "")]},
+        });
+        let steps = [("compose", "function-compose"), ("ready", "function-auto-ready")];
+        let objects = vec![xr, definition, crd, composition("app"), revision("app-1", 1, &steps)];
+        Self { objects, ..Self::default() }.and(bucket(json!([])))
+    }
+
+    /// One that could not be composed, for this reason.
+    pub(crate) fn saying(message: &str) -> Self {
+        Self::with(json!([condition("Synced", "False", "ReconcileError", message)]))
+    }
+
+    /// One of which these are not ready.
+    pub(crate) fn unready(names: &str) -> Self {
+        let synced = condition("Synced", "True", "ReconcileSuccess", "");
+        Self::with(json!([
+            synced,
+            condition("Ready", "False", "Creating", &format!("Unready resources: {names}"))
+        ]))
+    }
+
+    /// The same, with one more object, or another one of that name.
+    pub(crate) fn and(mut self, object: Value) -> Self {
+        let key = |it: &Value| (it["kind"].clone(), it["metadata"]["name"].clone());
+        self.objects.retain(|other| key(other) != key(&object));
+        self.objects.push(object);
+        self
+    }
+
+    /// The same, but different.
+    pub(crate) fn but(mut self, kind: &str, change: impl Fn(&mut Value)) -> Self {
+        self.objects.iter_mut().filter(|object| object["kind"] == kind).for_each(change);
+        self
+    }
+
+    pub(crate) fn without(mut self, kind: &str) -> Self {
+        self.objects.retain(|object| object["kind"] != kind);
+        self
+    }
+
+    pub(crate) fn read(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        loop {
+            let wants = wants(&snapshot, &root(), Purpose::Cause);
+            if wants.is_empty() {
+                return snapshot;
+            }
+            wants.into_iter().for_each(|want| self.answer(want, &mut snapshot));
+        }
+    }
+
+    fn answer(&self, want: Want, snapshot: &mut Snapshot) {
+        let is_kind = |it: &&Value, kind: &str| it["kind"] == kind;
+        match want {
+            Want::Object(id) if self.unreadable.contains(&id) => {
+                snapshot.put(id, State::Unreadable("no".to_owned()));
+            }
+            Want::Object(id) => {
+                let found = self.objects.iter().find(|it| Id::of(&object(it)) == id);
+                let has_kind = ["Namespace", "Function", "App"].contains(&id.kind.as_str())
+                    || self
+                        .objects
+                        .iter()
+                        .any(|it| is_kind(&it, &id.kind) || it["spec"]["names"]["kind"] == *id.kind);
+                snapshot.put(
+                    id,
+                    match found {
+                        Some(found) => State::Here(Box::new(object(found))),
+                        None if has_kind => State::Missing,
+                        None => State::UnknownKind,
+                    },
+                );
+            }
+            Want::List(list) => {
+                let all = self.objects.iter().filter(|it| is_kind(it, &list.kind));
+                let all = all.map(object).collect();
+                snapshot.put_list(list, all);
+            }
+            Want::Events(id, _) => {
+                let about = |it: &&Value| it["about"] == *id.name;
+                let events = self.events.iter().filter(about).map(object).collect();
+                snapshot.put_events(id, events);
+            }
+        }
+    }
+}
