@@ -5,7 +5,7 @@ use ferroplane_explain::{Node, Purpose, tree};
 use crate::Verdict;
 use crate::explain::drawing::{self, Style};
 use crate::explain::{Inquiry, Subject, block_on};
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupts;
 use crate::manifest::yaml;
 use crate::terminal::Terminal;
 
@@ -48,8 +48,9 @@ impl Trace {
         block_on(async {
             let inquiry = self.subject.inquire().await?;
             if self.watch {
+                let mut interrupts = Interrupts::listen()?;
                 return tokio::select! {
-                    verdict = interrupted() => Ok(verdict?),
+                    verdict = interrupts.next() => Ok(verdict),
                     result = self.follow(&inquiry, terminal) => result,
                 };
             }
