@@ -43,6 +43,8 @@ impl Demo {
         let mut picture = Picture::follow(&objects);
         let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
         let is_ready = picture.until_ready(began, patience, terminal).await;
+        // What was cut short goes on.
+        let found = if picture.has_news() { found.and(Found::Nothing) } else { found };
         let tree = tree::print(&picture, terminal);
         terminal.line(&tree);
         conclude(found, is_ready, began, terminal);

@@ -23,6 +23,8 @@ pub(super) struct Picture {
     seen: BTreeMap<(&'static str, String), Object>,
     /// Which kinds were seen at all.
     begun: usize,
+    /// Whether anything became ready meanwhile.
+    has_news: bool,
 }
 
 impl Picture {
@@ -35,12 +37,17 @@ impl Picture {
             };
             (kind, follow(objects.clone(), resource, labels))
         });
-        Self { followed: followed.into(), seen: BTreeMap::new(), begun: 0 }
+        Self { followed: followed.into(), seen: BTreeMap::new(), begun: 0, has_news: false }
     }
 
     /// Objects of a kind, by name.
     pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &Object> {
         self.seen.iter().filter(move |((its, _), _)| *its == kind).map(|(_, object)| object)
+    }
+
+    /// Whether anything became ready while it was looked at.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
     }
 
     /// Whether everything was ready in time.
@@ -55,6 +62,7 @@ impl Picture {
             while !self.is_ready() {
                 let Some((kind, seen)) = self.next().await else { return };
                 if let Some(words) = self.add(kind, seen) {
+                    self.has_news = true;
                     let time = began.elapsed().as_millis();
                     spinner.suspend(|| terminal.line(&format!("{time:>6} ms  {words}")));
                 }
