@@ -56,7 +56,10 @@ impl Controller {
         requirements: Vec<Requirement>,
     ) -> Next {
         let live = written.composite.as_ref().unwrap_or(live);
-        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
+        let before = self.memory.recall(name);
+        let failures = before.as_ref().map_or(0, |settled| settled.failures);
+        let asked_before = before.map(|settled| settled.requirements).unwrap_or_default();
+        self.shared.dependencies.follow(&self.kind.definition, name, &asked_before, &requirements);
         let delay = pause(FIRST_PAUSE, LONGEST_PAUSE, failures);
         let fingerprint = self.current_fingerprint(live, &requirements).await.unwrap_or_default();
         let settled = Settled {
