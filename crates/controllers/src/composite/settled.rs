@@ -86,6 +86,10 @@ impl Controller {
         if let (true, Some(rest)) = (settled.is_resting, rest) {
             return (!self.lets_user_pass(name, live)).then_some(Next::After(rest));
         }
+        // What was changed and changed back is as it was, but its conditions have to say that they know.
+        if settled.generation != meta::generation(live) {
+            return None;
+        }
         let current = self.current_fingerprint(live, &settled.requirements).await?;
         if current != settled.fingerprint {
             return None;
