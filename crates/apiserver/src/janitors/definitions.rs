@@ -12,7 +12,7 @@ use crate::moment;
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{self, Catalogue, Origin, Resource};
 use crate::server::Inner;
-use crate::store::Entry;
+use crate::store::{Entry, Uid};
 
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -297,7 +297,33 @@ async fn clean_up(server: &Inner, entry: &Entry, definition: &Value) -> Result<(
     if left > 0 {
         return say_what_is_left(server, definition, left).await;
     }
+    if is_anything_left_behind(server, &names, definition["spec"]["scope"] == "Namespaced") {
+        return Err(Status::internal("what its objects owned has not been collected yet"));
+    }
     release(server, entry).await
+}
+
+/// Whether something is there that an object of a kind owned which is gone. It has to go while the kind is known: of kinds
+/// that are not, owners are taken to be there.
+fn is_anything_left_behind(server: &Inner, names: &Names<'_>, is_namespaced: bool) -> bool {
+    let is_gone = |uid: &Uid| server.store.by_uid(uid).is_none();
+    let is_left = |entry: &Entry| {
+        let facts = entry.facts();
+        // Nobody can tell in which namespace an owner of something outside of namespaces would be.
+        let can_be_owned = !is_namespaced || !entry.key().namespace().is_empty();
+        if facts.is_terminating || !can_be_owned || !facts.owners.iter().any(is_gone) {
+            return false;
+        }
+        let object: Value = serde_json::from_slice(entry.bytes()).unwrap_or_default();
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default();
+            let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+            text("kind") == names.kind && group == names.group && is_gone(&Uid::from(text("uid")))
+        })
+    };
+    let mut collections = server.store.collections().into_iter();
+    collections.any(|collection| server.store.snapshot(&collection).iter().any(|entry| is_left(entry)))
 }
 
 async fn say_what_is_left(server: &Inner, definition: &Value, left: usize) -> Result<(), Status> {

@@ -143,6 +143,7 @@ impl Controller {
         let mut composite = draft(live, self.layout, &choice.selection.chosen);
         let mut remembered: Arc<[Requirement]> =
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
+        let before = remembered.clone();
         for round in 1.. {
             let world = match self.observe(&composite).await {
                 Ok(world) => world,
@@ -189,7 +190,7 @@ impl Controller {
             self.shared.dependencies.follow(
                 &self.kind.definition,
                 name,
-                &[reader.asked(), remembered.to_vec()].concat(),
+                &[reader.asked(), before.to_vec(), remembered.to_vec()].concat(),
                 &outcome.requirements,
             );
             let (unsynced, has_news) = (applied.unsynced, applied.has_news);

@@ -56,7 +56,10 @@ impl Controller {
         requirements: Vec<Requirement>,
         identity: &str,
     ) -> Next {
-        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
+        let before = self.memory.recall(name);
+        let failures = before.as_ref().map_or(0, |settled| settled.failures);
+        let asked_before = before.map(|settled| settled.requirements).unwrap_or_default();
+        self.shared.dependencies.follow(&self.kind.definition, name, &asked_before, &requirements);
         let is_overtaken =
             written.composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(live));
         let live = written.composite.as_ref().unwrap_or(live);
@@ -91,6 +94,10 @@ impl Controller {
         }
         if let (true, Some(rest)) = (settled.is_resting, rest) {
             return (!self.lets_user_pass(name, live)).then_some(Next::After(rest));
+        }
+        // What was changed and changed back is as it was, but its conditions have to say that they know.
+        if settled.generation != meta::generation(live) {
+            return None;
         }
         let current = self.current_fingerprint(live, &settled.requirements).await?;
         if current != settled.fingerprint {
