@@ -15,3 +15,4 @@ mod sandbox;
 mod up;
 mod validate;
 mod versions;
+mod why;
