@@ -247,20 +247,19 @@ fn complaints<'a>(snapshot: &'a Snapshot, id: &Id, object: &'a Object) -> Vec<Co
     let Some(synced) = synced(object).filter(|synced| !synced.is_true()) else { return Vec::new() };
     let mut complaints = vec![Complaint { text: synced.message, since: synced.since }];
     let names = synced.message.strip_prefix("Unsynced resources: ");
-    if names.is_some()
-        || has_any(synced.message, &["its events say why", "see events", "cannot compose resources"])
-    {
+    if names.is_some() || synced.message.contains("its events say why") {
         let warnings =
             snapshot.events(id).filter(|event| event.get("type").is_some_and(|kind| kind == "Warning"));
         let text =
             |event: &'a Object| event.get("message").and_then(|text| text.as_str()).unwrap_or_default();
         let is_named = |text: &str| {
             let resource = between(text, "composed resource `", "`");
-            names.is_none_or(|names| {
-                resource.is_none_or(|resource| names.contains(resource) || names.contains(" more"))
-            })
+            let is_listed = |resource: &str| {
+                names.is_none_or(|names| names.contains(resource) || names.contains(" more"))
+            };
+            resource.map_or(text.contains("is invalid"), is_listed)
         };
-        // It was said before, and since then the condition is what it is.
+        // What was said before that is about something else, and so is what is not about anything composed.
         let events = warnings.filter(|event| is_named(text(event)) && time_of(event) >= synced.since);
         let events = events.map(|event| Complaint { text: text(event), since: synced.since });
         complaints.splice(0..0, events.collect::<Vec<_>>());

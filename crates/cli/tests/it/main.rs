@@ -17,3 +17,4 @@ mod sandbox;
 mod up;
 mod validate;
 mod versions;
+mod why;

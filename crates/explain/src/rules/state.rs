@@ -72,6 +72,7 @@ pub(super) fn unattended(case: &Case<'_>) -> Option<Cause> {
     if !is_ours || conditions(object).next().is_some() {
         return None;
     }
-    let message = "no controller has looked at it yet: is the control plane running?";
+    let message =
+        "no controller has finished looking at it yet: it is new, or the control plane is not running";
     Some(Cause::new(case.id, message).since(crate::look::created_at(object)).advice("kubectl get xrd"))
 }

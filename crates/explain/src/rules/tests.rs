@@ -110,7 +110,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: field `metadata.finalizers`: is being deleted, but the finalizer `mine.io/f` keeps it: whoever set it has not let go"),
         ("stale", Plane::with(json!([synced(), condition("Ready", "True", "", "")])).but("App", |it| it["metadata"]["generation"] = 2.into()),
          "App default/hello: field `metadata.generation`: its generation is 2, but the control plane has only looked at generation 1: it is behind, or not running"),
-        ("unattended", Plane::with(json!([])), "App default/hello: no controller has looked at it yet: is the control plane running?"),
+        ("unattended", Plane::with(json!([])), "App default/hello: no controller has finished looking at it yet: it is new, or the control plane is not running"),
         ("not-ready", Plane::unready("bucket").and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `compose`: its condition Ready is False: Creating: the cloud is busy"),
         ("nobody-looks", Plane::unready("bucket"),
@@ -193,6 +193,7 @@ fn condition_that_only_says_where_to_look_is_followed_there() {
         event("bucket", "2025-12-31T00:00:00Z", "spec.old: Required value"),
         event("bucket", "2026-01-01T00:00:05Z", "spec.size: Required value"),
         event("other", "2026-01-01T00:00:06Z", "spec.other: Required value"),
+        json!({"about": "hello", "type": "Warning", "message": "there is no Composition `app`", "lastTimestamp": "2026-01-01T00:00:09Z"}),
     ];
     let cause = diagnose(&plane.read(), &root()).cause.unwrap();
     assert_eq!(cause.to_string(), "Bucket default/b: step `compose`: field `spec.size`: Required value");

@@ -1,0 +1,293 @@
+//! `ferroplane why` and `ferroplane trace`, against `ferroplane up` with faults in it.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::peers::peer;
+use crate::plane::Plane;
+use crate::sandbox::{dummy, function};
+
+/// How long a fault may take to show.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const GROUND: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: buckets.cloud.test.io}
+spec:
+  group: cloud.test.io
+  scope: Namespaced
+  names: {kind: Bucket, plural: buckets, singular: bucket, listKind: BucketList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties: {size: {type: integer, maximum: 5}, parity: {type: integer}}
+            x-kubernetes-validations: [{rule: '!has(self.parity) || self.parity % 2 == 0', message: parity must be even}]
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+---
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: broken.test.io}
+spec:
+  group: test.io
+  names: {kind: Broken, plural: broken}
+  versions:
+  - {name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: nonsense}}}}}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: nobody}
+webhooks:
+- name: nobody.test.io
+  clientConfig: {url: 'https://127.0.0.1:1/'}
+  rules: [{apiGroups: [cloud.test.io], apiVersions: [v1], resources: [buckets], operations: [CREATE]}]
+  objectSelector: {matchLabels: {reviewed: 'yes'}}
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+";
+
+fn definition(kind: &str, scope: &str) -> String {
+    let plural = format!("{}s", kind.to_lowercase());
+    format!(
+        "---\napiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\nmetadata: {{name: {plural}.test.io}}\n\
+         spec:\n  group: test.io\n  scope: {scope}\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  - name: v1\n    \
+         served: true\n    referenceable: true\n    schema:\n      openAPIV3Schema: {{type: object, properties: {{spec: {{type: object}}}}}}\n"
+    )
+}
+
+/// A Composition whose first step is this, and whose last makes ready what is.
+fn composition(name: &str, kind: &str, steps: &[String]) -> String {
+    let mut text = format!(
+        "---\napiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {{name: {name}}}\nspec:\n  mode: Pipeline\n  \
+         compositeTypeRef: {{apiVersion: test.io/v1, kind: {kind}}}\n  pipeline:\n"
+    );
+    for step in steps {
+        writeln!(text, "  - {step}").unwrap();
+    }
+    text
+}
+
+fn answering(response: &str) -> String {
+    format!("{{step: compose, functionRef: {{name: function-dummy}}, input: {}}}", dummy(response))
+}
+
+/// Composes something.
+fn composing(resource: &str) -> String {
+    answering(&format!("{{desired: {{resources: {{thing: {{resource: {resource}}}}}}}}}"))
+}
+
+fn bucket(rest: &str) -> String {
+    composing(&format!("{{apiVersion: cloud.test.io/v1, kind: Bucket, {rest}}}"))
+}
+
+fn ready() -> String {
+    "{step: ready, functionRef: {name: function-auto-ready}}".to_owned()
+}
+
+fn xr(kind: &str, name: &str, machinery: &str) -> String {
+    let namespace = if kind == "Wide" { "" } else { ", namespace: default" };
+    format!(
+        "---\napiVersion: test.io/v1\nkind: {kind}\nmetadata: {{name: {name}{namespace}}}\nspec: {{crossplane: {{{machinery}}}}}\n"
+    )
+}
+
+/// A fault, and what the first line of the answer must say.
+struct Fault {
+    subject: String,
+    words: Vec<&'static str>,
+    manifest: String,
+    /// What a user does then.
+    then: String,
+}
+
+/// A composite resource with a composition of its own, of these steps.
+fn fault(name: &str, steps: &[String], words: &[&'static str]) -> Fault {
+    let manifest =
+        composition(name, "Fault", steps) + &xr("Fault", name, &format!("compositionRef: {{name: {name}}}"));
+    Fault { subject: format!("fault/{name}"), words: words.to_vec(), manifest, then: String::new() }
+}
+
+fn other(subject: &str, manifest: String, words: &[&'static str]) -> Fault {
+    Fault { subject: subject.to_owned(), words: words.to_vec(), manifest, then: String::new() }
+}
+
+impl Fault {
+    fn then(mut self, line: &str) -> Self {
+        line.clone_into(&mut self.then);
+        self
+    }
+}
+
+fn named(name: &str) -> String {
+    bucket(&format!("metadata: {{name: {name}}}"))
+}
+
+fn status(name: &str, conditions: &str) -> String {
+    format!(
+        "kubectl wait bucket/{name} --for=create --timeout=30s && kubectl patch bucket {name} --subresource=status --type=merge \
+         -p '{{\"status\":{{\"conditions\":[{conditions}]}}}}'"
+    )
+}
+
+#[expect(clippy::too_many_lines, reason = "a list of faults")]
+fn faults() -> Vec<Fault> {
+    let step = |function: &str| format!("{{step: compose, functionRef: {{name: {function}}}}}");
+    let target = [
+        ("render.crossplane.io/runtime", "Development"),
+        ("render.crossplane.io/runtime-development-target", "127.0.0.1:1"),
+    ];
+    let dead = fault(
+        "unreachable",
+        &[step("function-dead")],
+        &["Function function-dead", "step `compose`", "cannot reach the function at"],
+    );
+    let idle = fault("inactive", &[step("function-idle")], &["function-idle", "step `compose`"]);
+    let taken = xr("Fault", "robbed", "compositionRef: {name: robber}");
+    let robber = fault("robber", &[named("taken")], &["robber"]);
+    let two = answering(
+        "{desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}}, b: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}}}}}",
+    );
+    let usage = "---\napiVersion: protection.crossplane.io/v1beta1\nkind: Usage\nmetadata: {name: keeps, namespace: default}\n\
+                 spec: {reason: it is precious, of: {apiVersion: cloud.test.io/v1, kind: Bucket, resourceRef: {name: used}}}\n";
+    let inner = "{apiVersion: test.io/v1, kind: Fault, metadata: {name: inner}, spec: {crossplane: {compositionRef: {name: fatal}}}}";
+    let secret = "{step: compose, functionRef: {name: function-dummy}, credentials: [{name: cloud, source: Secret, secretRef: {namespace: default, name: nope}}]}";
+    let required = "{requirements: {resources: {vpc: {apiVersion: nope.io/v1, kind: Vpc, matchName: a}}}}";
+    vec![
+        other("nope/a", String::new(), &["no XRD and no CRD defines the kind `nope`"]),
+        other("broken/a", String::new(), &["CompositeResourceDefinition broken.test.io", "nonsense"]),
+        other("fault/absent", String::new(), &["Fault default/absent", "does not exist"]),
+        other("lonely/a", xr("Lonely", "a", ""), &["Lonely default/a", "no Composition composes Lonely"]),
+        other("fault/misled", xr("Fault", "misled", "compositionRef: {name: nowhere}"), &["Composition nowhere", "does not exist"]),
+        other("fault/stuck", xr("Fault", "stuck", "compositionRef: {name: fatal}, compositionUpdatePolicy: Manual, compositionRevisionRef: {name: fatal-0}"), &["CompositionRevision fatal-0", "does not exist"]),
+        other("fault/astray", composition("wide", "Wide", &[ready()]) + &xr("Fault", "astray", "compositionRef: {name: wide}"), &["composes Wide", "not Fault"]),
+        fault("typo", &[step("function-dumy")], &["Function function-dumy", "step `compose`", "did you mean `function-dummy`"]),
+        fault("old", &["{step: compose, functionRef: {name: function-dummy, version: v99.0.0}}".to_owned()], &["Function function-dummy", "step `compose`", "v99.0.0"]),
+        Fault { manifest: function("function-idle", &[("a", "b")]) + &idle.manifest, ..idle },
+        Fault { manifest: function("function-dead", &target) + &dead.manifest, ..dead },
+        fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &["Fault default/fatal", "step `compose`", "no such region"]),
+        fault("nested", &[composing(inner), ready()], &["Fault default/inner", "step `compose`", "no such region"]),
+        fault("requiring", &[answering(required)], &["step `compose`", "Vpc in nope.io/v1"]),
+        fault("poor", &[secret.to_owned()], &["Secret default/nope", "step `compose`"]),
+        fault("hungry", &["{step: compose, functionRef: {name: function-dummy}, inputRef: {apiVersion: v1, kind: ConfigMap, name: nope, namespace: default}}".to_owned()], &["step `compose`", "nope"]),
+        fault("foreign", &[composing("{apiVersion: nope.io/v1, kind: Queue}")], &["Queue", "nope.io/v1", "step `compose`"]),
+        fault("big", &[bucket("metadata: {name: big}, spec: {size: 9}")], &["Bucket default/big", "step `compose`", "field `spec.size`", "less than or equal to 5"]),
+        fault("odd", &[bucket("metadata: {name: odd}, spec: {parity: 3}")], &["Bucket default/odd", "step `compose`", "parity must be even"]),
+        fault("mute", &[bucket("metadata: {name: mute, labels: {reviewed: 'yes'}}")], &["step `compose`", "failed calling webhook", "nobody.test.io"]),
+        Fault { manifest: robber.manifest, subject: "fault/robbed".to_owned(), words: vec!["Bucket default/taken", "belongs to Fault `robber`"], then: format!("kubectl wait bucket/taken --for=create --timeout=30s && echo '{taken}' | kubectl apply -f -") },
+        fault("twins", &[two], &["are the same object", "Fault default/twins"]),
+        fault("reaching", &[composing("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")], &["step `compose`", "is cluster scoped"]),
+        other("wide/lost", composition("lost", "Wide", &[bucket("metadata: {name: b, namespace: nowhere}")]) + &xr("Wide", "lost", "compositionRef: {name: lost}"), &["Namespace nowhere", "does not exist"]),
+        fault("waiting", &[named("waiting"), ready()], &["Bucket default/waiting", "step `compose`", "the cloud is busy"])
+            .then(&status("waiting", r#"{"type":"Ready","status":"False","reason":"Creating","message":"the cloud is busy","lastTransitionTime":"2026-01-01T00:00:00Z"}"#)),
+        fault("refused", &[named("refused"), ready()], &["Bucket default/refused", "the cloud says no"])
+            .then(&status("refused", r#"{"type":"Synced","status":"False","reason":"ReconcileError","message":"the cloud says no","lastTransitionTime":"2026-01-01T00:00:00Z"}"#)),
+        fault("silent", &[named("silent"), ready()], &["Bucket default/silent", "step `compose`", "has no conditions"]),
+        fault("undeclared", &[named("undeclared")], &["step `compose`", "no function says whether these are ready", "thing"]),
+        fault("paused", &[named("paused"), ready()], &["Fault default/paused", "is paused by the annotation"])
+            .then("kubectl annotate fault paused crossplane.io/paused=true"),
+        fault("migrating", &[answering("{desired: {composite: {ready: READY_FALSE}}, conditions: [{type: Migrated, status: STATUS_CONDITION_FALSE, reason: Busy, message: three tables left}]}")], &["Fault default/migrating", "Migrated", "three tables left"]),
+        fault("used", &[named("used"), ready()], &["Bucket default/used", "Usage default/keeps", "it is precious"])
+            .then(&format!("kubectl wait bucket/used --for=create --timeout=30s && echo '{usage}' | kubectl apply -f - && kubectl wait usages.protection.crossplane.io/keeps --for=condition=Ready --timeout=30s && kubectl delete fault used --cascade=foreground --wait=false")),
+        fault("kept", &[named("kept"), ready()], &["Bucket default/kept", "the finalizer `test.io/hold`"])
+            .then("kubectl wait bucket/kept --for=create --timeout=30s && kubectl patch bucket kept --type=merge -p '{\"metadata\":{\"finalizers\":[\"test.io/hold\"]}}' && kubectl delete fault kept --cascade=foreground --wait=false"),
+    ]
+}
+
+fn why(plane: &Plane, subject: &str) -> (Option<i32>, String) {
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    let ran = plane.shell(&format!("{ferroplane} why {subject}")).output().unwrap();
+    (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+}
+
+/// A plane on which faults can be made.
+fn plane() -> Option<Plane> {
+    peer("kubectl")?;
+    let plane = Plane::new();
+    plane.told("kubectl apply -f -", GROUND);
+    let definitions = definition("Fault", "Namespaced")
+        + &definition("Lonely", "Namespaced")
+        + &definition("Wide", "Cluster");
+    plane.told("kubectl apply -f -", &definitions);
+    plane.says("kubectl wait xrd faults.test.io lonelys.test.io wides.test.io --for=condition=Established --timeout=60s");
+    plane.says("kubectl wait crd buckets.cloud.test.io --for=condition=Established --timeout=60s");
+    Some(plane)
+}
+
+#[test]
+fn injected_faults_are_named_in_the_first_line() {
+    let Some(plane) = plane() else { return };
+    let faults = faults();
+    let all: String = faults.iter().map(|fault| fault.manifest.as_str()).collect();
+    plane.told("kubectl apply -f -", &all);
+    for fault in faults.iter().filter(|fault| !fault.then.is_empty()) {
+        plane.says(&fault.then);
+    }
+    let mut missed = Vec::new();
+    for fault in &faults {
+        let began = Instant::now();
+        loop {
+            let (code, answer) = why(&plane, &fault.subject);
+            let first = answer.lines().next().unwrap_or_default().to_owned();
+            if code == Some(3) && fault.words.iter().all(|word| first.contains(word)) {
+                break;
+            }
+            if began.elapsed() > PATIENCE {
+                missed.push(format!("{}: wanted {:?}\n{answer}", fault.subject, fault.words));
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let (found, total) = (faults.len() - missed.len(), faults.len());
+    println!("why names the true cause of {found} of {total} faults in its first line");
+    assert!(missed.is_empty(), "{found} of {total}\n\n{}", missed.join("\n"));
+}
+
+#[test]
+fn what_is_ready_is_said_to_be_and_drawn() {
+    let Some(plane) = plane() else { return };
+    let well = fault("well", &[named("well"), ready()], &[]);
+    plane.told("kubectl apply -f -", &well.manifest);
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    let drawn = plane.fails(&format!("kubectl wait bucket/well --for=create --timeout=30s >/dev/null; {ferroplane} trace fault/well --broken"), "");
+    assert!(drawn.contains("Fault/well (default)"), "{drawn}");
+    plane.says(&status("well", r#"{"type":"Ready","status":"True","reason":"Available","lastTransitionTime":"2026-01-01T00:00:00Z"}"#));
+    plane.says("kubectl wait fault/well --for=condition=Ready --timeout=60s");
+    let rows = plane.rows(&format!("{ferroplane} trace Fault well"));
+    let expected = [
+        "NAME STEP SYNCED READY STATUS",
+        "Fault/well (default) - True True",
+        "└─ Bucket/well (default) compose - True",
+    ];
+    assert_eq!(rows, expected);
+    assert!(
+        plane
+            .says(&format!("{ferroplane} trace fault.test.io/well -o json"))
+            .contains("\"step\": \"compose\"")
+    );
+    assert!(plane.says(&format!("{ferroplane} trace fault.test.io/well -o dot")).contains("n0 -- n1;"));
+    assert_eq!(plane.says(&format!("{ferroplane} trace fault/well --broken")), "");
+    assert!(plane.says(&format!("{ferroplane} why fault/well")).starts_with("Fault default/well is ready."));
+    plane.says(&format!("{ferroplane} trace composition/well; {ferroplane} trace xrd/faults.test.io"));
+}
+
+#[test]
+fn server_that_is_not_there_is_an_error() {
+    let Some(plane) = plane() else { return };
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    plane.says("sed -E 's/(server: .*):[0-9]+/\\1:1/' kubeconfig > dead");
+    let said = plane.fails(&format!("{ferroplane} why fault/a --kubeconfig dead"), "");
+    assert!(said.contains("cannot reach the API server at https://127.0.0.1:1; is it running?"), "{said}");
+    let said = plane.fails(&format!("{ferroplane} why fault/a --context nobody"), "");
+    assert!(said.contains("there is no context `nobody`"), "{said}");
+    assert!(plane.fails(&format!("{ferroplane} trace fault"), "").contains("name an object as KIND/NAME"));
+}
