@@ -153,8 +153,6 @@ pub(super) fn pause_after(failures: u32) -> Duration {
 pub(super) fn fingerprint(live: &Object, identity: &str, versions: &[u64], epochs: &[u64]) -> Fingerprint {
     let mut hash = Sha256::new();
     hash.update(content(live, |_| true));
-    // Conditions have to say which generation they are about, even if it says what an earlier one said.
-    hash.update(meta::generation(live).to_le_bytes());
     hash.update(identity);
     for number in versions.iter().chain([&u64::MAX]).chain(epochs) {
         hash.update(number.to_le_bytes());
