@@ -86,7 +86,8 @@ fn installed() -> Tape {
         let making = std::thread::spawn(|| {
             super::in_virtual_time(async {
                 let tape = Tape::default();
-                ferroplane_apiserver::chance::repeat(0);
+                // No seed of a simulation: no two objects may have the same identifier.
+                ferroplane_apiserver::chance::repeat(u64::MAX);
                 let server = Moving::start(tape.clone()).await;
                 let client = kube::Client::new(server.door(&master("ferroplane")), "default");
                 install(&Cluster::new(client)).await.unwrap();
