@@ -86,7 +86,7 @@ fn installed() -> Tape {
         let making = std::thread::spawn(|| {
             super::in_virtual_time(async {
                 let tape = Tape::default();
-                // No world has this seed: identifiers must not come twice.
+                // No seed of a simulation: no two objects may have the same identifier.
                 ferroplane_apiserver::chance::repeat(u64::MAX);
                 let server = Moving::start(tape.clone()).await;
                 let client = kube::Client::new(server.door(&master("ferroplane")), "default");
