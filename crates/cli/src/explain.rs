@@ -16,7 +16,7 @@ use reader::Reader;
 pub(crate) struct Subject {
     /// What it is, and its name: `KIND/NAME`, `KIND.GROUP/NAME`, or `KIND NAME`
     #[arg(value_name = "KIND/NAME")]
-    subject: String,
+    what: String,
 
     /// Its name, if it was not said before
     name: Option<String>,
@@ -49,9 +49,9 @@ impl Subject {
     }
 
     fn names(&self) -> anyhow::Result<(&str, &str)> {
-        match (self.subject.split_once('/'), &self.name) {
+        match (self.what.split_once('/'), &self.name) {
             (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
-            (None, Some(name)) => Ok((&self.subject, name)),
+            (None, Some(name)) => Ok((&self.what, name)),
             _ => bail!("cannot tell what is meant: name an object as KIND/NAME, or as KIND NAME"),
         }
     }

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::id::Id;
-use crate::inquiry::{DEEPEST, is_fine};
+use crate::inquiry::{DEEPEST, is_fine, is_ready};
 use crate::look::{Role, children, deleted_at, ready, role, synced};
-use crate::rules::{Case, RULES, When};
+use crate::rules::{RULES, Suspect, When};
 use crate::snapshot::{Snapshot, State};
 use crate::words::one_line;
 
@@ -18,6 +18,7 @@ use crate::words::one_line;
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     pub object: Id,
+    /// There may be a cause all the same: for what does not go well, although it can be used.
     pub is_ready: bool,
     /// Whether the object itself is there.
     pub is_there: bool,
@@ -43,22 +44,14 @@ pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
     let mut doctor = Doctor { snapshot, seen: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
     let object = snapshot.object(root);
     doctor.descend(root, None);
-    let is_ready = object.is_some_and(|object| is_fine(role(snapshot, root, object), object));
+    let is_ready = object.is_some_and(|object| is_ready(role(snapshot, root, object), object));
     let mut found = doctor.found.into_iter();
     let (cause, chain) = match found.next() {
         Some((cause, chain)) => (Some(cause), chain),
         None => (None, vec![Link { object: root.clone(), says: says(snapshot, root) }]),
     };
     let others = found.map(|(cause, _)| cause).collect();
-    // What only concerns its end does not make it less ready, unless somebody wants it gone.
-    Diagnosis {
-        object: root.clone(),
-        is_ready: is_ready && cause.is_none(),
-        is_there: object.is_some(),
-        cause,
-        chain,
-        others,
-    }
+    Diagnosis { object: root.clone(), is_ready, is_there: object.is_some(), cause, chain, others }
 }
 
 struct Doctor<'a> {
@@ -82,20 +75,21 @@ impl<'a> Doctor<'a> {
             return false;
         }
         self.path.push(Link { object: id.clone(), says: says(self.snapshot, id) });
-        let case = Case::new(self.snapshot, id, above);
-        let is_further = case.is_leaving || !case.is_fine();
+        let suspect = Suspect::new(self.snapshot, id, above);
+        let is_further = suspect.is_leaving || !suspect.is_fine();
         let below = self.snapshot.object(id).filter(|_| is_further);
-        let below = below.map(|object| Above { object, is_leaving: case.is_leaving });
-        let is_found = self.apply(&case, When::First)
+        let below = below.map(|object| Above { object, is_leaving: suspect.is_leaving });
+        let is_found = self.apply(&suspect, When::First)
             || below.is_some_and(|below| self.descend_further(id, below))
-            || self.apply(&case, When::Last);
+            || self.apply(&suspect, When::Last);
         self.path.pop();
         is_found
     }
 
-    fn apply(&mut self, case: &Case<'_>, when: When) -> bool {
+    fn apply(&mut self, suspect: &Suspect<'_>, when: When) -> bool {
         let mut rules = RULES.iter().filter(|rule| rule.when == when);
-        let cause = rules.find_map(|rule| (rule.check)(case).map(|cause| Cause { rule: rule.name, ..cause }));
+        let cause =
+            rules.find_map(|rule| (rule.check)(suspect).map(|cause| Cause { rule: rule.name, ..cause }));
         let Some(cause) = cause else { return false };
         self.found.push((cause, self.path.clone()));
         true

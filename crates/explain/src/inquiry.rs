@@ -6,8 +6,9 @@ use ferroplane_api::{Object, keys, meta};
 
 use crate::id::Id;
 use crate::look::{
-    Role, children, chosen, composition, compositions, definition_of, definitions, deleted_at, function,
-    is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced, usages,
+    Condition, Role, children, chosen, composition, compositions, condition, definition_of, definitions,
+    deleted_at, function, is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced,
+    usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
 
@@ -89,7 +90,9 @@ impl Inquiry<'_> {
             self.want(Want::Events(id.clone(), meta::uid(object).to_owned()));
         }
         if is_leaving {
-            usages().into_iter().for_each(|list| self.want(Want::List(list)));
+            for list in usages() {
+                self.want(Want::List(list));
+            }
         }
         if !id.namespace.is_empty() {
             self.want(Want::Object(Id::new("v1", "Namespace", "", &id.namespace)));
@@ -120,19 +123,21 @@ impl Inquiry<'_> {
 
 /// Whether there is nothing to explain, as far as an object itself says.
 pub(crate) fn is_fine(role: Role, object: &Object) -> bool {
-    let holds = |condition: Option<crate::look::Condition<'_>>, otherwise| {
-        condition.map_or(otherwise, |condition| condition.is_true())
-    };
+    let restless = |kind: &str| condition(object, kind).is_some_and(|it| it.status == "False");
+    is_ready(role, object) && !restless("Responsive") && !restless("Uncontested")
+}
+
+/// Whether an object says that it is what it should be, and can be used.
+pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_ours = matches!(role, Role::Composite | Role::Claim);
-    let is_current = |condition: crate::look::Condition<'_>| {
+    let holds =
+        |condition: Option<Condition<'_>>| condition.map_or(!is_ours, |condition| condition.is_true());
+    let is_current = |condition: Condition<'_>| {
         condition.generation == 0 || condition.generation == meta::generation(object)
     };
-    let restless = |kind: &str| crate::look::condition(object, kind).is_some_and(|it| it.status == "False");
     deleted_at(object).is_empty()
         && !is_paused(object)
-        && holds(synced(object), !is_ours)
-        && holds(ready(object), !is_ours)
+        && holds(synced(object))
+        && holds(ready(object))
         && synced(object).is_none_or(is_current)
-        && !restless("Responsive")
-        && !restless("Uncontested")
 }

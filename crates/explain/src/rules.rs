@@ -34,7 +34,7 @@ pub(crate) struct Rule {
     /// What has happened if it holds.
     means: &'static str,
     pub(crate) when: When,
-    pub(crate) check: fn(&Case<'_>) -> Option<Cause>,
+    pub(crate) check: fn(&Suspect<'_>) -> Option<Cause>,
 }
 
 /// All known causes: a name, and what it means.
@@ -42,11 +42,11 @@ pub fn causes() -> impl Iterator<Item = (&'static str, &'static str)> {
     RULES.iter().map(|rule| (rule.name, rule.means))
 }
 
-const fn first(name: &'static str, means: &'static str, check: fn(&Case<'_>) -> Option<Cause>) -> Rule {
+const fn first(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Cause>) -> Rule {
     Rule { name, means, when: When::First, check }
 }
 
-const fn last(name: &'static str, means: &'static str, check: fn(&Case<'_>) -> Option<Cause>) -> Rule {
+const fn last(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Cause>) -> Rule {
     Rule { name, means, when: When::Last, check }
 }
 
@@ -126,7 +126,6 @@ pub(crate) const RULES: &[Rule] = &[
     first("claim-bound", "the XR is bound to another claim", state::claim_bound),
     first("sync-error", "something says that it cannot be made what it should be", state::sync_error),
     last("contested", "somebody keeps changing a field that is composed", state::contested),
-    last("storm", "so much happens to an XR that it is looked at less often", state::storm),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
     last("stale", "a change has not been looked at yet", state::stale),
     last("unattended", "no controller has ever looked at the XR", state::unattended),
@@ -138,6 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     last("readiness-undeclared", "no function says that composed resources are ready", readiness::undeclared),
     last("condition", "a function has set a condition that does not hold", readiness::function_condition),
+    last("storm", "so much happens to an XR that it is looked at less often", state::storm),
     last("pinned", "the XR stays at an old revision", selection::pinned),
     last(
         "several-compositions",
@@ -155,7 +155,7 @@ pub(crate) struct Complaint<'a> {
 }
 
 /// An object that something may be wrong with.
-pub(crate) struct Case<'a> {
+pub(crate) struct Suspect<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) id: &'a Id,
     pub(crate) state: Option<&'a State>,
@@ -168,7 +168,7 @@ pub(crate) struct Case<'a> {
     complaints: Vec<Complaint<'a>>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> Suspect<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, id: &'a Id, above: Option<Above<'a>>) -> Self {
         let object = snapshot.object(id);
         let role = object.map_or(Role::Other, |object| role(snapshot, id, object));

@@ -29,11 +29,11 @@ pub(crate) fn step_of<'a>(snapshot: &'a Snapshot, composite: &Object, composed: 
     if let Some(step) = steps.iter().find(names_it) {
         return text(step);
     }
-    let composes = |step: &&Value| {
+    let makes_something = |step: &&Value| {
         let function = step.get("functionRef").and_then(|it| it.get("name")?.as_str()).unwrap_or_default();
         !ONLOOKERS.iter().any(|onlooker| function.contains(onlooker))
     };
-    let mut composing = steps.iter().filter(composes);
+    let mut composing = steps.iter().filter(makes_something);
     match (composing.next(), composing.next()) {
         (Some(only), None) => text(only),
         _ => None,

@@ -1,4 +1,5 @@
 //! What an API server has, for tests.
+#![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
 use ferroplane_api::Object;
 use serde_json::{Value, json};
@@ -113,7 +114,9 @@ impl Plane {
 
     /// The same, but different.
     pub(crate) fn but(mut self, kind: &str, change: impl Fn(&mut Value)) -> Self {
-        self.objects.iter_mut().filter(|object| object["kind"] == kind).for_each(change);
+        for object in self.objects.iter_mut().filter(|object| object["kind"] == kind) {
+            change(object);
+        }
         self
     }
 
@@ -129,7 +132,9 @@ impl Plane {
             if wants.is_empty() {
                 return snapshot;
             }
-            wants.into_iter().for_each(|want| self.answer(want, &mut snapshot));
+            for want in wants {
+                self.answer(want, &mut snapshot);
+            }
         }
     }
 

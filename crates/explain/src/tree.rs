@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::diagnosis::says;
 use crate::id::Id;
-use crate::inquiry::{DEEPEST, is_fine};
-use crate::look::{Role, children, condition, deleted_at, ready, role, synced};
+use crate::inquiry::{DEEPEST, is_ready};
+use crate::look::{Role, children, deleted_at, ready, role, synced};
 use crate::snapshot::{Snapshot, State};
 use crate::steps::step_of;
 
@@ -106,7 +106,7 @@ fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Ob
 fn is_well(role: Role, object: &Object) -> bool {
     let is_old =
         object.get("spec").and_then(|spec| spec.get("desiredState")).is_some_and(|it| it == "Inactive");
-    is_old || is_fine(role, object)
+    is_old || is_ready(role, object)
 }
 
 fn wrong(snapshot: &Snapshot, id: &Id, object: &Object) -> String {
@@ -114,11 +114,10 @@ fn wrong(snapshot: &Snapshot, id: &Id, object: &Object) -> String {
     if !deleted_at(object).is_empty() || says != "is ready" {
         return says;
     }
-    let restless = ["Responsive", "Uncontested"].into_iter().filter_map(|kind| condition(object, kind));
-    match restless.into_iter().find(|condition| !condition.is_true()) {
-        Some(condition) => format!("{} is {}: {}", condition.kind, condition.status, condition.words()),
-        None if crate::look::is_paused(object) => "is paused".to_owned(),
-        None => "a change has not been looked at yet".to_owned(),
+    if crate::look::is_paused(object) {
+        "is paused".to_owned()
+    } else {
+        "a change has not been looked at yet".to_owned()
     }
 }
 

@@ -104,7 +104,9 @@ fn add_dots(node: &Node, count: &mut usize, text: &mut String) -> usize {
 pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_colourful: bool) -> String {
     let Some(cause) = &diagnosis.cause else { return without_cause(diagnosis, looked_at) };
     let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
-    let mut text = format!("{}\n", bold(told(cause, now)));
+    let but =
+        if diagnosis.is_ready { format!("{} is ready, but: ", diagnosis.object) } else { String::new() };
+    let mut text = format!("{but}{}\n", bold(told(cause, now)));
     if diagnosis.chain.len() > 1 || diagnosis.chain.iter().any(|link| link.object != cause.object) {
         text.push_str("\nWhat leads there:\n");
         for (depth, link) in diagnosis.chain.iter().enumerate() {
@@ -114,7 +116,9 @@ pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_
     }
     if !cause.advice.is_empty() {
         text.push_str("\nWhat to do:\n");
-        cause.advice.iter().for_each(|advice| text.push_str(&format!("  {advice}\n")));
+        for advice in &cause.advice {
+            text.push_str(&format!("  {advice}\n"));
+        }
     }
     add_others(&diagnosis.others, now, &mut text);
     text
@@ -126,7 +130,9 @@ fn add_others(others: &[Cause], now: Timestamp, text: &mut String) {
         return;
     }
     text.push_str("\nWhat else is wrong:\n");
-    others.iter().take(SHOWN).for_each(|cause| text.push_str(&format!("  {}\n", told(cause, now))));
+    for cause in others.iter().take(SHOWN) {
+        text.push_str(&format!("  {}\n", told(cause, now)));
+    }
     if others.len() > SHOWN {
         text.push_str(&format!("  and {} more: ferroplane trace --broken shows all\n", others.len() - SHOWN));
     }

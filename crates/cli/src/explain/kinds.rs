@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A kind of object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct Resource {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) plural: String,
@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 /// All kinds, in the order in which the server prefers them.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
-    kinds: Vec<Kind>,
+    kinds: Vec<Resource>,
     places: HashMap<(String, String), usize>,
 }
 
@@ -33,7 +33,7 @@ impl Kinds {
                 let api_version =
                     if name.is_empty() { version_name.to_owned() } else { format!("{name}/{version_name}") };
                 for resource in list(version, "resources") {
-                    self.add(Kind {
+                    self.add(Resource {
                         api_version: api_version.clone(),
                         kind: text(&resource["responseKind"], "kind"),
                         plural: text(resource, "resource"),
@@ -50,7 +50,7 @@ impl Kinds {
     pub(super) fn add_version(&mut self, api_version: &str, answer: &Value) {
         let whole = list(answer, "resources").filter(|resource| !text(resource, "name").contains('/'));
         for resource in whole {
-            self.add(Kind {
+            self.add(Resource {
                 api_version: api_version.to_owned(),
                 kind: text(resource, "kind"),
                 plural: text(resource, "name"),
@@ -61,27 +61,28 @@ impl Kinds {
         }
     }
 
-    fn add(&mut self, kind: Kind) {
+    fn add(&mut self, kind: Resource) {
         let place = self.kinds.len();
         self.places.entry((kind.api_version.clone(), kind.kind.clone())).or_insert(place);
         self.kinds.push(kind);
     }
 
-    pub(crate) fn get(&self, api_version: &str, kind: &str) -> Option<&Kind> {
+    pub(crate) fn get(&self, api_version: &str, kind: &str) -> Option<&Resource> {
         let place = self.places.get(&(api_version.to_owned(), kind.to_owned()))?;
         self.kinds.get(*place)
     }
 
     /// The same kind in any version, if it is not served in this one.
-    pub(crate) fn get_any(&self, api_version: &str, kind: &str) -> Option<&Kind> {
-        let is_it = |it: &&Kind| it.kind == kind && meta::group(&it.api_version) == meta::group(api_version);
+    pub(crate) fn get_any(&self, api_version: &str, kind: &str) -> Option<&Resource> {
+        let is_it =
+            |it: &&Resource| it.kind == kind && meta::group(&it.api_version) == meta::group(api_version);
         self.get(api_version, kind).or_else(|| self.kinds.iter().find(is_it))
     }
 
     /// What somebody means: `app`, `apps`, `App`, `app.example.org` or `apps.v1.example.org`.
-    pub(crate) fn called(&self, word: &str) -> Option<&Kind> {
+    pub(crate) fn called(&self, word: &str) -> Option<&Resource> {
         let word = word.to_lowercase();
-        let is_called = |kind: &&Kind| {
+        let is_called = |kind: &&Resource| {
             let names =
                 [&kind.plural, &kind.singular].into_iter().chain(&kind.short).map(|name| name.to_lowercase());
             let (group, version) = (meta::group(&kind.api_version), meta::version(&kind.api_version));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::kinds::{Kind, Kinds};
+use super::kinds::{Kinds, Resource};
 use crate::client::Connection;
 
 /// How many requests are on their way at the same time.
@@ -59,10 +59,10 @@ impl Reader {
         for (answer, root) in [(core, "/api"), (others, "/apis")] {
             match answer {
                 (StatusCode::OK, answer) if answer["kind"] == "APIGroupDiscoveryList" => {
-                    kinds.add_groups(&answer)
+                    kinds.add_groups(&answer);
                 }
                 (StatusCode::OK, answer) => reader.learn_one_by_one(&mut kinds, root, &answer).await?,
-                (code, answer) => bail!("it says {code}: {}", message(&answer)),
+                (status, answer) => bail!("it says {status}: {}", message(&answer)),
             }
         }
         reader.kinds = Arc::new(kinds);
@@ -196,7 +196,7 @@ impl Reader {
     }
 
     /// All objects of a kind that have something in common. None if they may not be read.
-    async fn pages(&self, kind: &Kind, namespace: &str, query: &str) -> anyhow::Result<Vec<Object>> {
+    async fn pages(&self, kind: &Resource, namespace: &str, query: &str) -> anyhow::Result<Vec<Object>> {
         let mut objects = Vec::new();
         let mut token = String::new();
         loop {
@@ -237,7 +237,12 @@ impl Reader {
     }
 
     /// What happens to objects of a kind from a version on.
-    pub(super) async fn watch(&self, kind: &Kind, namespace: &str, version: &str) -> anyhow::Result<Body> {
+    pub(super) async fn watch(
+        &self,
+        kind: &Resource,
+        namespace: &str,
+        version: &str,
+    ) -> anyhow::Result<Body> {
         let uri = format!("{}?watch=true&resourceVersion={version}", path(kind, namespace));
         let request = Request::get(uri).header("accept", JSON).body(Body::empty())?;
         let response = self.connection.client.send(request).await?;
@@ -248,7 +253,7 @@ impl Reader {
     }
 
     /// The version at which the objects of a kind are now.
-    pub(super) async fn version(&self, kind: &Kind, namespace: &str) -> anyhow::Result<String> {
+    pub(super) async fn version(&self, kind: &Resource, namespace: &str) -> anyhow::Result<String> {
         let (_, answer) = self.get(&format!("{}?limit=1", path(kind, namespace)), JSON).await?;
         Ok(answer["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned())
     }
@@ -286,7 +291,7 @@ fn composite_of(snapshot: &Snapshot, root: &Id) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn path(kind: &Kind, namespace: &str) -> String {
+fn path(kind: &Resource, namespace: &str) -> String {
     let root = if meta::group(&kind.api_version).is_empty() { "/api" } else { "/apis" };
     let (api_version, plural) = (&kind.api_version, &kind.plural);
     if kind.is_namespaced && !namespace.is_empty() {

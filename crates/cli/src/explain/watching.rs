@@ -50,7 +50,9 @@ impl Inquiry {
 fn places(node: &Node, versions: &mut Versions) {
     let Id { api_version, kind, namespace, .. } = &node.id;
     versions.insert((api_version.clone(), kind.clone(), namespace.clone()), String::new());
-    node.children.iter().for_each(|child| places(child, versions));
+    for child in &node.children {
+        places(child, versions);
+    }
 }
 
 /// Whether there was a change, or the watch ended and nobody knows.

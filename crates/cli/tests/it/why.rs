@@ -8,7 +8,7 @@ use crate::plane::Plane;
 use crate::sandbox::{dummy, function};
 
 /// How long a fault may take to show.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const GROUND: &str = "
 apiVersion: apiextensions.k8s.io/v1
@@ -138,7 +138,6 @@ fn status(name: &str, conditions: &str) -> String {
     )
 }
 
-#[expect(clippy::too_many_lines, reason = "a list of faults")]
 fn faults() -> Vec<Fault> {
     let step = |function: &str| format!("{{step: compose, functionRef: {{name: {function}}}}}");
     let target = [

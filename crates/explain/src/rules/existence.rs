@@ -2,25 +2,25 @@
 
 use ferroplane_api::Object;
 
-use super::{Case, describe};
+use super::{Suspect, describe};
 use crate::cause::Cause;
 use crate::id::Id;
 use crate::look::{Role, condition, custom_kind, definition_of, definitions, text_at};
 use crate::snapshot::State;
 
 /// The definition that is meant by what somebody called a kind.
-fn definition<'a>(case: &Case<'a>) -> Option<(&'a Object, Role)> {
-    if case.state != Some(&State::UnknownKind) {
-        return if case.role == Role::Definition {
-            case.object.map(|object| (object, Role::Composite))
+fn definition<'a>(suspect: &Suspect<'a>) -> Option<(&'a Object, Role)> {
+    if suspect.state != Some(&State::UnknownKind) {
+        return if suspect.role == Role::Definition {
+            suspect.object.map(|object| (object, Role::Composite))
         } else {
-            definition_of(case.snapshot, case.id)
+            definition_of(suspect.snapshot, suspect.id)
         };
     }
-    let wanted = case.id.kind.to_lowercase();
+    let wanted = suspect.id.kind.to_lowercase();
     let (word, group) = wanted.split_once('.').map_or((wanted.as_str(), ""), |(word, group)| (word, group));
-    definition_of(case.snapshot, case.id).or_else(|| {
-        case.snapshot.list(&definitions()).find_map(|definition| {
+    definition_of(suspect.snapshot, suspect.id).or_else(|| {
+        suspect.snapshot.list(&definitions()).find_map(|definition| {
             if !group.is_empty() && text_at(definition, &["spec", "group"]) != group {
                 return None;
             }
@@ -40,8 +40,8 @@ fn condition_of(role: Role) -> &'static str {
     if role == Role::Claim { "Offered" } else { "Established" }
 }
 
-pub(super) fn definition_invalid(case: &Case<'_>) -> Option<Cause> {
-    let (definition, role) = definition(case)?;
+pub(super) fn definition_invalid(suspect: &Suspect<'_>) -> Option<Cause> {
+    let (definition, role) = definition(suspect)?;
     let condition = condition(definition, condition_of(role))?;
     if condition.is_true() || condition.message.is_empty() {
         return None;
@@ -51,12 +51,12 @@ pub(super) fn definition_invalid(case: &Case<'_>) -> Option<Cause> {
     Some(cause.advice(format!("correct the definition: kubectl edit {}", id.arguments())))
 }
 
-pub(super) fn not_established(case: &Case<'_>) -> Option<Cause> {
-    let (definition, role) = definition(case)?;
+pub(super) fn not_established(suspect: &Suspect<'_>) -> Option<Cause> {
+    let (definition, role) = definition(suspect)?;
     let (id, word) = (Id::of(definition), condition_of(role));
     let established = condition(definition, word);
     if established.is_some_and(|established| established.is_true()) {
-        return crd_not_established(case, definition, role);
+        return crd_not_established(suspect, definition, role);
     }
     let since = super::since(definition, word);
     let message = match established {
@@ -66,9 +66,9 @@ pub(super) fn not_established(case: &Case<'_>) -> Option<Cause> {
     Some(Cause::new(&id, &message).since(&since).advice(describe(&id)))
 }
 
-fn crd_not_established(case: &Case<'_>, definition: &Object, role: Role) -> Option<Cause> {
+fn crd_not_established(suspect: &Suspect<'_>, definition: &Object, role: Role) -> Option<Cause> {
     let id = custom_kind(definition, if role == Role::Claim { "claimNames" } else { "names" });
-    match case.snapshot.state(&id)? {
+    match suspect.snapshot.state(&id)? {
         State::Here(crd) => {
             let wrong = ["NamesAccepted", "Established"].into_iter().filter_map(|kind| condition(crd, kind));
             let wrong = wrong.into_iter().find(|condition| !condition.is_true())?;
@@ -84,14 +84,14 @@ fn crd_not_established(case: &Case<'_>, definition: &Object, role: Role) -> Opti
     }
 }
 
-pub(super) fn no_definition(case: &Case<'_>) -> Option<Cause> {
-    if case.state != Some(&State::UnknownKind) || case.above.is_some() {
+pub(super) fn no_definition(suspect: &Suspect<'_>) -> Option<Cause> {
+    if suspect.state != Some(&State::UnknownKind) || suspect.above.is_some() {
         return None;
     }
-    let message = format!("no XRD and no CRD defines the kind `{}`", case.id.kind);
-    let mut cause = Cause::new(case.id, &message).advice("kubectl get xrd");
-    let similar = case.snapshot.list(&definitions()).map(|it| text_at(it, &["spec", "names", "kind"]));
-    let similar: Vec<_> = similar.filter(|kind| is_similar(kind, &case.id.kind)).collect();
+    let message = format!("no XRD and no CRD defines the kind `{}`", suspect.id.kind);
+    let mut cause = Cause::new(suspect.id, &message).advice("kubectl get xrd");
+    let similar = suspect.snapshot.list(&definitions()).map(|it| text_at(it, &["spec", "names", "kind"]));
+    let similar: Vec<_> = similar.filter(|kind| is_similar(kind, &suspect.id.kind)).collect();
     if let Some(similar) = similar.first() {
         cause.message.push_str(&format!(": did you mean `{similar}`?"));
     }
@@ -103,42 +103,43 @@ fn is_similar(one: &str, other: &str) -> bool {
     one.starts_with(&other) || other.starts_with(&one)
 }
 
-pub(super) fn no_kind(case: &Case<'_>) -> Option<Cause> {
-    let above = case.above.filter(|_| case.state == Some(&State::UnknownKind) && !case.is_leaving)?;
-    let Id { api_version, kind, .. } = case.id;
+pub(super) fn no_kind(suspect: &Suspect<'_>) -> Option<Cause> {
+    let above =
+        suspect.above.filter(|_| suspect.state == Some(&State::UnknownKind) && !suspect.is_leaving)?;
+    let Id { api_version, kind, .. } = suspect.id;
     let message =
         format!("the API server has no kind {kind} in {api_version}: its provider is not installed");
-    let cause = Cause::new(case.id, &message).since(&super::since(above, "Synced"));
+    let cause = Cause::new(suspect.id, &message).since(&super::since(above, "Synced"));
     let cause = cause.advice(format!("install the provider, or the CRD, that has {kind} in {api_version}"));
     Some(cause.advice("kubectl get providers,crds"))
 }
 
-pub(super) fn unreadable(case: &Case<'_>) -> Option<Cause> {
-    let Some(State::Unreadable(why)) = case.state else { return None };
-    let cause = Cause::new(case.id, &format!("cannot be read: {why}"));
-    let kind = case.id.kind.to_lowercase();
-    Some(cause.advice(format!("kubectl auth can-i get {kind}.{}", case.id.group())))
+pub(super) fn unreadable(suspect: &Suspect<'_>) -> Option<Cause> {
+    let Some(State::Unreadable(why)) = suspect.state else { return None };
+    let cause = Cause::new(suspect.id, &format!("cannot be read: {why}"));
+    let kind = suspect.id.kind.to_lowercase();
+    Some(cause.advice(format!("kubectl auth can-i get {kind}.{}", suspect.id.group())))
 }
 
-pub(super) fn not_found(case: &Case<'_>) -> Option<Cause> {
-    if case.state != Some(&State::Missing) {
+pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Cause> {
+    if suspect.state != Some(&State::Missing) {
         return None;
     }
-    let Some(above) = case.above else {
-        let kind = if case.id.group().is_empty() {
-            case.id.kind.clone()
+    let Some(above) = suspect.above else {
+        let kind = if suspect.id.group().is_empty() {
+            suspect.id.kind.clone()
         } else {
-            format!("{}.{}", case.id.kind, case.id.group())
+            format!("{}.{}", suspect.id.kind, suspect.id.group())
         };
         let kind = kind.to_lowercase();
-        return Some(Cause::new(case.id, "does not exist").advice(format!("kubectl get {kind} -A")));
+        return Some(Cause::new(suspect.id, "does not exist").advice(format!("kubectl get {kind} -A")));
     };
     // Why something was not made is said by what should have made it.
-    if case.is_leaving || crate::look::synced(above).is_some_and(|synced| !synced.is_true()) {
+    if suspect.is_leaving || crate::look::synced(above).is_some_and(|synced| !synced.is_true()) {
         return None;
     }
     let id = Id::of(above);
     let message =
         format!("does not exist, although {id} refers to it: somebody deleted it, or it is being made");
-    Some(Cause::new(case.id, &message).since(&super::since(above, "Ready")).advice(describe(&id)))
+    Some(Cause::new(suspect.id, &message).since(&super::since(above, "Ready")).advice(describe(&id)))
 }

@@ -2,16 +2,16 @@
 
 use ferroplane_api::{Condition as Conditions, Object, keys, meta};
 
-use super::{Case, describe};
+use super::{Suspect, describe};
 use crate::cause::Cause;
 use crate::id::Id;
 use crate::look::{Role, children, condition, conditions, created_at, ready, revision_of, steps};
 use crate::steps::step_of;
 
 /// Something says itself that it is not ready.
-pub(super) fn own_condition(case: &Case<'_>) -> Option<Cause> {
-    let object = case.object?;
-    if matches!(case.role, Role::Composite | Role::Claim) {
+pub(super) fn own_condition(suspect: &Suspect<'_>) -> Option<Cause> {
+    let object = suspect.object?;
+    if matches!(suspect.role, Role::Composite | Role::Claim) {
         return None;
     }
     let ready = ready(object).filter(|ready| !ready.is_true())?;
@@ -27,9 +27,9 @@ pub(super) fn own_condition(case: &Case<'_>) -> Option<Cause> {
         (reason, message) => format!(": {reason}: {message}"),
     };
     let message = format!("its condition {} is {}{words}", telling.kind, telling.status);
-    let step = case.above.and_then(|above| step_of(case.snapshot, above, object));
-    let cause = Cause::new(case.id, &message).since(telling.since).step(step);
-    Some(cause.advice(describe(case.id)))
+    let step = suspect.above.and_then(|above| step_of(suspect.snapshot, above, object));
+    let cause = Cause::new(suspect.id, &message).since(telling.since).step(step);
+    Some(cause.advice(describe(suspect.id)))
 }
 
 /// Whether the composite resource above waits for this one.
@@ -41,43 +41,43 @@ fn is_waited_for(above: &Object, object: &Object) -> bool {
     names.any(|word| word == name || word == "more")
 }
 
-fn declares_readiness(case: &Case<'_>, composite: &Object) -> Option<bool> {
-    let revision = revision_of(case.snapshot, composite)?;
+fn declares_readiness(suspect: &Suspect<'_>, composite: &Object) -> Option<bool> {
+    let revision = revision_of(suspect.snapshot, composite)?;
     Some(steps(revision).values().any(|function| function.contains("auto-ready")))
 }
 
 /// Nobody has ever said anything about it.
-pub(super) fn nobody_looks(case: &Case<'_>) -> Option<Cause> {
-    let (object, above) = (case.object?, case.above?);
+pub(super) fn nobody_looks(suspect: &Suspect<'_>) -> Option<Cause> {
+    let (object, above) = (suspect.object?, suspect.above?);
     let is_silent = conditions(object).next().is_none();
-    if case.role != Role::Other
+    if suspect.role != Role::Other
         || !is_silent
         || !is_waited_for(above, object)
-        || !declares_readiness(case, above)?
+        || !declares_readiness(suspect, above)?
     {
         return None;
     }
-    let kind = &case.id.kind;
+    let kind = &suspect.id.kind;
     let message = format!(
         "has no conditions: nothing that runs here looks after {kind}; is its provider or controller running?"
     );
-    let step = step_of(case.snapshot, above, object);
-    let cause = Cause::new(case.id, &message).since(created_at(object)).step(step);
-    Some(cause.advice("kubectl get providers").advice(describe(case.id)))
+    let step = step_of(suspect.snapshot, above, object);
+    let cause = Cause::new(suspect.id, &message).since(created_at(object)).step(step);
+    Some(cause.advice("kubectl get providers").advice(describe(suspect.id)))
 }
 
 /// Nothing in the pipeline says that anything is ready.
-pub(super) fn undeclared(case: &Case<'_>) -> Option<Cause> {
-    let object = case.object.filter(|_| case.role == Role::Composite)?;
+pub(super) fn undeclared(suspect: &Suspect<'_>) -> Option<Cause> {
+    let object = suspect.object.filter(|_| suspect.role == Role::Composite)?;
     let ready = condition(object, "Ready").filter(|ready| !ready.is_true())?;
-    if !ready.message.starts_with("Unready resources: ") || declares_readiness(case, object)? {
+    if !ready.message.starts_with("Unready resources: ") || declares_readiness(suspect, object)? {
         return None;
     }
-    let revision = revision_of(case.snapshot, object)?;
+    let revision = revision_of(suspect.snapshot, object)?;
     let is_waiting =
-        |child: &Id| case.snapshot.object(child).is_some_and(|child| is_waited_for(object, child));
-    let child = children(case.snapshot, case.id, object).into_iter().find(is_waiting);
-    let step = child.and_then(|child| step_of(case.snapshot, object, case.snapshot.object(&child)?));
+        |child: &Id| suspect.snapshot.object(child).is_some_and(|child| is_waited_for(object, child));
+    let child = children(suspect.snapshot, suspect.id, object).into_iter().find(is_waiting);
+    let step = child.and_then(|child| step_of(suspect.snapshot, object, suspect.snapshot.object(&child)?));
     let names = ready.message.trim_start_matches("Unready resources: ");
     let message =
         format!("no function says whether these are ready: {names}; the pipeline has no step for it");
@@ -89,17 +89,17 @@ pub(super) fn undeclared(case: &Case<'_>) -> Option<Cause> {
 }
 
 /// A function said so.
-pub(super) fn function_condition(case: &Case<'_>) -> Option<Cause> {
-    let object = case.object.filter(|_| case.role == Role::Composite && !case.is_fine())?;
+pub(super) fn function_condition(suspect: &Suspect<'_>) -> Option<Cause> {
+    let object = suspect.object.filter(|_| suspect.role == Role::Composite && !suspect.is_fine())?;
     let is_theirs = |kind: &str| !Conditions::SYSTEM.contains(&kind);
     let wrong = conditions(object).find(|it| it.status == "False" && is_theirs(it.kind))?;
     let message = format!("a function has set {} to False: {}", wrong.kind, wrong.words());
-    Some(Cause::new(case.id, &message).since(wrong.since).advice(describe(case.id)))
+    Some(Cause::new(suspect.id, &message).since(wrong.since).advice(describe(suspect.id)))
 }
 
 /// Functions have the last word.
-pub(super) fn declared(case: &Case<'_>) -> Option<Cause> {
-    let object = case.object.filter(|_| case.role == Role::Composite)?;
+pub(super) fn declared(suspect: &Suspect<'_>) -> Option<Cause> {
+    let object = suspect.object.filter(|_| suspect.role == Role::Composite)?;
     let ready = condition(object, "Ready").filter(|ready| !ready.is_true())?;
     let message = match ready.message.strip_prefix("Unready resources: ") {
         Some(names) => {
@@ -110,10 +110,10 @@ pub(super) fn declared(case: &Case<'_>) -> Option<Cause> {
             if ready.message.is_empty() { String::new() } else { format!(": {}", ready.message) }
         ),
     };
-    let cause = Cause::new(case.id, &message).since(ready.since);
+    let cause = Cause::new(suspect.id, &message).since(ready.since);
     Some(
         cause
-            .advice(describe(case.id))
+            .advice(describe(suspect.id))
             .advice("see what each step says: ferroplane render XR.yaml COMPOSITION.yaml"),
     )
 }

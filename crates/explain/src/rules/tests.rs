@@ -138,7 +138,8 @@ fn every_cause_is_named_in_the_first_line() {
         if found != expected {
             wrong.push(format!("\n  {expected:?}\n  {found:?}"));
         }
-        assert!(!diagnosis.is_ready, "{rule}");
+        // Those go well enough to be used.
+        assert_eq!(diagnosis.is_ready, ["contested", "storm"].contains(&rule), "{rule}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
