@@ -53,7 +53,11 @@ enum Application {
 
 impl Controller {
     /// Delete what is no longer wanted. It loses the labels of what is composed first: from now on it is not.
-    pub(super) async fn delete_unwanted(&self, deletions: &[Deletion]) -> Result<bool, Problem> {
+    pub(super) async fn delete_unwanted(
+        &self,
+        composite: &Object,
+        deletions: &[Deletion],
+    ) -> Result<bool, Problem> {
         let cluster = &self.shared.context.cluster;
         for deletion in deletions {
             let Ok(object) = deletion.object.json() else { continue };
@@ -67,7 +71,11 @@ impl Controller {
                 // Not of another one of the same name.
                 let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
                 match cluster.merge(place, Part::Whole, &patch).await {
-                    Ok(bytes) => self.shared.dependencies.composed(&resource).unlearn(&bytes),
+                    Ok(bytes) => {
+                        self.shared.dependencies.composed(&resource).unlearn(&bytes);
+                        let version = Head::read(&bytes).map_or(0, |head| head.version());
+                        self.memory.disregard(&name_of(composite), version);
+                    }
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
                     Err(_) => {}
                 }
@@ -103,6 +111,7 @@ impl Controller {
                 Ok(Application::Written { resource, bytes, version, losses: lost }) => {
                     losses.extend(lost);
                     self.shared.dependencies.composed(&resource).learn(&bytes);
+                    self.memory.disregard(&name_of(composite), version);
                     applied.has_news = true;
                     applied.versions.push(version);
                 }
@@ -123,7 +132,7 @@ impl Controller {
 
     /// Remember what others had taken. Returns what to say about those who do so again and again.
     fn note_losses(&self, composite: &Object, losses: Vec<Loss>) -> Vec<Event> {
-        let name: Name = key(meta::namespace(composite), meta::name(composite)).into();
+        let name = name_of(composite);
         let events = self.memory.lose(&name, losses);
         for event in &events {
             warn!(name = &*name, message = event.message, "somebody keeps changing what is composed");
@@ -197,6 +206,11 @@ impl Controller {
             }
         }
     }
+}
+
+/// What a composite resource is remembered by.
+fn name_of(composite: &Object) -> Name {
+    key(meta::namespace(composite), meta::name(composite)).into()
 }
 
 fn cannot_apply(wanted: &Wanted) -> String {

@@ -122,7 +122,8 @@ impl Controller {
             Change::Gone { .. } => true,
         };
         if is_news {
-            self.memory.count_event(&name, || format!("{}/{}", resource.kind, metadata.name));
+            let version = change.object().version;
+            self.memory.count_event(&name, version, || format!("{}/{}", resource.kind, metadata.name));
             self.queue.add(name);
         }
     }

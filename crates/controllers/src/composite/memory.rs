@@ -21,6 +21,8 @@ const USER_REFILL_PER_SECOND: f64 = 0.5;
 const COOLDOWN: Duration = Duration::from_mins(5);
 const PROBE: Duration = Duration::from_secs(30);
 const SOURCES: usize = 16;
+/// How much may be uncertain.
+const UNCERTAIN: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -75,6 +77,8 @@ struct Breaker {
     events: Bucket,
     /// What its user changed that did not have to wait.
     changes: Bucket,
+    /// What happened that may yet turn out to be our own doing: a watch can be quicker than the answer to a write.
+    uncertain: Vec<(u64, String)>,
     opened_at: Option<Instant>,
     sources: Vec<String>,
     probed_at: Option<Instant>,
@@ -166,12 +170,22 @@ impl Memory {
         version != 0 && self.lock().get(name).is_some_and(|remembered| remembered.seen.contains(&version))
     }
 
-    /// Something else than ourselves has changed what it composes.
-    pub(super) fn count_event(&self, name: &str, source: impl FnOnce() -> String) {
+    /// Something has come to this version, and as far as is known by now it was not our doing.
+    pub(super) fn count_event(&self, name: &str, version: u64, source: impl FnOnce() -> String) {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return };
         let breaker = remembered.breaker.get_or_insert_with(Box::default);
-        breaker.count(Instant::now(), source);
+        breaker.note(version, source());
+    }
+
+    /// It was our doing that something came to this version.
+    pub(super) fn disregard(&self, name: &str, version: u64) {
+        let mut memory = self.lock();
+        let Some(remembered) = memory.get_mut(name) else { return };
+        remembered.seen.push(version);
+        if let Some(breaker) = &mut remembered.breaker {
+            breaker.uncertain.retain(|(other, _)| *other != version);
+        }
     }
 
     /// Whether its user has changed it since it was last looked at, to this generation or by asking for a look, and need not
@@ -256,6 +270,7 @@ impl Default for Breaker {
         Self {
             events: Bucket::full(BURST, REFILL_PER_SECOND, now),
             changes: Bucket::full(USER_BURST, USER_REFILL_PER_SECOND, now),
+            uncertain: Vec::new(),
             opened_at: None,
             sources: Vec::new(),
             probed_at: None,
@@ -264,18 +279,29 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    fn count(&mut self, now: Instant, source: impl FnOnce() -> String) {
-        self.events.take(now);
-        if self.sources.len() == SOURCES {
-            self.sources.remove(0);
+    fn note(&mut self, version: u64, source: String) {
+        if self.uncertain.len() == UNCERTAIN {
+            self.count(Instant::now());
         }
-        self.sources.push(source());
-        if self.events.tokens < 1.0 && self.opened_at.is_none() {
-            self.opened_at = Some(now);
+        self.uncertain.push((version, source));
+    }
+
+    /// Whatever nobody has said to be our doing is not.
+    fn count(&mut self, now: Instant) {
+        for (_, source) in std::mem::take(&mut self.uncertain) {
+            self.events.take(now);
+            if self.sources.len() == SOURCES {
+                self.sources.remove(0);
+            }
+            self.sources.push(source);
+            if self.events.tokens < 1.0 && self.opened_at.is_none() {
+                self.opened_at = Some(now);
+            }
         }
     }
 
     fn unrest(&mut self, now: Instant) -> Option<String> {
+        self.count(now);
         self.events.refill(now);
         self.changes.refill(now);
         let opened_at = self.opened_at?;
@@ -287,7 +313,10 @@ impl Breaker {
     }
 
     fn is_calm(&self) -> bool {
-        self.opened_at.is_none() && self.events.is_full() && self.changes.is_full()
+        self.opened_at.is_none()
+            && self.uncertain.is_empty()
+            && self.events.is_full()
+            && self.changes.is_full()
     }
 
     /// What happened most often of late.
@@ -318,5 +347,36 @@ impl Bucket {
 
     fn is_full(&self) -> bool {
         self.tokens >= self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is remembered after 200 things have happened.
+    fn after_many_events() -> (Memory, Name) {
+        let (memory, name) = (Memory::default(), Name::from("default/blog"));
+        memory.remember(&name, Settled::default(), Vec::new());
+        for version in 1..=200 {
+            memory.count_event(&name, version, || "ConfigMap/blog".to_owned());
+        }
+        (memory, name)
+    }
+
+    #[test]
+    fn what_others_do_is_too_much_when_it_is() {
+        let (memory, name) = after_many_events();
+        assert_eq!(memory.unrest(&name).as_deref(), Some("ConfigMap/blog"));
+    }
+
+    #[test]
+    fn what_we_did_is_not_counted_even_if_it_is_told_before_it_is_answered() {
+        let (memory, name) = after_many_events();
+        for version in 1..=200 {
+            memory.disregard(&name, version);
+            assert!(memory.is_echo(&name, version));
+        }
+        assert_eq!(memory.unrest(&name), None);
     }
 }

@@ -256,7 +256,7 @@ impl Controller {
         let Ok(plan) = &outcome.result else { return Ok(super::apply::Applied::default()) };
         // Delete before references are rewritten, and record references before anything is created. In any other order a
         // crash halfway leaves a resource that nobody remembers.
-        let has_deleted = self.delete_unwanted(&plan.delete).await?;
+        let has_deleted = self.delete_unwanted(live, &plan.delete).await?;
         self.record(live, &choice.selection, Some(references(plan))).await?;
         let mut applied = self.apply_wanted(live, plan, world).await?;
         applied.has_news |= has_deleted;
