@@ -78,6 +78,11 @@ impl Error {
         }
     }
 
+    /// Whether the request may have been carried out all the same.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        matches!(self, Self::Unreachable(_)) || self.code() >= 500
+    }
+
     /// There is no such thing.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == 404

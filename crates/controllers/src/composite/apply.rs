@@ -209,7 +209,7 @@ impl Controller {
 }
 
 /// What a composite resource is remembered by.
-fn name_of(composite: &Object) -> Name {
+pub(super) fn name_of(composite: &Object) -> Name {
     key(meta::namespace(composite), meta::name(composite)).into()
 }
 

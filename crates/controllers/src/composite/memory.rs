@@ -46,6 +46,8 @@ struct Remembered {
     seen: Vec<u64>,
     breaker: Option<Box<Breaker>>,
     fights: Option<Box<Fights>>,
+    /// Whether it is not known what we recorded last: what seems to be recorded is not to be believed.
+    is_in_doubt: bool,
 }
 
 /// How a look at a composite resource ended.
@@ -132,6 +134,15 @@ impl Memory {
                 settled.fingerprint = Fingerprint::default();
             }
         }
+    }
+
+    /// It is not known, or is known again, what we recorded last.
+    pub(super) fn doubt(&self, name: &Name, is_in_doubt: bool) {
+        self.lock().entry(name.clone()).or_default().is_in_doubt = is_in_doubt;
+    }
+
+    pub(super) fn is_in_doubt(&self, name: &str) -> bool {
+        self.lock().get(name).is_some_and(|remembered| remembered.is_in_doubt)
     }
 
     pub(super) fn forget(&self, name: &str) {

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::apply::name_of;
 use super::choose::{Choice, Selection};
 use super::connection::PUBLISH;
 use super::controller::Controller;
@@ -272,16 +273,29 @@ impl Controller {
     ) -> Result<(), Problem> {
         let secret = self.default_secret(live, selection.revision.connection_namespace.as_deref());
         let body = machinery::record(live, self.layout, &selection.chosen, references, secret);
-        if holds(&body, live, keys::COMPOSITE_MANAGER, "") {
+        let name = name_of(live);
+        // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
+        let was_in_doubt = self.memory.is_in_doubt(&name);
+        if !was_in_doubt && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
         let written = match self.take_over_self(live).await {
             Ok(true) => return Err(Problem::Conflict),
-            Ok(false) => self.write_self(live, Part::Whole, &body).await,
+            Ok(false) => {
+                // Before it is sent: it may be that nobody waits for the answer any more.
+                self.memory.doubt(&name, true);
+                self.write_self(live, Part::Whole, &body).await
+            }
             Err(error) => Err(error),
         };
+        if let Err(error) = &written
+            && !error.is_inconclusive()
+        {
+            self.memory.doubt(&name, was_in_doubt);
+        }
         match written {
             Ok(written) => {
+                self.memory.doubt(&name, false);
                 *live = written;
                 Ok(())
             }
