@@ -86,7 +86,7 @@ enum Chore {
 }
 
 /// How many seeds are simulated before a change lands: a few minutes' worth on two cores.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 
 fn main() -> Result<()> {
     let root = root();
