@@ -65,12 +65,10 @@ pub(crate) struct Query<'a> {
 impl Query<'_> {
     /// The media type to ask for.
     pub(super) fn accept(&self) -> &'static str {
-        match (self.heads_only, self.is_watch) {
-            (false, _) => super::JSON,
-            (true, true) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            // The server insists on the word for many.
-            (true, false) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        if self.heads_only {
+            return "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         }
+        super::JSON
     }
 
     fn text(&self) -> String {
