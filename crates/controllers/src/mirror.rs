@@ -240,9 +240,13 @@ impl Mirror {
 
     async fn follow(self: Arc<Self>) {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut said = String::new();
         loop {
             let result = match self.list().await {
-                Ok(version) => self.watch(version, &mut backoff).await,
+                Ok(version) => {
+                    said.clear();
+                    self.watch(version, &mut backoff).await
+                }
                 Err(error) => Err(error),
             };
             let Err(error) = result else { continue };
@@ -253,17 +257,24 @@ impl Mirror {
             if error.is_not_found() {
                 self.lose_all();
             }
-            let is_first = self.contents.read().unwrap_or_else(PoisonError::into_inner).told == 0;
-            if is_first {
-                self.turn(Phase::Failing(ferroplane_engine::chain(&error)));
+            let reason = ferroplane_engine::chain(&error);
+            if self.read().told == 0 {
+                self.turn(Phase::Failing(reason.clone()));
             }
             let pause = backoff.next().max(error.retry_after().unwrap_or_default());
-            warn!(
-                kind = self.subject.resource.kind,
-                error = ferroplane_engine::chain(&error),
-                "cannot follow objects; trying again"
-            );
+            self.complain(&mut said, reason);
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Say why it cannot follow, once: a kind that is gone may stay so.
+    fn complain(&self, said: &mut String, error: String) {
+        let kind = &self.subject.resource.kind;
+        if *said == error {
+            debug!(kind, error, "still cannot follow objects");
+        } else {
+            warn!(kind, error, "cannot follow objects; trying again");
+            *said = error;
         }
     }
 

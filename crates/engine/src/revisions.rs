@@ -49,7 +49,10 @@ pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revi
     let latest = revisions.iter().map(number).max().unwrap_or_default();
     let update = revisions.iter().filter_map(|revision| {
         let is_current = meta::label(revision, keys::COMPOSITION_HASH) == label;
-        let is_late = is_current && number(revision) != latest;
+        // Two can have the same number: one was made by somebody who had not heard of the other yet.
+        let is_overtaken =
+            |other: &Object| meta::name(other) != meta::name(revision) && number(other) >= number(revision);
+        let is_late = is_current && revisions.iter().any(is_overtaken);
         updated(revision, composition, is_late.then_some(latest + 1))
     });
     let exists = revisions.iter().any(|revision| meta::label(revision, keys::COMPOSITION_HASH) == label);

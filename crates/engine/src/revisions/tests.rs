@@ -69,6 +69,21 @@ fn content_that_comes_back_brings_its_revision_back() {
 }
 
 #[test]
+fn two_revisions_with_one_number_do_not_stay_so() {
+    for current in [1, 2] {
+        let mut revisions = Vec::new();
+        // The second was made by somebody who had not heard of the first.
+        for replicas in [1, 2] {
+            revisions.extend(plan_revisions(&composition(replicas), &[]).unwrap().create);
+        }
+        assert_eq!(carry_out(&mut revisions, &composition(current)), 1);
+        let latest = revisions.iter().max_by_key(|revision| number(revision)).unwrap();
+        assert_eq!(latest["spec"]["pipeline"][0]["input"]["replicas"], current);
+        assert_eq!(carry_out(&mut revisions, &composition(current)), 0);
+    }
+}
+
+#[test]
 fn labels_and_annotations_alone_make_a_revision() {
     let mut revisions = Vec::new();
     carry_out(&mut revisions, &composition(1));
