@@ -63,7 +63,8 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "PatientDefinition",
         explains: |difference| {
-            difference.is_event("Warning EstablishComposite") || difference.is_event("Warning OfferClaim")
+            let words = ["Warning EstablishComposite", "Warning OfferClaim", "Warning TerminateComposite"];
+            words.iter().any(|words| difference.is_event(words))
         },
     },
 ];
