@@ -11,6 +11,7 @@ mod peers;
 mod shell;
 mod tidy;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -139,14 +140,24 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
     command.run()
 }
 
-/// What controllers do on the embedded API server, they do on a real one.
+/// What controllers do on the embedded API server, they do on a real one, and so does what is made for clusters.
 fn test_on_kubernetes(root: &Path) -> Result<()> {
+    ensure_peers(false)?;
+    let suites: [(&str, &[&str]); 2] =
+        [("ferroplane-controllers", &[]), ("ferroplane", &["--test-threads=1", "start::", "why::"])];
     // First, or the servers wait for the compiler.
-    let arguments = ["test", "--package", "ferroplane-controllers", "--test", "it"];
-    cargo(root, &arguments).arg("--no-run").run()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let command = std::iter::once(cargo).chain(arguments.map(Into::into)).collect();
-    oracle::Oracle::beside(command).run(root)
+    for (package, _) in suites {
+        cargo(root, &["test", "--package", package, "--test", "it", "--no-run"]).run()?;
+    }
+    for (package, filters) in suites {
+        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+        let peers = [OsString::from("FERROPLANE_PEERS="), peers::directory().into()].into_iter().collect();
+        let mut command: Vec<OsString> = vec!["env".into(), peers, cargo];
+        command.extend(["test", "--package", package, "--test", "it", "--"].map(OsString::from));
+        command.extend(filters.iter().map(OsString::from));
+        oracle::Oracle::beside(command).run(root)?;
+    }
+    Ok(())
 }
 
 fn ensure_peers(heavy: bool) -> Result<()> {

@@ -1,6 +1,7 @@
 //! A control plane that runs as a process of its own, and the commands that people type beside it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -21,6 +22,17 @@ pub(crate) struct Plane {
     directory: TempDir,
 }
 
+/// Whether the environment names an API server to try things on.
+fn has_oracle() -> bool {
+    std::env::var_os("FERROPLANE_ORACLE_URL").is_some_and(|url| !url.is_empty())
+}
+
+/// Ports that are free.
+pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let listeners: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
 /// The binary with these arguments, in a directory.
 pub(crate) fn ferroplane(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferroplane"));
@@ -34,6 +46,33 @@ impl Plane {
         Self::start(TempDir::new().unwrap(), &["--data-dir", "data"])
     }
 
+    /// The same or, if the environment names an API server (`cargo xtask oracle -- cargo test …`), controllers beside that
+    /// one, which nobody else may use meanwhile.
+    pub(crate) fn find() -> Self {
+        let Some(kubeconfig) = std::env::var_os("KUBECONFIG").filter(|_| has_oracle()) else {
+            return Self::new();
+        };
+        let directory = TempDir::new().unwrap();
+        std::fs::copy(kubeconfig, directory.path().join("kubeconfig")).unwrap();
+        let mut command = ferroplane(directory.path(), &["start", "--kubeconfig", "kubeconfig"]);
+        let [health, metrics, hooks] = free_ports().map(|port| format!("127.0.0.1:{port}"));
+        command.args([
+            "--health-address",
+            &health,
+            "--metrics-address",
+            &metrics,
+            "--webhook-address",
+            &hooks,
+        ]);
+        command.args(["--webhook-url", &format!("https://{hooks}"), "--log-format", "json"]);
+        let kubectl = Command::new(crate::peers::directory().join("kubectl"))
+            .args(["create", "namespace", "crossplane-system", "--kubeconfig", "kubeconfig"])
+            .current_dir(directory.path())
+            .output();
+        kubectl.unwrap();
+        Self::run_until(directory, command, "\"leads\"")
+    }
+
     /// Starts one in a directory, with these flags, and waits until it is ready.
     pub(crate) fn start(directory: TempDir, flags: &[&str]) -> Self {
         let mut command = ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0"]);
@@ -42,7 +81,11 @@ impl Plane {
     }
 
     /// The same by a command that becomes one.
-    pub(crate) fn run_by(directory: TempDir, mut command: Command) -> Self {
+    pub(crate) fn run_by(directory: TempDir, command: Command) -> Self {
+        Self::run_until(directory, command, "the API server is ready at https://127.0.0.1:")
+    }
+
+    fn run_until(directory: TempDir, mut command: Command, words: &str) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let errors = BufReader::new(child.stderr.take().unwrap());
@@ -50,7 +93,7 @@ impl Plane {
             errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let plane = Self { child, lines, directory };
-        plane.until("the API server is ready at https://127.0.0.1:");
+        plane.until(words);
         plane
     }
 

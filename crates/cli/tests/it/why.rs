@@ -1,4 +1,5 @@
-//! `ferroplane why` and `ferroplane trace`, against `ferroplane up` with faults in it.
+//! `ferroplane why` and `ferroplane trace`, against `ferroplane up` with faults in it or, if the environment names an API
+//! server, `ferroplane start` beside that one.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -210,7 +211,7 @@ fn why(plane: &Plane, subject: &str) -> (Option<i32>, String) {
 /// A plane on which faults can be made.
 fn plane() -> Option<Plane> {
     peer("kubectl")?;
-    let plane = Plane::new();
+    let plane = Plane::find();
     plane.told("kubectl apply -f -", GROUND);
     let definitions = definition("Fault", "Namespaced")
         + &definition("Lonely", "Namespaced")
