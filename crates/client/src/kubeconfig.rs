@@ -1,12 +1,13 @@
 //! Reads kubeconfigs: clusters, users, and contexts that join them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::{Token, Way};
+use crate::{NoLogin, Program, Token, Way};
 
 /// A kubeconfig that says nothing of use.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,8 @@ pub enum BadKubeconfig {
         "the user logs in with {what} (`{field}`), which is not supported: use a certificate, or a token (kubectl create token)"
     )]
     Unsupported { what: &'static str, field: &'static str },
+    #[error(transparent)]
+    Login(#[from] NoLogin),
     #[error("cannot decode `{field}-data`")]
     Encoding { field: String, source: base64::DecodeError },
     #[error("cannot read `{path}`")]
@@ -51,7 +54,7 @@ impl Kubeconfig {
             let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
             Ok((directory, value))
         };
-        Ok(Self { files: paths.iter().map(read).collect::<Result<_, _>>()? })
+        Ok(Self { files: paths.iter().map(read).collect::<Result<_, BadKubeconfig>>()? })
     }
 
     /// The way that a context describes.
@@ -75,14 +78,15 @@ impl Kubeconfig {
         )?);
         let token_file = text(user, "tokenFile").map(|file| Token::File(beside_user.join(file)));
         let token = text(user, "token").map(|token| Token::Text(token.to_owned()));
+        let (program, logged_in) = log_in(beside_user, user, cluster)?;
         Ok(Way {
             server: server.trim_end_matches('/').to_owned(),
             namespace: text(context, "namespace").unwrap_or("default").to_owned(),
             authorities: material(beside_cluster, cluster, "certificate-authority")?,
             server_name: text(cluster, "tls-server-name").map(str::to_owned),
             trusts_anybody: cluster["insecure-skip-tls-verify"] == true,
-            identity,
-            token: token_file.or(token),
+            identity: identity.or(logged_in),
+            token: token_file.or(token).or(program),
         })
     }
 
@@ -102,12 +106,29 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 fn refuse_what_cannot_be_done(user: &Value) -> Result<(), BadKubeconfig> {
-    let cannot_be_done =
-        [("exec", "a program"), ("auth-provider", "an auth provider"), ("username", "a password")];
+    let cannot_be_done = [("auth-provider", "an auth provider"), ("username", "a password")];
     match cannot_be_done.into_iter().find(|(field, _)| !user[*field].is_null()) {
         Some((field, what)) => Err(BadKubeconfig::Unsupported { what, field }),
         None => Ok(()),
     }
+}
+
+/// A certificate and its key, in PEM.
+type Identity = (Vec<u8>, Vec<u8>);
+
+/// What a program says with which the user logs in: where to get a token or, for as long as this process runs, a certificate.
+fn log_in(
+    directory: &Path,
+    user: &Value,
+    cluster: &Value,
+) -> Result<(Option<Token>, Option<Identity>), BadKubeconfig> {
+    if user["exec"].is_null() {
+        return Ok((None, None));
+    }
+    let program = Program::read(directory, &user["exec"], cluster)?;
+    let credential = program.log_in()?;
+    let token = credential.token.map(|_| Token::Program(Arc::new(program)));
+    Ok((token, credential.identity))
 }
 
 /// Something in PEM: in the kubeconfig itself, or in a file.
@@ -143,7 +164,7 @@ clusters:
 - {name: b, cluster: {server: 'https://b', insecure-skip-tls-verify: true}}
 users:
 - {name: a, user: {client-certificate-data: Yg==, client-key-data: Yw==}}
-- {name: b, user: {exec: {command: x}}}
+- {name: b, user: {auth-provider: {name: x}}}
 ";
 
     #[test]
@@ -155,10 +176,31 @@ users:
     }
 
     #[test]
-    fn programs_that_log_in_are_refused_plainly() {
+    fn what_cannot_be_done_is_refused_plainly() {
         let error = read(TWO).way(Some("b")).unwrap_err();
-        assert!(error.to_string().contains("a program (`exec`), which is not supported"), "{error}");
+        assert!(
+            error.to_string().contains("an auth provider (`auth-provider`), which is not supported"),
+            "{error}"
+        );
         assert_eq!(read(TWO).way(Some("c")).unwrap_err().to_string(), "there is no context `c`");
+    }
+
+    #[test]
+    fn program_logs_in() {
+        let prints = |status: &str| {
+            let exec = format!(r#"{{command: echo, args: ['{{"status": {status}}}']}}"#);
+            let text = TWO.replace(
+                "{client-certificate-data: Yg==, client-key-data: Yw==}",
+                &format!("{{exec: {exec}}}"),
+            );
+            read(&text).way(None)
+        };
+        let way = prints(r#"{"token": "t"}"#).unwrap();
+        assert!(matches!(way.token, Some(Token::Program(_))) && way.identity.is_none());
+        let way = prints(r#"{"clientCertificateData": "c", "clientKeyData": "k"}"#).unwrap();
+        assert_eq!(way.identity, Some((b"c".to_vec(), b"k".to_vec())));
+        assert!(way.token.is_none());
+        assert!(prints("{}").unwrap_err().to_string().contains("printed no ExecCredential"));
     }
 
     #[test]

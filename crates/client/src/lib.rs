@@ -5,12 +5,15 @@
 mod kubeconfig;
 mod line;
 mod pod;
+mod program;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use kubeconfig::{BadKubeconfig, Kubeconfig};
 pub use line::{BadWay, Failure, Line};
 pub use pod::{NoPod, in_cluster};
+pub use program::{NoLogin, Program};
 
 /// How to show who one is.
 #[derive(Clone)]
@@ -18,6 +21,8 @@ pub enum Token {
     Text(String),
     /// Read for every request: it changes.
     File(PathBuf),
+    /// What a program says, for as long as it holds.
+    Program(Arc<Program>),
 }
 
 impl std::fmt::Debug for Token {
@@ -26,6 +31,7 @@ impl std::fmt::Debug for Token {
         match self {
             Self::Text(_) => f.write_str("Text"),
             Self::File(file) => write!(f, "File({})", file.display()),
+            Self::Program(program) => write!(f, "{program:?}"),
         }
     }
 }

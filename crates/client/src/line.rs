@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, Scheme};
-use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -96,14 +96,10 @@ impl Line {
         Self { who: Some(Arc::new((name.to_owned(), groups.to_vec()))), ..self.clone() }
     }
 
-    fn introduce(&self, request: &mut Request<Body>) -> Result<(), Failure> {
+    async fn introduce(&self, request: &mut Request<Body>) -> Result<(), Failure> {
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
-        let token = match &self.token {
-            None => None,
-            Some(Token::Text(token)) => Some(token.clone()),
-            Some(Token::File(file)) => Some(std::fs::read_to_string(file)?.trim().to_owned()),
-        };
+        let token = self.token().await?;
         let headers = request.headers_mut();
         headers.insert(HOST, self.authority.as_str().parse()?);
         if let Some(token) = token {
@@ -118,6 +114,18 @@ impl Line {
             }
         }
         Ok(())
+    }
+
+    async fn token(&self) -> Result<Option<String>, Failure> {
+        Ok(match &self.token {
+            None => None,
+            Some(Token::Text(token)) => Some(token.clone()),
+            Some(Token::File(file)) => Some(std::fs::read_to_string(file)?.trim().to_owned()),
+            Some(Token::Program(program)) => {
+                let program = program.clone();
+                tokio::task::spawn_blocking(move || program.log_in()).await??.token
+            }
+        })
     }
 
     /// On a connection that is free, or on a new one if the server has closed that meanwhile.
@@ -182,8 +190,13 @@ impl tower_service::Service<Request<Body>> for Line {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let line = self.clone();
         Box::pin(async move {
-            line.introduce(&mut request)?;
+            line.introduce(&mut request).await?;
             let (sender, response) = line.send(request).await?;
+            if let (StatusCode::UNAUTHORIZED, Some(Token::Program(program))) =
+                (response.status(), &line.token)
+            {
+                program.forget();
+            }
             // It is free once the answer has been read.
             line.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
             Ok(response)
