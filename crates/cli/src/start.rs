@@ -58,7 +58,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
         let term = if configuration.lease_duration.is_some() { Term::new() } else { Term::for_ever() };
         let site = Site::connect(configuration, term)?;
         let pages = Pages::open(configuration, &site).await?;
-        tokio::select! {
+        let verdict = tokio::select! {
             biased;
             _ = interrupts.next() => {
                 info!("told to end before it was ready");
@@ -66,9 +66,15 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
             }
             Err(error) = pages.serve() => Err(error),
             replica = Replica::start(configuration, &site) => {
-                replica?.work(&mut interrupts, &pages).await
+                match replica {
+                    Ok(replica) => replica.work(&mut interrupts, &pages).await,
+                    Err(error) => Err(error),
+                }
             }
-        }
+        };
+        // What was recorded last is kept, too.
+        let _ = tokio::task::spawn_blocking(move || site.recorder.stop()).await;
+        verdict
     })
 }
 
@@ -270,6 +276,7 @@ async fn stand_by(
         calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
+        recorder: site.recorder.clone(),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
 use serde::Deserialize;
 
-use crate::duration;
+use crate::{duration, size};
 
 /// Options, as far as they were given. The environment counts as flags.
 #[derive(Debug, Default, clap::Args, Deserialize)]
@@ -84,6 +84,18 @@ pub(crate) struct Options {
     #[arg(long, env = "XFN_CACHE_DIR", value_name = "DIR")]
     xfn_cache_dir: Option<PathBuf>,
 
+    /// How much is kept of what was recorded of every reconcile, without secrets; 0 records nothing [default: 16MiB]
+    #[arg(long, env = "RECORDING_SIZE", value_name = "SIZE")]
+    recording_size: Option<Size>,
+
+    /// Where to keep recordings [default: in memory]
+    #[arg(long, env = "RECORDING_DIR", value_name = "DIR")]
+    recording_dir: Option<PathBuf>,
+
+    /// Where to give recordings away, without asking who wants them: for `kubectl port-forward` [default: 127.0.0.1:8082]
+    #[arg(long, env = "RECORDING_ADDRESS", value_name = "ADDRESS")]
+    recording_address: Option<SocketAddr>,
+
     /// Keep roles for what is defined, as Crossplane's RBAC manager does [default: true]
     #[arg(long, env = "WRITE_ROLES", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -140,6 +152,27 @@ impl TryFrom<String> for Span {
     }
 }
 
+/// An amount of bytes, as people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Size(u64);
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        size::parse_recording(text).map(Self)
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 /// What a file says.
 #[derive(Debug, Default)]
 pub(crate) struct File(pub(crate) Options);
@@ -165,7 +198,8 @@ impl Options {
         first!(
             self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
-            tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, write_roles, health_probe_port,
+            tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, recording_size, recording_dir,
+            recording_address, write_roles, health_probe_port,
             metrics_port, webhook_port, debug, log_format,
         )
     }
@@ -187,9 +221,19 @@ pub(crate) struct Configuration {
     pub(super) server_secret: String,
     pub(super) client_secret: String,
     pub(super) answers: Option<PathBuf>,
+    pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
     pub(super) debug: bool,
     pub(super) log_format: Option<LogFormat>,
+}
+
+/// What is kept of what was recorded, and where.
+#[derive(Debug)]
+pub(super) struct Recordings {
+    pub(super) size: u64,
+    /// None is in memory.
+    pub(super) directory: Option<PathBuf>,
+    pub(super) address: SocketAddr,
 }
 
 /// Where webhooks are served, and how the API server gets there.
@@ -215,6 +259,11 @@ impl Configuration {
             service: text(options.webhook_service, "crossplane-webhooks"),
             url: options.webhook_url.map(|url| read_url(&url)).transpose()?,
         };
+        let recordings = Recordings {
+            size: options.recording_size.map_or(USUAL_RECORDING, |size| size.0),
+            directory: options.recording_dir,
+            address: options.recording_address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8082))),
+        };
         let lease_duration = options.lease_duration.map_or(Duration::from_secs(15), |span| span.0);
         if lease_duration < SHORTEST_LEASE || lease_duration.subsec_nanos() != 0 {
             bail!("--lease-duration must be whole seconds, and 3s at least");
@@ -232,12 +281,16 @@ impl Configuration {
             server_secret: text(options.tls_server_secret_name, "crossplane-tls-server"),
             client_secret: text(options.tls_client_secret_name, "crossplane-tls-client"),
             answers: options.xfn_cache_dir,
+            recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
             debug: options.debug.unwrap_or(false),
             log_format: options.log_format,
         })
     }
 }
+
+/// How much is kept of what was recorded, if nobody says anything: it may all be in memory.
+const USUAL_RECORDING: u64 = 16 << 20;
 
 /// A shorter one could not be renewed in time on a busy machine.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Small pages over plain HTTP, for kubelets and Prometheus.
+//! Small pages over plain HTTP, for kubelets, Prometheus, and those who want to know what happened.
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use ferroplane_recorder::Recorder;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -33,25 +34,38 @@ const WHOLE: Duration = Duration::from_mins(1);
 pub(super) struct Pages {
     health: TcpListener,
     metrics: TcpListener,
+    /// If anything is recorded.
+    recordings: Option<TcpListener>,
     state: Arc<Health>,
+    recorder: Recorder,
 }
 
-type Page = fn(&Health, &str) -> (StatusCode, String);
+/// What there is at a path.
+type Page = Arc<dyn Fn(&str) -> (StatusCode, Bytes) + Send + Sync>;
 
 impl Pages {
     pub(super) async fn open(configuration: &Configuration, site: &Site) -> anyhow::Result<Self> {
         let health = listen(configuration.health_address, "--health-address").await?;
         let metrics = listen(configuration.metrics_address, "--metrics-address").await?;
         info!(health = %health.local_addr()?, metrics = %metrics.local_addr()?, "listens");
-        Ok(Self { health, metrics, state: site.health.clone() })
+        let recordings = match &configuration.recordings {
+            Some(recordings) => Some(listen(recordings.address, "--recording-address").await?),
+            None => None,
+        };
+        if let Some(recordings) = &recordings {
+            info!(address = %recordings.local_addr()?, "gives recordings away");
+        }
+        Ok(Self { health, metrics, recordings, state: site.health.clone(), recorder: site.recorder.clone() })
     }
 
     /// Answers for as long as it is polled.
     pub(super) async fn serve(&self) -> Unending {
+        let (state, counted, recorder) = (self.state.clone(), self.state.clone(), self.recorder.clone());
         tokio::select! {
             biased;
-            never = serve(&self.health, &self.state, health) => never,
-            never = serve(&self.metrics, &self.state, metrics) => never,
+            never = serve(&self.health, Arc::new(move |path| health(&state, path))) => never,
+            never = serve(&self.metrics, Arc::new(move |path| metrics(&counted, path))) => never,
+            never = serve_if_any(self.recordings.as_ref(), Arc::new(move |path| recordings(&recorder, path))) => never,
         }
     }
 }
@@ -61,26 +75,44 @@ async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> 
     listener.with_context(|| format!("cannot listen on {address}; another address can be named with {flag}"))
 }
 
-fn health(state: &Health, path: &str) -> (StatusCode, String) {
+fn health(state: &Health, path: &str) -> (StatusCode, Bytes) {
     match path {
         // It answers, so it lives.
-        "/livez" | "/healthz" => (StatusCode::OK, "ok".to_owned()),
+        "/livez" | "/healthz" => (StatusCode::OK, "ok".into()),
         "/readyz" => {
             let (is_ready, text) = state.readiness();
-            (if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
+            (if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text.into())
         }
-        _ => (StatusCode::NOT_FOUND, "there are /livez, /readyz and /healthz\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "there are /livez, /readyz and /healthz\n".into()),
     }
 }
 
-fn metrics(state: &Health, path: &str) -> (StatusCode, String) {
+fn metrics(state: &Health, path: &str) -> (StatusCode, Bytes) {
     match path {
-        "/metrics" => (StatusCode::OK, state.metrics()),
-        _ => (StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
+        "/metrics" => (StatusCode::OK, state.metrics().into()),
+        _ => (StatusCode::NOT_FOUND, "there is /metrics\n".into()),
     }
 }
 
-async fn serve(listener: &TcpListener, state: &Arc<Health>, page: Page) -> Unending {
+/// All of them, as a file for `ferroplane replay --recordings`.
+fn recordings(recorder: &Recorder, path: &str) -> (StatusCode, Bytes) {
+    match path {
+        "/recordings" => match recorder.archive().export_all() {
+            Ok(file) => (StatusCode::OK, file.into()),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n").into()),
+        },
+        _ => (StatusCode::NOT_FOUND, "there is /recordings\n".into()),
+    }
+}
+
+async fn serve_if_any(listener: Option<&TcpListener>, page: Page) -> Unending {
+    match listener {
+        Some(listener) => serve(listener, page).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve(listener: &TcpListener, page: Page) -> Unending {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = places.clone().acquire_owned().await.context("cannot serve any longer")?;
@@ -92,11 +124,11 @@ async fn serve(listener: &TcpListener, state: &Arc<Health>, page: Page) -> Unend
                 continue;
             }
         };
-        let state = state.clone();
+        let page = page.clone();
         tokio::spawn(async move {
             let _place = place;
             let answer = service_fn(move |request: Request<Incoming>| {
-                let response = answer(&state, page, &request);
+                let response = answer(&page, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
@@ -108,12 +140,12 @@ async fn serve(listener: &TcpListener, state: &Arc<Health>, page: Page) -> Unend
     }
 }
 
-fn answer(state: &Health, page: Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let (code, text) = match *request.method() {
-        Method::GET | Method::HEAD => page(state, request.uri().path()),
-        _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+fn answer(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (code, content) = match *request.method() {
+        Method::GET | Method::HEAD => page(request.uri().path()),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into()),
     };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let mut response = Response::new(Full::new(content));
     *response.status_mut() = code;
     let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);

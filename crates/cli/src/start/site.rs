@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use ferroplane_client::{Line, NoPod, Way};
 use ferroplane_controllers::{Cluster, Fenced, Term};
+use ferroplane_recorder::Recorder;
 use tracing::warn;
 
 use super::Configuration;
 use super::health::{Health, Listening};
+use super::options::Recordings;
 use crate::client;
 
 /// How soon to ask again a server that does not answer.
@@ -25,6 +27,7 @@ pub(super) struct Site {
     pub(super) fenced: kube::Client,
     pub(super) term: Term,
     pub(super) health: Arc<Health>,
+    pub(super) recorder: Recorder,
     pub(super) server: String,
 }
 
@@ -38,7 +41,8 @@ impl Site {
         let listening = Listening::new(line, health.clone());
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
-        Ok(Self { cluster: Cluster::new(client.clone()), client, fenced, term, health, server })
+        let recorder = recorder(configuration)?;
+        Ok(Self { cluster: Cluster::new(client.clone()), client, fenced, term, health, recorder, server })
     }
 
     /// Pods may start before their API server does.
@@ -60,6 +64,14 @@ impl Site {
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
+    Ok(match &configuration.recordings {
+        None => Recorder::off(),
+        Some(Recordings { size, directory: Some(directory), .. }) => Recorder::open(directory, *size)?,
+        Some(Recordings { size, directory: None, .. }) => Recorder::in_memory(*size)?,
+    })
 }
 
 /// What was named counts; in a pod, its cluster is meant; then whatever `kubectl` would use.

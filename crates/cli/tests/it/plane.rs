@@ -37,6 +37,7 @@ pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
 pub(crate) fn ferroplane(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferroplane"));
     command.args(arguments).current_dir(directory).env("HOME", directory).stdin(Stdio::null());
+    command.env("RECORDING_ADDRESS", "127.0.0.1:0");
     command
 }
 
@@ -112,6 +113,16 @@ impl Plane {
             }
         }
         said
+    }
+
+    /// Everything that it says until it ends.
+    pub(crate) fn heard_to_the_end(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect()
+    }
+
+    /// The directory of one that has ended.
+    pub(crate) fn into_directory(mut self) -> TempDir {
+        std::mem::replace(&mut self.directory, TempDir::new().unwrap())
     }
 
     pub(crate) fn id(&self) -> Pid {
