@@ -11,6 +11,7 @@ use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
 use ferroplane_functions::Library;
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Directory, grpc};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -92,6 +93,7 @@ impl Plane {
             },
             calls: functions.calls.clone(),
             answers: Arc::new(Answers::in_memory()),
+            recorder: Recorder::off(),
             writes_roles: true,
         };
         let controllers = Controllers::start(client("ferroplane"), settings).await.expect("they start");

@@ -9,6 +9,7 @@ use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
 use crate::commands::man::Man;
 use crate::commands::render::Render;
+use crate::commands::replay::Replay;
 use crate::commands::resource::Resource;
 use crate::commands::trace::Trace;
 use crate::commands::up::Up;
@@ -33,6 +34,7 @@ enum Command {
     Up(Up),
     Why(Why),
     Trace(Trace),
+    Replay(Box<Replay>),
     Render(Box<Render>),
     Validate(Box<Validate>),
     Functions(Functions),
@@ -57,6 +59,7 @@ impl Arguments {
             Command::Up(up) => up.run(terminal),
             Command::Why(why) => why.run(terminal),
             Command::Trace(trace) => trace.run(terminal),
+            Command::Replay(replay) => replay.run(terminal),
             Command::Backup(backup) => backup.run(terminal),
             Command::Restore(restore) => restore.run(terminal),
             Command::Render(render) => render.run(terminal),

@@ -6,6 +6,7 @@ pub(crate) mod functions;
 pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod render;
+pub(crate) mod replay;
 pub(crate) mod resource;
 pub(crate) mod trace;
 pub(crate) mod up;

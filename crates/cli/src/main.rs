@@ -9,6 +9,8 @@ mod functions;
 mod interrupt;
 mod manifest;
 mod render;
+mod replay;
+mod size;
 mod terminal;
 mod up;
 mod validate;

@@ -38,6 +38,8 @@ pub(crate) struct Configuration {
     pub(crate) client_certificates: Option<PathBuf>,
     /// Whether to show what this is for.
     pub(crate) has_demo: bool,
+    /// How many bytes of recordings are kept.
+    pub(crate) recording_size: u64,
     pub(crate) manifests: Wanted,
 }
 

@@ -24,6 +24,11 @@ impl Clock {
         let now = (self.0)();
         Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
     }
+
+    /// The milliseconds since 1970.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        u64::try_from((self.0)().as_millisecond()).unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Clock {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_api::keys;
+use ferroplane_recorder::Recorder as Recordings;
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error, Resource, Selector};
@@ -16,6 +17,7 @@ pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
+    pub(crate) recordings: Recordings,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) definitions: Arc<Mirror>,
     pub(crate) compositions: Arc<Mirror>,
@@ -28,7 +30,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// Begin to follow what all controllers look at.
-    pub(crate) async fn start(cluster: Cluster, clock: Clock) -> Result<Self, Error> {
+    pub(crate) async fn start(cluster: Cluster, clock: Clock, recordings: Recordings) -> Result<Self, Error> {
         let follow = |group: &str, version: &str, kind: &str, plural: &str, heads_only| {
             let resource = Arc::new(Resource {
                 api_version: format!("{group}/{version}"),
@@ -49,7 +51,8 @@ impl Context {
         kinds.listen(move |_, _| forgetful.forget_kinds());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics::with(recordings.clone())),
+            recordings,
             definitions: follow(
                 keys::APIEXTENSIONS,
                 "v1",

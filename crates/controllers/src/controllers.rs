@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, grpc};
 use tokio::task::JoinSet;
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub calls: grpc::Options,
     /// Where answers of functions are kept for as long as they hold.
     pub answers: Arc<Answers>,
+    /// What keeps what composite resources were made from and came to. Whoever starts it stops it.
+    pub recorder: Recorder,
     /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
     /// give, or the right to give more than one has.
     pub writes_roles: bool,
@@ -45,7 +48,8 @@ pub struct Controllers {
 impl Controllers {
     /// Start all controllers. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
-        let context = Arc::new(Context::start(Cluster::new(client), settings.clock).await?);
+        let context = Context::start(Cluster::new(client), settings.clock, settings.recorder).await?;
+        let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);
         let callables = Registry::new(

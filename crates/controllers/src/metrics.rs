@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ferroplane_engine::Ran;
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::Happening;
 
 use series::{Counters, Histograms, labels};
@@ -29,6 +30,7 @@ pub struct Metrics {
     cache_bytes: Counters,
     versions: Counters,
     works: Works,
+    recorder: Recorder,
 }
 
 impl Default for Metrics {
@@ -51,6 +53,7 @@ impl Default for Metrics {
                 "Steps that ran, by what they called.",
             ),
             works: Works::default(),
+            recorder: Recorder::off(),
         }
     }
 }
@@ -63,6 +66,11 @@ pub(crate) struct Called {
 }
 
 impl Metrics {
+    /// With what this one counts itself.
+    pub(crate) fn with(recorder: Recorder) -> Self {
+        Self { recorder, ..Self::default() }
+    }
+
     /// All numbers as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -80,6 +88,7 @@ impl Metrics {
         }
         self.seconds.write(&mut text);
         self.works.write(&mut text);
+        text.push_str(&self.recorder.metrics());
         text
     }
 

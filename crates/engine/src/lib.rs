@@ -32,9 +32,11 @@ mod schemas;
 mod selection;
 mod settle;
 mod takeover;
+mod transcript;
 mod usage;
 mod validity;
 pub mod versions;
+mod written;
 
 pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
@@ -61,5 +63,7 @@ pub use selection::{
 };
 pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
 pub use takeover::managers_to_keep;
+pub use transcript::{Astray, Note, Said, replay};
 pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
 pub use validity::{Callable, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};
+pub use written::Unreadable;

@@ -121,6 +121,11 @@ impl Pipeline {
 }
 
 impl Step {
+    /// What it says about the function it calls.
+    pub(crate) fn question(&self) -> &Question {
+        &self.question
+    }
+
     fn new(step: &api::Step) -> Result<Self, PipelineError> {
         if step.input.is_some() && step.input_ref.is_some() {
             return Err(PipelineError::TwoInputs(step.step.clone()));

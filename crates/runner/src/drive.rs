@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use ferroplane_engine::{Answer, Call, Inputs, Outcome, Turn, Want, start};
+use ferroplane_engine::{Answer, Call, Inputs, Note, Outcome, Said, Turn, Want, chain, start};
 
 use crate::directory::{Directory, tag_of};
 
@@ -12,21 +12,43 @@ pub trait Resources {
     fn fetch(&self, want: &Want) -> impl Future<Output = Answer> + Send;
 }
 
-/// Ask a function, unless it has answered the same question before.
-async fn ask(call: Box<Call>, functions: &Directory) -> Turn {
-    if !call.is_first() {
-        return match functions.call(call.callee(), call.request()).await {
-            Ok(response) => call.answer(response),
-            Err(error) => call.fail(error),
-        };
+/// Writes down what is said to the engine, if anybody wants to have the same run again.
+struct Notes<'a>(Option<&'a mut Vec<Note>>);
+
+impl Notes<'_> {
+    fn call(&mut self, call: &Call, said: impl FnOnce() -> Said) {
+        if let Some(notes) = &mut self.0 {
+            let tag = if call.is_first() { tag_of(call.request()) } else { "" };
+            notes.push(Note { tag: tag.to_owned(), said: said() });
+        }
     }
-    if let Some(response) = functions.recall(call.callee(), call.request()) {
+
+    fn provide(&mut self, answers: &[Answer]) {
+        if let Some(notes) = &mut self.0 {
+            notes.push(Note::new(Said::Provided(answers.to_vec())));
+        }
+    }
+}
+
+/// Ask a function, unless it has answered the same question before.
+async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> Turn {
+    if call.is_first()
+        && let Some(response) = functions.recall(call.callee(), call.request())
+    {
+        notes.call(&call, || Said::Recalled(response.clone()));
         return call.accept(response);
     }
     let response = match functions.call(call.callee(), call.request()).await {
         Ok(response) => response,
-        Err(error) => return call.fail(error),
+        Err(error) => {
+            notes.call(&call, || Said::Failed(chain(&error)));
+            return call.fail(error);
+        }
     };
+    notes.call(&call, || Said::Answered(response.clone()));
+    if !call.is_first() {
+        return call.answer(response);
+    }
     let (callee, tag) = (call.callee().to_owned(), tag_of(call.request()).to_owned());
     let turn = call.answer(response.clone());
     // What it still wants to see may change without the request changing; and a failure may be over the next time.
@@ -38,15 +60,27 @@ async fn ask(call: Box<Call>, functions: &Directory) -> Turn {
 
 /// Run a pipeline: ask the functions, read what they want to see, until all is decided.
 pub async fn drive(inputs: Inputs, functions: &Directory, resources: &impl Resources) -> Outcome {
+    drive_noting(inputs, functions, resources, None).await
+}
+
+/// The same, and write down everything that is said to the engine, also of a run that is cut short.
+pub async fn drive_noting(
+    inputs: Inputs,
+    functions: &Directory,
+    resources: &impl Resources,
+    notes: Option<&mut Vec<Note>>,
+) -> Outcome {
+    let mut notes = Notes(notes);
     let mut turn = start(inputs);
     loop {
         turn = match turn {
-            Turn::Call(call) => ask(call, functions).await,
+            Turn::Call(call) => ask(call, functions, &mut notes).await,
             Turn::Fetch(fetch) => {
                 let mut answers = Vec::with_capacity(fetch.wants().len());
                 for want in fetch.wants() {
                     answers.push(resources.fetch(want).await);
                 }
+                notes.provide(&answers);
                 fetch.provide(answers)
             }
             Turn::Done(outcome) => return *outcome,

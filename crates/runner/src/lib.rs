@@ -18,7 +18,7 @@ pub mod grpc;
 
 pub use answers::{Answers, Unkeepable};
 pub use directory::{Directory, Inside, Runner};
-pub use drive::{Resources, drive};
+pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, Program, StartError};

@@ -69,7 +69,7 @@ impl Struct {
     }
 
     /// Identifies the content: equal objects have equal digests, whoever encoded them.
-    pub(crate) fn digest(&self) -> &[u8; 32] {
+    pub fn digest(&self) -> &[u8; 32] {
         self.0.digest.get_or_init(|| {
             let wire = self.wire();
             if self.is_canonical() == Ok(true) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 
 use crate::Verdict;
+use crate::size;
 use crate::terminal::Terminal;
 use crate::up::{self, Configuration, Wanted, data_directory};
 
@@ -42,6 +43,13 @@ pub(crate) struct Up {
     /// Where to write down who changed what [default: audit.log in the data directory]
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+
+    /// How much is kept of what was recorded of every reconcile, without secrets; 0 records nothing
+    ///
+    /// `ferroplane replay` has a recorded reconcile again, `ferroplane why --at` says what was wrong then. Recordings are in the data
+    /// directory; the oldest go first.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = recording_size)]
+    recording_size: u64,
 
     /// Install a small platform with a simulated cloud, and show what becomes of it
     ///
@@ -81,6 +89,18 @@ struct Manifests {
     prune: bool,
 }
 
+/// Less than this is not worth it.
+const SMALLEST: u64 = 1 << 20;
+
+fn recording_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        size if size > 0 && size < SMALLEST => {
+            Err("at least 1MiB is needed, or 0 to record nothing".to_owned())
+        }
+        size => Ok(size),
+    }
+}
+
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if self.demo && self.no_controllers {
@@ -104,6 +124,7 @@ impl Up {
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
+            recording_size: self.recording_size,
             manifests: Wanted {
                 paths: self.manifests.paths,
                 are_watched: self.manifests.watch,

@@ -11,10 +11,12 @@ use ferroplane_controllers::{
     install,
 };
 use ferroplane_functions::{Library, Native};
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Directory, grpc};
 use serde_json::json;
 
 use super::Configuration;
+use crate::replay::RECORDINGS;
 
 /// As whom controllers come to the API server.
 const IDENTITY: &str = "system:ferroplane";
@@ -24,7 +26,11 @@ const PROTECTION: &str = "protection.ferroplane.internal";
 const ADVISOR: &str = "versions.ferroplane.internal";
 
 /// Start all controllers.
-pub(super) async fn start(server: &Server, configuration: &Configuration) -> anyhow::Result<Controllers> {
+pub(super) async fn start(
+    server: &Server,
+    configuration: &Configuration,
+    recorder: Recorder,
+) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
     let client = kube::Client::new(Door::inside(server.clone(), identity), "default");
     install(&Cluster::new(client.clone())).await.context("cannot install the kinds we serve")?;
@@ -34,6 +40,7 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
         built_ins: built_ins()?,
         calls: grpc::Options { tls, ..grpc::Options::default() },
         answers: Arc::new(answers(configuration)?),
+        recorder,
         writes_roles: true,
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
@@ -63,6 +70,16 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
     server.seat(PROTECTION, &insider);
     let url = format!("https://{PROTECTION}{PROTECTION_PATH}");
     Ok(protection.announce(&json!({"url": url})).await?)
+}
+
+/// What is recorded is kept there, too. What is forgotten at the end has nobody to ask about it.
+pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
+    match &configuration.data_dir {
+        Some(directory) if configuration.recording_size > 0 => {
+            Ok(Recorder::open(&directory.join(RECORDINGS), configuration.recording_size)?)
+        }
+        _ => Ok(Recorder::off()),
+    }
 }
 
 /// What functions answered is kept beside everything else.

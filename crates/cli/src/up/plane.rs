@@ -15,6 +15,7 @@ use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
 use ferroplane_controllers::Controllers;
+use ferroplane_recorder::Recorder;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -37,6 +38,7 @@ pub(super) struct Plane {
     door: JoinHandle<usize>,
     renewal: JoinHandle<()>,
     controllers: Option<Controllers>,
+    recorder: Recorder,
     /// Holds the kubeconfig of a plane that keeps nothing else.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -65,11 +67,22 @@ impl Plane {
             let _ = ended.await;
         }));
         let renewal = tokio::spawn(certificates.keep_renewed());
-        let mut controllers = None;
+        let (mut controllers, mut recorder) = (None, Recorder::off());
         if configuration.has_controllers {
-            controllers = Some(controllers::start(&server, configuration).await?);
+            recorder = controllers::recorder(configuration)?;
+            controllers = Some(controllers::start(&server, configuration, recorder.clone()).await?);
         }
-        Ok(Self { server, address, kubeconfig, end, door, renewal, controllers, _temporary: temporary })
+        Ok(Self {
+            server,
+            address,
+            kubeconfig,
+            end,
+            door,
+            renewal,
+            controllers,
+            recorder,
+            _temporary: temporary,
+        })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -91,6 +104,8 @@ impl Plane {
         if let Some(controllers) = self.controllers {
             controllers.stop().await;
         }
+        // What is recorded and not yet written is not lost.
+        let _ = tokio::task::spawn_blocking(move || self.recorder.stop()).await;
         self.server.stop();
         let _ = self.end.send(());
         let _ = self.door.await;

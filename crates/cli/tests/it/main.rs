@@ -13,6 +13,7 @@ mod manifests;
 mod peers;
 mod plane;
 mod render;
+mod replay;
 mod sandbox;
 mod up;
 mod validate;

@@ -71,6 +71,16 @@ impl Plane {
         said
     }
 
+    /// Everything that it says until it ends.
+    pub(crate) fn heard_to_the_end(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect()
+    }
+
+    /// The directory of one that has ended.
+    pub(crate) fn into_directory(mut self) -> TempDir {
+        std::mem::replace(&mut self.directory, TempDir::new().unwrap())
+    }
+
     pub(crate) fn id(&self) -> Pid {
         Pid::from_child(&self.child)
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
 use ferroplane_engine::{Event, EventKind, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Requirement, chain};
-use ferroplane_runner::drive;
+use ferroplane_recorder::{Ending, Tape};
+use ferroplane_runner::drive_noting;
 use ferroplane_schema::managed::holds;
 use ferroplane_wire::Struct;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use super::apply::name_of;
 use super::choose::{Choice, Selection};
 use super::connection::PUBLISH;
 use super::controller::Controller;
-use super::machinery::{self, draft, has_finalizer, other_finalizers, recorded, references};
+use super::machinery::{self, Chosen, draft, has_finalizer, other_finalizers, recorded, references};
 use super::memory::{Name, Settled};
 use super::observe::World;
 use super::problem::{COMPOSE, Problem, Report};
@@ -98,12 +99,17 @@ impl Controller {
         let began_at = Instant::now();
         let identity = self.identity(&live);
         let reader = read::World::new(&self.shared, &self.kind.definition, name);
-        let composed = tokio::time::timeout(PATIENCE, self.compose(&reader, name, &mut live, slot)).await;
+        let mut tape = self.shared.context.recordings.begin(&live, self.shared.context.clock.milliseconds());
+        let composing = self.compose(&reader, name, &mut live, slot, &mut tape);
+        let composed = tokio::time::timeout(PATIENCE, composing).await;
         let late =
             || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
         let next = match composed.unwrap_or_else(|_| Err(late())) {
-            Ok(composed) => self.succeed(name, live, composed).await,
-            Err(Problem::Trouble(report)) => self.fail(name, &live, *report, reader.asked(), &identity).await,
+            Ok(composed) => self.succeed(name, live, composed, &mut tape).await,
+            Err(Problem::Trouble(report)) => {
+                tape.trouble(&report.trouble.message);
+                self.fail(name, &live, *report, reader.asked(), &identity, &mut tape).await
+            }
             Err(Problem::Early) => {
                 let asked = reader.asked();
                 Ok(self.remember_failure(name, &live, Written::default(), asked, &identity).await)
@@ -113,7 +119,10 @@ impl Controller {
         if next.is_err() {
             self.memory.note_asked(name, reader.asked());
         }
-        debug!(name = &**name, micros = began_at.elapsed().as_micros(), "looked at a composite resource");
+        let micros = began_at.elapsed().as_micros();
+        tape.end(ending(&next), micros);
+        self.shared.context.recordings.keep(tape);
+        debug!(name = &**name, micros, "looked at a composite resource");
         next
     }
 
@@ -123,9 +132,10 @@ impl Controller {
         name: &Name,
         live: &mut Object,
         slot: &Slot,
+        tape: &mut Tape,
     ) -> Result<Composed, Problem> {
         let mut events = Vec::new();
-        match self.compose_with(reader, name, live, slot, &mut events).await {
+        match self.compose_with(reader, name, live, slot, &mut events, tape).await {
             Ok(composed) => Ok(Composed { events, ..composed }),
             Err(problem) => Err(problem.telling(events)),
         }
@@ -139,8 +149,11 @@ impl Controller {
         live: &mut Object,
         slot: &Slot,
         events: &mut Vec<Event>,
+        tape: &mut Tape,
     ) -> Result<Composed, Problem> {
         let choice = self.follow(name, live, events).await?;
+        let Chosen { composition, revision, .. } = &choice.selection.chosen;
+        tape.follows(composition, revision);
         let mut composite = draft(live, self.layout, &choice.selection.chosen);
         let mut remembered: Arc<[Requirement]> =
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
@@ -152,7 +165,7 @@ impl Controller {
                     return Err(self.keep(live, &choice.selection).await.err().unwrap_or(problem));
                 }
             };
-            let deciding = self.decide(&composite, &choice, &world, &remembered, reader);
+            let deciding = self.decide(&composite, &choice, &world, &remembered, reader, tape);
             // A function that hangs must not keep others from being called.
             let outcome = slot.wait_for(deciding).await?;
             if outcome.result.is_err() {
@@ -161,7 +174,10 @@ impl Controller {
             }
             let done = self.carry_out(live, &choice, &outcome, &world).await;
             let applied = match done {
-                Ok(applied) => applied,
+                Ok(applied) => {
+                    tape.did(applied.versions.len(), &applied.unsynced);
+                    applied
+                }
                 Err(problem) => return Err(problem.after(outcome)),
             };
             let basis = Basis {
@@ -229,6 +245,7 @@ impl Controller {
         world: &World,
         remembered: &Arc<[Requirement]>,
         reader: &read::World<'_>,
+        tape: &mut Tape,
     ) -> Result<Outcome, Problem> {
         let inputs = Inputs {
             connection_details: self.own_connection_details(composite).await?,
@@ -241,7 +258,10 @@ impl Controller {
             remembered: remembered.to_vec(),
             context: None,
         };
-        let outcome = drive(inputs, &self.shared.callables.current().directory, reader).await;
+        let notes = tape.run(&inputs);
+        let directory = &self.shared.callables.current().directory;
+        let outcome = drive_noting(inputs, directory, reader, notes).await;
+        tape.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
         Ok(outcome)
     }
@@ -310,8 +330,15 @@ impl Controller {
         self.record(live, selection, references).await
     }
 
-    async fn succeed(&self, name: &Name, live: Object, mut composed: Composed) -> Result<Next, Problem> {
-        let Written { composite, look_again_in } = self.settle_success(name, &live, &mut composed).await?;
+    async fn succeed(
+        &self,
+        name: &Name,
+        live: Object,
+        mut composed: Composed,
+        tape: &mut Tape,
+    ) -> Result<Next, Problem> {
+        let written = self.settle_success(name, &live, &mut composed, tape).await?;
+        let Written { composite, look_again_in } = written;
         // Conditions speak of the generation that was looked at, even if a later one says the same again.
         let is_overtaken =
             composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(&live));
@@ -360,8 +387,9 @@ impl Controller {
         mut report: Report,
         asked: Vec<Requirement>,
         identity: &str,
+        tape: &mut Tape,
     ) -> Result<Next, Problem> {
-        let written = self.settle_problem(name, live, &mut report).await?;
+        let written = self.settle_problem(name, live, &mut report, tape).await?;
         let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
         // What was asked for in vain is what may help.
         requirements.extend(asked);
@@ -422,6 +450,16 @@ impl Controller {
         }
         self.memory.forget(name);
         self.queue.forget(name);
+    }
+}
+
+/// How a look ended that could be told of. One that failed before has said so on its tape.
+fn ending(next: &Result<Next, Problem>) -> Ending {
+    match next {
+        Ok(_) => Ending::Succeeded,
+        Err(Problem::Conflict) => Ending::Conflict,
+        Err(Problem::Gone | Problem::Early) => Ending::Gone,
+        Err(Problem::Trouble(_)) => Ending::Failed,
     }
 }
 

@@ -7,6 +7,7 @@ use ferroplane_engine::{
     Event, EventKind, Settlement, Target, Trouble, World, conditions_in, conditions_to_json, settle,
     settle_trouble,
 };
+use ferroplane_recorder::Tape;
 use ferroplane_schema::managed::{extract, holds};
 use serde_json::{Value, json};
 
@@ -34,6 +35,7 @@ impl Controller {
         name: &Name,
         live: &Object,
         composed: &mut Composed,
+        tape: &mut Tape,
     ) -> Result<Written, Problem> {
         let mut world = self.world(name, live);
         world.unsynced.clone_from(&composed.unsynced);
@@ -42,7 +44,7 @@ impl Controller {
         settlement.events.splice(0..0, before);
         self.add_legacy_status(live, &mut settlement, composed.has_published);
         remember_request(live, &mut settlement);
-        self.write(live, settlement).await
+        self.write(live, settlement, tape).await
     }
 
     /// It could not be composed, for a reason that the user should know.
@@ -51,6 +53,7 @@ impl Controller {
         name: &Name,
         live: &Object,
         report: &mut Report,
+        tape: &mut Tape,
     ) -> Result<Written, Problem> {
         let mut events = Vec::new();
         if let Some(denied) = &report.denied {
@@ -64,7 +67,7 @@ impl Controller {
         settlement.events.splice(0..0, std::mem::take(&mut report.events));
         keep_status(live, &mut settlement);
         self.add_legacy_status(live, &mut settlement, false);
-        self.write(live, settlement).await
+        self.write(live, settlement, tape).await
     }
 
     /// Set conditions, and leave everything else as it is.
@@ -86,7 +89,7 @@ impl Controller {
         status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&all)));
         let mut settlement = Settlement { status, events, claim_conditions: Vec::new(), look_again_in: None };
         keep_status(live, &mut settlement);
-        self.write(live, settlement).await
+        self.write(live, settlement, &mut Tape::off()).await
     }
 
     /// What is known of a composite resource besides what came of composing it.
@@ -141,7 +144,13 @@ impl Controller {
     }
 
     /// Write the status, unless it is so already, and tell what happened.
-    async fn write(&self, live: &Object, settlement: Settlement) -> Result<Written, Problem> {
+    async fn write(
+        &self,
+        live: &Object,
+        settlement: Settlement,
+        tape: &mut Tape,
+    ) -> Result<Written, Problem> {
+        tape.settle(&settlement);
         self.tell(live, &settlement.events).await;
         let mut body = identity(live);
         meta::set_field(&mut body, "uid", meta::uid(live));
@@ -152,7 +161,10 @@ impl Controller {
         }
         let composite = self.write_self(live, Part::Status, &body).await;
         match composite {
-            Ok(composite) => Ok(Written { composite: Some(composite), look_again_in }),
+            Ok(composite) => {
+                tape.wrote();
+                Ok(Written { composite: Some(composite), look_again_in })
+            }
             Err(error) if error.is_not_found() => Err(Problem::Gone),
             Err(error) => Err(Problem::refused(COMPOSE, "cannot write the status", &error)),
         }

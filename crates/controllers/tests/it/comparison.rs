@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ferroplane_controllers::{Clock, Cluster, Controllers, Settings, install};
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, grpc};
 
 use crate::ground::{Ground, master};
@@ -51,6 +52,7 @@ impl Troupe {
             built_ins: built_ins(&[]),
             calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
             answers: Arc::new(Answers::in_memory()),
+            recorder: Recorder::off(),
             writes_roles: true,
         };
         let controllers = Controllers::start(client, settings).await.unwrap();

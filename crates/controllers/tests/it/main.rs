@@ -11,6 +11,7 @@ mod ledger;
 mod masses;
 mod pipelines;
 mod plane;
+mod recorder;
 mod revision;
 mod roles;
 mod simulation;

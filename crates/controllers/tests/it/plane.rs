@@ -8,6 +8,7 @@ use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_engine::versions::Lifecycle;
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, Native, Terms};
+use ferroplane_recorder::{Archive, Recorder, Recording};
 use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
@@ -20,6 +21,9 @@ use crate::ledger::Ledger;
 /// How long anything may take on a busy machine. A real garbage collector learns of new kinds every 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How much is kept of what was recorded.
+const RECORDINGS: u64 = 64 << 20;
+
 /// A control plane, as a user sees it.
 pub(crate) struct Plane {
     client: kube::Client,
@@ -28,6 +32,7 @@ pub(crate) struct Plane {
     controllers: Option<Controllers>,
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
+    recorder: Recorder,
 }
 
 impl Plane {
@@ -74,7 +79,13 @@ impl Plane {
             controllers: None,
             functions: Vec::new(),
             writes_roles: false,
+            recorder: Recorder::in_step(RECORDINGS, [7; 32]),
         }
+    }
+
+    /// What was recorded of all that controllers did.
+    pub(crate) fn recordings(&self) -> Archive {
+        self.recorder.archive()
     }
 
     /// What the API server in memory has, if it is that.
@@ -116,7 +127,8 @@ impl Plane {
 
     async fn controllers_of(&self, who: &Identity) -> Controllers {
         let client = self.ground.noted_client(who, &self.ledger);
-        let settings = Settings { writes_roles: self.writes_roles, ..settings(&self.functions) };
+        let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
+        let settings = Settings { writes_roles, recorder, ..settings(&self.functions) };
         Controllers::start(client, settings).await.unwrap()
     }
 
@@ -235,6 +247,33 @@ impl Plane {
     }
 }
 
+impl Drop for Plane {
+    /// Whatever a test is about, everything that was recorded meanwhile can be had again.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_same(&self.recordings());
+        }
+    }
+}
+
+/// Every recording comes to the same again, byte for byte.
+pub(crate) fn assert_same(archive: &Archive) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let replay = |recording: Recording| {
+        for take in &recording.takes {
+            let replayed = take.replay();
+            let (unlike, astray) = (&replayed.unlike, &replayed.astray);
+            let (recorded, now) = (text(&take.outcome), text(&replayed.outcome));
+            assert!(
+                replayed.is_same,
+                "{:?}\nunlike {unlike:?}, astray {astray:?}\n{recorded}\n{now}",
+                recording.head
+            );
+        }
+    };
+    archive.each(|recording| replay(recording.unwrap())).unwrap();
+}
+
 pub(crate) async fn send(
     client: &kube::Client,
     method: Method,
@@ -256,6 +295,7 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
         built_ins: built_ins(functions),
         calls: grpc::Options::default(),
         answers: Arc::new(Answers::in_memory()),
+        recorder: Recorder::off(),
         writes_roles: false,
     }
 }

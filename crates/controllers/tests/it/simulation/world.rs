@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_functions::Implementation;
+use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Runner, grpc};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -150,6 +151,7 @@ fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Answer
         built_ins: built_ins_and(functions),
         calls: grpc::Options::default(),
         answers: answers.clone(),
+        recorder: Recorder::off(),
         writes_roles: false,
     }
 }

@@ -1,0 +1,162 @@
+//! `ferroplane replay`: have a reconcile again that was recorded.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+
+use crate::Verdict;
+use crate::replay::{Chosen, Recordings, again, differences, listed, shown};
+use crate::terminal::Terminal;
+
+/// Have a recorded reconcile again, offline, and see whether it comes to the same
+///
+/// `ferroplane up` records what every composite resource was made from, what functions answered, what was decided and
+/// what came of it, without secrets. A replay asks nobody: it needs neither the control plane nor the functions. It can be done while
+/// the control plane runs.
+///
+/// Exit codes: 0 it comes to the same, byte for byte; 3 it does not; 1 it could not be replayed.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  ferroplane replay list app/shop
+  ferroplane replay app/shop                  # the last one
+  ferroplane replay app/shop --at 2h          # the one that was the last two hours ago
+  ferroplane replay 1234 --functions built-in # asks built-in functions again
+  ferroplane replay show 1234
+  ferroplane replay export 1234 -o shop.recording"
+)]
+pub(crate) struct Replay {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    chosen: Chosen,
+
+    /// Which functions are asked again; the others answer as they did
+    #[arg(long, value_enum, default_value_t = Functions::None)]
+    functions: Functions,
+
+    #[command(flatten)]
+    recordings: Recordings,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Functions {
+    /// All answer as they did.
+    None,
+    /// Those that are built in.
+    BuiltIn,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+    Show(Show),
+    Export(Export),
+}
+
+/// List what was recorded, newest last
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only this composite resource: `KIND/NAME`
+    #[arg(value_name = "KIND/NAME")]
+    what: Option<String>,
+
+    /// Its namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    #[command(flatten)]
+    recordings: Recordings,
+}
+
+/// Show everything that was recorded of a reconcile, as YAML
+#[derive(Debug, clap::Args)]
+struct Show {
+    #[command(flatten)]
+    chosen: Chosen,
+
+    #[command(flatten)]
+    recordings: Recordings,
+}
+
+/// Write a recording to a file of its own, to give it to somebody
+///
+/// Secrets are not in it. Everything else is: names, specifications, what functions said.
+#[derive(Debug, clap::Args)]
+struct Export {
+    #[command(flatten)]
+    chosen: Chosen,
+
+    /// The file to write; it must not exist
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    recordings: Recordings,
+}
+
+impl Replay {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        match self.command {
+            None => self.replay(terminal),
+            Some(Command::List(list)) => list.run(terminal),
+            Some(Command::Show(show)) => show.run(terminal),
+            Some(Command::Export(export)) => export.run(terminal),
+        }
+    }
+
+    fn replay(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let recording = self.recordings.get(&self.chosen)?;
+        let mut verdict = Verdict::Yes;
+        terminal.line(&listed::title(&recording.head));
+        if recording.takes.is_empty() {
+            terminal.note("nothing was decided in it: there is nothing to replay");
+        }
+        for (number, take) in recording.takes.iter().enumerate() {
+            let replayed = match self.functions {
+                Functions::None => take.replay(),
+                Functions::BuiltIn => again::replay(take)?,
+            };
+            let text = differences::describe(number + 1, take, &replayed, recording.head.is_redacted);
+            terminal.data(text.as_bytes())?;
+            if !replayed.is_same {
+                verdict = Verdict::No;
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+impl List {
+    fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let heads = self.recordings.heads(self.what.as_deref(), self.namespace.as_deref())?;
+        if heads.is_empty() {
+            terminal.note("nothing was recorded");
+        }
+        terminal.data(listed::table(&heads).as_bytes())?;
+        Ok(Verdict::Yes)
+    }
+}
+
+impl Show {
+    fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let recording = self.recordings.get(&self.chosen)?;
+        terminal.data(shown::document(&recording)?.as_bytes())?;
+        Ok(Verdict::Yes)
+    }
+}
+
+impl Export {
+    fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let bytes = self.recordings.export(&self.chosen)?;
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&self.output);
+        let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, &bytes));
+        written.with_context(|| format!("cannot write `{}`", self.output.display()))?;
+        terminal.note(&format!("wrote `{}`", self.output.display()));
+        Ok(Verdict::Yes)
+    }
+}

@@ -1,0 +1,243 @@
+//! What `ferroplane up` records, and what `ferroplane replay` makes of it.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::plane::{Plane, ferroplane};
+use crate::sandbox::Ran;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What must never be seen outside of Secrets.
+const PLANTED: [&str; 2] = ["planted-in-a-base", "planted-in-a-secret"];
+
+const PLATFORM: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: shops.test.io}
+spec:
+  group: test.io
+  names: {kind: Shop, plural: shops}
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {color: {type: string}}}
+          status: {type: object, properties: {color: {type: string}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: cloud, namespace: default}
+stringData: {key: planted-in-a-secret}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: shops}
+spec:
+  compositeTypeRef: {apiVersion: test.io/v1, kind: Shop}
+  mode: Pipeline
+  pipeline:
+  - step: resources
+    functionRef: {name: function-patch-and-transform}
+    credentials: [{name: cloud, source: Secret, secretRef: {namespace: default, name: cloud}}]
+    requirements:
+      requiredResources:
+      - {requirementName: cloud, apiVersion: v1, kind: Secret, namespace: default, name: cloud}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: settings
+        base: {apiVersion: v1, kind: ConfigMap, data: {who: settings}}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.color, toFieldPath: data.color}
+        - {type: ToCompositeFieldPath, fromFieldPath: data.color, toFieldPath: status.color}
+      - name: login
+        base: {apiVersion: v1, kind: Secret, stringData: {password: planted-in-a-base}}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+";
+
+fn shop(name: &str, color: &str) -> String {
+    format!(
+        "---\napiVersion: test.io/v1\nkind: Shop\nmetadata: {{name: {name}, namespace: default}}\nspec: {{color: {color}}}\n"
+    )
+}
+
+/// A plane with this platform, in which nothing is said that is not asked for, with these variables.
+fn start(directory: TempDir, manifests: &str, log: &str) -> Plane {
+    std::fs::write(directory.path().join("platform.yaml"), manifests).unwrap();
+    let mut command = ferroplane(directory.path(), &["up", "platform.yaml", "--listen", "127.0.0.1:0"]);
+    command.args(["--kubeconfig", "kubeconfig", "--data-dir", "data"]).env("FERROPLANE_LOG", log);
+    Plane::run_by(directory, command)
+}
+
+fn replay(directory: &Path, arguments: &[&str]) -> Ran {
+    let mut command = ferroplane(directory, &[&["replay"], arguments].concat());
+    command.env("FERROPLANE_DATA_DIR", "data").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.output().unwrap().into()
+}
+
+/// Waits until a line of the list says so.
+fn until_listed(directory: &Path, what: &str, words: &str) -> String {
+    let began = Instant::now();
+    loop {
+        let listed = replay(directory, &["list", what]).stdout;
+        if let Some(line) = listed.lines().find(|line| line.contains(words)) {
+            return line.to_owned();
+        }
+        assert!(began.elapsed() < PATIENCE, "{words:?} is not in {listed}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn id_of(line: &str) -> &str {
+    line.split_whitespace().next().unwrap()
+}
+
+#[test]
+fn recorded_reconcile_is_replayed_while_the_plane_runs_and_after() {
+    let plane = start(TempDir::new().unwrap(), &[PLATFORM, &shop("one", "red")].concat(), "info");
+    let line = until_listed(&plane.path(""), "shop/one", "  ready");
+    assert!(line.contains("Shop/one in default") && line.contains("shops-"), "{line}");
+    let directory = plane.path("");
+    let ran = replay(&directory, &[id_of(&line)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("run 1: same, byte for byte"), "{ran:?}");
+    assert!(ran.stderr.contains("without its secrets"), "{ran:?}");
+
+    let directory = plane.stop();
+    let ran = replay(directory.path(), &["shops.test.io/one", "-n", "default"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = replay(directory.path(), &["show", id_of(&line)]).stdout;
+    for words in ["step: resources", "color: red", "function-patch-and-transform", "lastTransitionTime"] {
+        assert!(shown.contains(words), "{words} is not in {shown}");
+    }
+    // A file of its own can be taken anywhere.
+    let ran = replay(directory.path(), &["export", id_of(&line), "-o", "one.recording"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    std::fs::rename(directory.path().join("data"), directory.path().join("gone")).unwrap();
+    let ran = replay(directory.path(), &["--recordings", "one.recording"]);
+    assert_eq!((ran.code, ran.stdout.contains("same, byte for byte")), (Some(0), true), "{ran:?}");
+}
+
+#[test]
+fn built_in_functions_can_be_asked_again() {
+    // Nothing in it is secret: functions are asked what they were asked.
+    let platform =
+        PLATFORM.split("---").filter(|part| !part.contains("kind: Secret\nmetadata")).collect::<Vec<_>>();
+    let platform = platform.join("---");
+    let (start_of, end_of) =
+        (platform.find("    credentials:").unwrap(), platform.find("    input:").unwrap());
+    let platform = format!("{}{}", &platform[..start_of], &platform[end_of..]);
+    let (start_of, end_of) =
+        (platform.find("      - name: login").unwrap(), platform.find("  - step: ready").unwrap());
+    let platform = format!("{}{}", &platform[..start_of], &platform[end_of..]);
+    let plane = start(TempDir::new().unwrap(), &[&platform, shop("one", "red").as_str()].concat(), "info");
+    let line = until_listed(&plane.path(""), "shop/one", "  ready");
+    let directory = plane.stop();
+    let ran = replay(directory.path(), &[id_of(&line), "--functions", "built-in"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = replay(directory.path(), &[id_of(&line)]);
+    assert!(ran.stdout.contains("with 2 requests that are the same"), "{ran:?}");
+}
+
+#[test]
+fn planted_secrets_are_found_nowhere() {
+    let manifests = [PLATFORM, &shop("one", "red")].concat();
+    let plane = start(TempDir::new().unwrap(), &manifests, "trace");
+    let line = until_listed(&plane.path(""), "shop/one", "  ready");
+    let directory = plane.path("");
+    let shown = replay(&directory, &["show", id_of(&line)]).stdout;
+    assert!(shown.contains("redacted-"), "{shown}");
+    let exported = replay(&directory, &["export", id_of(&line), "-o", "it"]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    let metrics = plane.says("kubectl get --raw /metrics");
+    assert!(metrics.contains("ferroplane_recorder_recordings_total"), "{metrics}");
+    let events = plane.says("kubectl get events -A -o yaml");
+    plane.signal(Signal::TERM);
+    let said = plane.heard_to_the_end().join("\n");
+    let mut texts = vec![
+        ("show", shown.into_bytes()),
+        ("metrics", metrics.into()),
+        ("events", events.into()),
+        ("log", said.into()),
+    ];
+    for entry in std::fs::read_dir(directory.join("data/recordings")).unwrap() {
+        texts.push(("recordings", std::fs::read(entry.unwrap().path()).unwrap()));
+    }
+    texts.push(("export", std::fs::read(directory.join("it")).unwrap()));
+    for planted in PLANTED {
+        for (what, text) in &texts {
+            let is_there = text.windows(planted.len()).any(|window| window == planted.as_bytes());
+            assert!(!is_there, "{planted} is in {what}");
+        }
+    }
+}
+
+#[test]
+fn recordings_survive_a_kill_and_whatever_lies_among_them() {
+    let mut directory = TempDir::new().unwrap();
+    let mut last = 0;
+    for round in 0..3 {
+        let shops: String = (0..20).map(|number| shop(&format!("shop-{round}-{number}"), "red")).collect();
+        let mut plane = start(directory, &[PLATFORM, &shops].concat(), "info");
+        until_listed(&plane.path(""), &format!("shop/shop-{round}-0"), "  ready");
+        plane.signal(Signal::KILL);
+        plane.end();
+        directory = plane.into_directory();
+        let listed = replay(directory.path(), &["list"]);
+        assert_eq!(listed.code, Some(0), "{listed:?}");
+        let ids: Vec<u64> = listed.stdout.lines().skip(1).map(|line| id_of(line).parse().unwrap()).collect();
+        assert!(ids.is_sorted() && ids.windows(2).all(|two| two[0] < two[1]), "{ids:?}");
+        assert!(*ids.last().unwrap() > last, "{ids:?}");
+        last = *ids.last().unwrap();
+        let ran = replay(directory.path(), &[&last.to_string()]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        // What a process that was killed left half written, and what nobody wrote.
+        let recordings = directory.path().join("data/recordings");
+        let newest =
+            std::fs::read_dir(&recordings).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+        let mut bytes = std::fs::read(&newest).unwrap();
+        bytes.extend_from_slice(&[7; 33]);
+        std::fs::write(&newest, bytes).unwrap();
+        std::fs::write(recordings.join(format!("segment-{:012}", 900 + round)), b"garbage").unwrap();
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let directory = TempDir::new().unwrap();
+    for (arguments, words) in [
+        (&["list"][..], "nothing was recorded in `data`"),
+        (&["12"], "nothing was recorded in `data`"),
+        (&["shop/one", "--at", "yesterday"], "expected a time such as"),
+    ] {
+        let ran = replay(directory.path(), arguments);
+        assert_ne!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
+    }
+    std::fs::create_dir_all(directory.path().join("data/recordings")).unwrap();
+    for (arguments, words) in [
+        (&["12"][..], "there is no recording 12 (any more)"),
+        (&["shop/one"], "nothing was recorded of `shop/one`"),
+        (&["nonsense"], "name a composite resource as KIND/NAME"),
+    ] {
+        let ran = replay(directory.path(), arguments);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
+    }
+    std::fs::write(directory.path().join("other"), "no recording").unwrap();
+    let ran: Ran =
+        ferroplane(directory.path(), &["replay", "1", "--recordings", "other"]).output().unwrap().into();
+    assert!(ran.stderr.contains("it is not a recording of this version"), "{ran:?}");
+}

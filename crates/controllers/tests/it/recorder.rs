@@ -1,0 +1,208 @@
+//! What is recorded of what controllers do.
+
+use ferroplane_recorder::{Ending, Head, Recording};
+use ferroplane_wire::v1::RunFunctionRequest;
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, assert_same, condition};
+use crate::sites::{is_ready, plane_with_sites, plane_with_sites_by};
+
+const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+fn heads(plane: &Plane) -> Vec<Head> {
+    plane.recordings().heads().unwrap()
+}
+
+fn last(plane: &Plane) -> Recording {
+    let archive = plane.recordings();
+    let last = archive.heads().unwrap().pop().unwrap();
+    archive.get(last.id).unwrap().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn reconcile_is_recorded_with_what_it_was_made_from_and_came_to() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+
+    let recording = last(&plane);
+    let head = &recording.head;
+    assert_eq!(
+        (head.kind.as_str(), head.namespace.as_str(), head.name.as_str()),
+        ("Site", "default", "blog")
+    );
+    assert_eq!(
+        (head.ending(), head.composition.as_str(), head.is_redacted),
+        (Ending::Succeeded, "sites", false)
+    );
+    assert!(head.revision.starts_with("sites-") && head.began_at > 0, "{head:?}");
+    assert_eq!(recording.settlement["conditions"][0]["type"], "Responsive");
+    let take = recording.takes.last().unwrap();
+    assert_eq!(take.inputs.observed.len(), 2);
+    let outcome: Value = serde_json::from_slice(&take.outcome).unwrap();
+    assert_eq!(outcome["plan"]["apply"][0]["object"]["data"]["color"], "red");
+    let replayed = take.replay();
+    assert!(replayed.is_same);
+    assert_eq!(replayed.compared, 2);
+}
+
+#[tokio::test]
+async fn nothing_is_recorded_when_nothing_happens() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    let before = heads(&plane).len();
+    // It is looked at, and found to be as it was.
+    plane.merge(BLOG, &json!({"metadata": {"managedFields": null}})).await;
+    plane.merge(BLOG, &json!({"metadata": {"annotations": {"kubectl.kubernetes.io/x": null}}})).await;
+    plane.quiet().await;
+    assert_eq!(heads(&plane).len(), before);
+}
+
+#[tokio::test]
+async fn failure_is_recorded_with_the_step_that_is_to_blame() {
+    let plane = plane_with_sites_by(
+        |_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no such color"}]}),
+    )
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, |site| condition(site, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    let head = last(&plane).head;
+    assert_eq!((head.ending(), head.step.as_str()), (Ending::Failed, "test"));
+    assert!(head.trouble.contains("no such color"), "{}", head.trouble);
+}
+
+#[tokio::test]
+async fn trouble_before_anything_is_decided_is_recorded() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, |site| condition(site, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    let recording = last(&plane);
+    assert_eq!(recording.head.ending(), Ending::Failed);
+    assert!(recording.head.trouble.contains("cannot select a Composition"), "{}", recording.head.trouble);
+    assert!(recording.takes.is_empty());
+}
+
+#[tokio::test]
+async fn whatever_the_api_server_refuses_is_recorded() {
+    let plane = plane_with_sites_by(|_| {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": 1}});
+        json!({"desired": {"resources": {"bad": {"resource": object}}}})
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, |site| condition(site, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    let recording = last(&plane);
+    let is_told = recording.head.trouble.contains("bad") || recording.takes[0].unsynced == ["bad"];
+    assert!(is_told, "{recording:?}");
+}
+
+/// What must never be seen anywhere.
+const PLANTED: [&str; 6] = [
+    "planted-credential",
+    "planted-required",
+    "planted-detail",
+    "planted-composed",
+    "planted-password",
+    "short1",
+];
+
+/// Says every secret it knows in every place it can.
+fn gossip(request: &RunFunctionRequest) -> Value {
+    let ferroplane_wire::v1::credentials::Source::CredentialData(credential) =
+        request.credentials["cloud"].source.clone().unwrap();
+    let credential = String::from_utf8(credential.data["key"].to_vec()).unwrap();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "made"},
+        "data": {"key": "cGxhbnRlZC1jb21wb3NlZA=="}, "stringData": {"again": "planted-composed", "pin": "short1"},
+    });
+    let wrapped = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wrapped"},
+        "data": {"config": format!("user:{credential}@host planted-detail"), "adminPassword": "planted-password"},
+    });
+    json!({
+        "desired": {
+            "composite": {"connectionDetails": {"url": "cGxhbnRlZC1kZXRhaWw="}},
+            "resources": {
+                "secret": {"resource": secret, "ready": "READY_TRUE"},
+                "wrapped": {"resource": wrapped, "ready": "READY_TRUE"},
+            },
+        },
+        "context": {"said": credential, "required": "planted-required"},
+        "results": [{"severity": "SEVERITY_NORMAL", "message": format!("I know {credential}")}],
+        "conditions": [{
+            "type": "Told", "status": "STATUS_CONDITION_TRUE", "reason": "Told", "message": "planted-detail and planted-password",
+        }],
+    })
+}
+
+#[tokio::test]
+async fn secrets_are_in_no_recording_and_what_is_left_can_be_replayed() {
+    let plane = Plane::with_function("function-test", |request| {
+        let mut answer = gossip(request);
+        answer["meta"] = json!({"tag": request.meta.as_ref().unwrap().tag});
+        ferroplane_wire::from_json(&answer).unwrap()
+    })
+    .await;
+    for (name, value) in [("cloud", "planted-credential"), ("required", "planted-required")] {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"stringData\":\"{value}\"}}"),
+            }},
+            "stringData": {"key": value},
+        });
+        plane.apply(&format!("{SECRETS}/{name}"), &secret).await;
+    }
+    plane.define_sites().await;
+    let step = json!({
+        "step": "gossip", "functionRef": {"name": "function-test"},
+        "input": {"apiVersion": "e.org/v1", "kind": "Input", "password": "planted-password"},
+        "credentials": [{"name": "cloud", "source": "Secret", "secretRef": {"namespace": "default", "name": "cloud"}}],
+        "requirements": {"requiredResources": [
+            {"requirementName": "it", "apiVersion": "v1", "kind": "Secret", "namespace": "default", "name": "required"},
+        ]},
+    });
+    plane.compose_sites_of(&json!([step])).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.merge(BLOG, &json!({"spec": {"color": "blue"}})).await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+
+    let archive = plane.recordings();
+    let heads = archive.heads().unwrap();
+    assert!(heads.len() >= 2, "{heads:?}");
+    for head in &heads {
+        let recording = archive.get(head.id).unwrap().unwrap().unwrap();
+        // All of it: the file that would be given away, and what is in it.
+        let text = format!("{recording:?}");
+        let exported = archive.export(head.id).unwrap().unwrap();
+        for planted in PLANTED {
+            let encoded = base64(planted);
+            for needle in [planted, &encoded] {
+                assert!(!text.contains(needle), "{needle} is in {text}");
+                assert!(
+                    !exported.windows(needle.len()).any(|window| window == needle.as_bytes()),
+                    "{needle}"
+                );
+            }
+            for take in &recording.takes {
+                let outcome = String::from_utf8_lossy(&take.outcome);
+                assert!(!outcome.contains(planted), "{planted} is in {outcome}");
+            }
+        }
+        assert_eq!(head.is_redacted, !recording.takes.is_empty(), "{head:?}");
+    }
+    assert_same(&archive);
+    assert!(!plane.metrics().contains("planted"));
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}

@@ -1,0 +1,151 @@
+//! What was said to the engine in a run: all that is needed to have the same run again, without anybody being asked.
+
+use ferroplane_wire::v1::RunFunctionResponse;
+
+use crate::conversation::{Answer, Turn, start};
+use crate::inputs::Inputs;
+use crate::outcome::Outcome;
+
+/// Something that was said to the engine.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// What it wanted to see.
+    Provided(Vec<Answer>),
+    /// What a function answered.
+    Answered(RunFunctionResponse),
+    /// What a function had answered before, and what held still.
+    Recalled(RunFunctionResponse),
+    /// Why a function did not answer, with all causes.
+    Failed(String),
+}
+
+/// Something that was said, and to what.
+#[derive(Debug, Clone)]
+pub struct Note {
+    /// The tag of the request that was answered. Empty if it was no request, or not the first one of its step.
+    pub tag: String,
+    pub said: Said,
+}
+
+impl Note {
+    pub fn new(said: Said) -> Self {
+        Self { tag: String::new(), said }
+    }
+}
+
+/// Why a run could not be had again: the engine asks for something else than it did.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the run took another course at turn {turn}: {asks}, but {recorded}")]
+pub struct Astray {
+    /// From one.
+    pub turn: usize,
+    pub asks: String,
+    pub recorded: &'static str,
+}
+
+/// Have a run again. `look` is shown every turn, and what is about to be said to it.
+pub fn replay(
+    inputs: Inputs,
+    notes: impl IntoIterator<Item = Note>,
+    mut look: impl FnMut(&Turn, &Note),
+) -> Result<Outcome, Astray> {
+    let mut turn = start(inputs);
+    for (number, note) in notes.into_iter().enumerate() {
+        look(&turn, &note);
+        turn =
+            say(turn, note.said).map_err(|(asks, recorded)| Astray { turn: number + 1, asks, recorded })?;
+    }
+    match turn {
+        Turn::Done(outcome) => Ok(*outcome),
+        turn => Err(Astray { turn: 0, asks: asks(&turn), recorded: "nothing more was recorded" }),
+    }
+}
+
+fn say(turn: Turn, said: Said) -> Result<Turn, (String, &'static str)> {
+    match (turn, said) {
+        (Turn::Fetch(fetch), Said::Provided(answers)) if fetch.wants().len() == answers.len() => {
+            Ok(fetch.provide(answers))
+        }
+        (Turn::Call(call), Said::Answered(response)) => Ok(call.answer(response)),
+        (Turn::Call(call), Said::Recalled(response)) => Ok(call.accept(response)),
+        (Turn::Call(call), Said::Failed(reason)) => Ok(call.fail(reason)),
+        (turn, said) => Err((asks(&turn), what(&said))),
+    }
+}
+
+fn asks(turn: &Turn) -> String {
+    match turn {
+        Turn::Call(call) => format!("step `{}` is to be called", call.step()),
+        Turn::Fetch(fetch) => format!("{} things are to be read", fetch.wants().len()),
+        Turn::Done(_) => "there is nothing more to ask".to_owned(),
+    }
+}
+
+fn what(said: &Said) -> &'static str {
+    match said {
+        Said::Provided(_) => "something else was read",
+        Said::Answered(_) | Said::Recalled(_) => "a function answered",
+        Said::Failed(_) => "a function failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use ferroplane_wire::Struct;
+    use serde_json::json;
+
+    use super::*;
+    use crate::inputs::Layout;
+    use crate::pipeline::Pipeline;
+
+    fn inputs() -> Inputs {
+        let steps = json!([{"step": "one", "functionRef": {"name": "f"}}]);
+        let composite = json!({"apiVersion": "e.org/v1", "kind": "X", "metadata": {
+            "name": "x", "labels": {"crossplane.io/composite": "x"},
+        }});
+        Inputs {
+            composite: Struct::try_from(composite.as_object().unwrap().clone()).unwrap(),
+            layout: Layout::Modern,
+            connection_details: BTreeMap::new(),
+            observed: BTreeMap::new(),
+            pipeline: Arc::new(Pipeline::new(&serde_json::from_value::<Vec<_>>(steps).unwrap()).unwrap()),
+            remembered: Vec::new(),
+            context: None,
+        }
+    }
+
+    #[test]
+    fn same_words_lead_to_the_same_end() {
+        let notes = [Note::new(Said::Failed("cannot: for a reason".to_owned()))];
+        let mut turns = 0;
+        let outcome = replay(inputs(), notes, |_, _| turns += 1).unwrap();
+        assert_eq!(turns, 1);
+        let text = crate::chain(&outcome.result.unwrap_err());
+        assert_eq!(text, "cannot run pipeline step `one`: cannot: for a reason");
+    }
+
+    #[test]
+    fn other_words_lead_astray() {
+        let answered = || Note::new(Said::Answered(RunFunctionResponse::default()));
+        let cases = [
+            (
+                vec![],
+                "the run took another course at turn 0: step `one` is to be called, but nothing more was recorded",
+            ),
+            (
+                vec![Note::new(Said::Provided(Vec::new()))],
+                "the run took another course at turn 1: step `one` is to be called, but something else was read",
+            ),
+            (
+                vec![answered(), answered()],
+                "the run took another course at turn 2: there is nothing more to ask, but a function answered",
+            ),
+        ];
+        for (notes, text) in cases {
+            assert_eq!(replay(inputs(), notes, |_, _| ()).unwrap_err().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Reads recordings, wherever they are kept. Whoever writes them does not have to know.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::format::{Blob, Body, Digest, Head};
+use crate::frame::{self, Frame, MAGIC, frames};
+use crate::recording::{Damaged, Recording};
+use crate::ring::files;
+
+/// What recordings bring along.
+type Blobs = HashMap<Digest, Bytes>;
+
+/// Recordings.
+#[derive(Debug)]
+pub struct Archive(Vec<Segment>);
+
+#[derive(Debug)]
+enum Segment {
+    Memory(Vec<u8>),
+    File(PathBuf),
+}
+
+/// Recordings that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the recordings in `{}`", path.display())]
+pub struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Archive {
+    pub(crate) fn of(segments: Vec<Vec<u8>>) -> Self {
+        Self(segments.into_iter().map(Segment::Memory).collect())
+    }
+
+    /// The recordings in a directory, or in a file that was exported.
+    pub fn open(path: &Path) -> Result<Self, Unreadable> {
+        let fail = |source| Unreadable { path: path.to_owned(), source };
+        if path.is_dir() {
+            let segments = files(path).map_err(fail)?;
+            return Ok(Self(segments.into_iter().map(|(_, path)| Segment::File(path)).collect()));
+        }
+        let bytes = std::fs::read(path).map_err(fail)?;
+        if !bytes.starts_with(MAGIC) {
+            return Err(fail(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it is not a recording of this version",
+            )));
+        }
+        Ok(Self::of(vec![bytes]))
+    }
+
+    /// What there is, oldest first.
+    pub fn heads(&self) -> Result<Vec<Head>, Unreadable> {
+        let mut heads = Vec::new();
+        for segment in &self.0 {
+            heads.extend(frames(&segment.read()?).map(|frame| frame.head));
+        }
+        Ok(heads)
+    }
+
+    /// A recording by its number. None if it is not there (any more).
+    pub fn get(&self, id: u64) -> Result<Option<Result<Recording, Damaged>>, Unreadable> {
+        Ok(self.find(id)?.map(|(head, body, blobs)| Recording::unfold(head, body, &blobs)))
+    }
+
+    /// A recording as a file of its own.
+    pub fn export(&self, id: u64) -> Result<Option<Vec<u8>>, Unreadable> {
+        let Some((head, mut body, blobs)) = self.find(id)? else { return Ok(None) };
+        let mut wanted: Vec<_> = blobs.into_iter().collect();
+        wanted.sort_unstable_by_key(|(digest, _)| *digest);
+        let needed = crate::unfold::needed(&body);
+        let blob = |(digest, content): (Digest, Bytes)| Blob { digest: digest.to_vec().into(), content };
+        body.blobs = wanted.into_iter().filter(|(digest, _)| needed.contains(digest)).map(blob).collect();
+        Ok(Some([&MAGIC[..], &frame::write(&head, &body)].concat()))
+    }
+
+    /// Look at every recording, oldest first.
+    pub fn each(&self, mut look: impl FnMut(Result<Recording, Damaged>)) -> Result<(), Unreadable> {
+        for segment in &self.0 {
+            let mut blobs = Blobs::new();
+            for frame in frames(&segment.read()?) {
+                let body = take_blobs(&frame, &mut blobs).ok_or(Damaged::Garbled);
+                look(body.and_then(|body| Recording::unfold(frame.head, body, &blobs)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A recording, and everything that recordings up to it brought along.
+    fn find(&self, id: u64) -> Result<Option<(Head, Body, Blobs)>, Unreadable> {
+        for segment in self.0.iter().rev() {
+            let bytes = segment.read()?;
+            if !frames(&bytes).any(|frame| frame.head.id == id) {
+                continue;
+            }
+            let mut blobs = Blobs::new();
+            for frame in frames(&bytes) {
+                let body = take_blobs(&frame, &mut blobs);
+                if frame.head.id == id {
+                    return Ok(body.map(|body| (frame.head, body, blobs)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What is in a frame, apart from what it brings along.
+fn take_blobs(frame: &Frame<'_>, blobs: &mut Blobs) -> Option<Body> {
+    let mut body = frame.body()?;
+    for Blob { digest, content } in std::mem::take(&mut body.blobs) {
+        if let Ok(digest) = Digest::try_from(&digest[..]) {
+            blobs.insert(digest, content);
+        }
+    }
+    Some(body)
+}
+
+impl Segment {
+    fn read(&self) -> Result<Cow<'_, [u8]>, Unreadable> {
+        match self {
+            Self::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::File(path) => match std::fs::read(path) {
+                Ok(bytes) => Ok(Cow::Owned(bytes)),
+                // It was the oldest, and has gone meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Cow::Borrowed(&[])),
+                Err(source) => Err(Unreadable { path: path.clone(), source }),
+            },
+        }
+    }
+}

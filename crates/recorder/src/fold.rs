@@ -1,0 +1,313 @@
+//! From a tape to a recording: takes out secrets, and leaves out every object that the segment has already.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{Answer, Layout, Note, Pipeline, Said};
+use ferroplane_wire::v1::{CredentialData, Resource, Resources, RunFunctionResponse, Schema};
+use ferroplane_wire::{State, Struct};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::format::{
+    AnswerMessage, Blob, Body, Digest, Head, NoteMessage, RequirementMessage, SaidKind, TakeMessage,
+    reference_to,
+};
+use crate::redact::{Redactor, Secrets};
+use crate::tape::{Noted, Taken};
+
+/// How many pipelines are kept ready.
+const PIPELINES: usize = 64;
+
+/// What a segment has already.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    blobs: HashSet<Digest>,
+    /// Pipelines that were written down: most recordings are of the same few.
+    pipelines: Vec<(Arc<Pipeline>, Bytes)>,
+}
+
+impl Known {
+    /// These are there now.
+    pub(crate) fn add(&mut self, blobs: &[Blob]) {
+        self.blobs.extend(blobs.iter().filter_map(|blob| Digest::try_from(&blob.digest[..]).ok()));
+    }
+
+    fn written(&mut self, pipeline: &Arc<Pipeline>) -> Bytes {
+        if let Some((_, written)) = self.pipelines.iter().find(|(known, _)| Arc::ptr_eq(known, pipeline)) {
+            return written.clone();
+        }
+        if self.pipelines.len() == PIPELINES {
+            self.pipelines.clear();
+        }
+        let written = json!({"steps": pipeline.written_steps(), "callees": pipeline.written_callees()});
+        let written = Bytes::from(written.to_string());
+        self.pipelines.push((pipeline.clone(), written.clone()));
+        written
+    }
+}
+
+/// What is kept of a reconcile. None if it has more secrets than can be looked for.
+pub(crate) fn fold(noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
+    let pipelines: Vec<_> = noted.takes.iter().map(|take| known.written(&take.inputs.pipeline)).collect();
+    let secrets = survey(&noted, &pipelines, redactor, &known.blobs);
+    if secrets.are_too_many {
+        return None;
+    }
+    let Noted { mut head, takes, settlement, is_written } = noted;
+    head.is_redacted = secrets.are_there();
+    head.trouble = secrets.text(&head.trouble).into_owned();
+    head.calls = takes.iter().map(calls).sum();
+    let settlement = secrets.json(&settlement).into();
+    let mut folding = Folding { secrets, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
+    let takes =
+        takes.into_iter().zip(pipelines).map(|(take, pipeline)| folding.take(take, &pipeline)).collect();
+    Some((head, Body { blobs: folding.blobs, takes, settlement, is_written }))
+}
+
+fn calls(take: &Taken) -> u32 {
+    let is_call = |note: &&Note| !matches!(note.said, Said::Provided(_));
+    u32::try_from(take.notes.iter().filter(is_call).count()).unwrap_or(u32::MAX)
+}
+
+/// Learn what is secret in all of it. What was kept before has been looked at.
+fn survey<'r>(
+    noted: &Noted,
+    pipelines: &[Bytes],
+    redactor: &'r Redactor,
+    known: &HashSet<Digest>,
+) -> Secrets<'r> {
+    let mut secrets = Secrets::new(redactor);
+    for (take, pipeline) in noted.takes.iter().zip(pipelines) {
+        if redactor.is_suspicious(pipeline) && !known.contains(&digest_of(pipeline)) {
+            secrets.learn_value(&serde_json::from_slice(pipeline).unwrap_or_default());
+        }
+        each_object(take, &mut |object| {
+            if !known.contains(&digest(object)) {
+                secrets.learn(object);
+            }
+        });
+        each_details(take, &mut |details| secrets.learn_details(details));
+    }
+    if secrets.are_there() {
+        for take in &noted.takes {
+            let observed = take.inputs.observed.values().map(|observed| &observed.object);
+            for object in observed.chain([&take.inputs.composite]).filter_map(|object| object.json().ok()) {
+                names_of(object).for_each(|name| secrets.learn_name(name));
+            }
+        }
+        secrets.close();
+    }
+    secrets
+}
+
+fn names_of(object: &Object) -> impl Iterator<Item = &str> {
+    [meta::api_version(object), meta::kind(object), meta::namespace(object), meta::name(object)].into_iter()
+}
+
+fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
+    look(&take.inputs.composite);
+    take.inputs.observed.values().for_each(|observed| look(&observed.object));
+    take.inputs.context.iter().for_each(&mut *look);
+    for note in &take.notes {
+        match &note.said {
+            Said::Provided(answers) => {
+                for answer in answers {
+                    match answer {
+                        Answer::Resources(objects) => objects.iter().for_each(&mut *look),
+                        Answer::Schema(schema) => schema.iter().for_each(&mut *look),
+                        _ => {}
+                    }
+                }
+            }
+            Said::Answered(response) | Said::Recalled(response) => {
+                let resources = resources_of(response).filter_map(|resource| resource.resource.as_ref());
+                resources.chain(&response.context).chain(&response.output).for_each(&mut *look);
+            }
+            Said::Failed(_) => {}
+        }
+    }
+}
+
+fn each_details(take: &Taken, look: &mut dyn FnMut(&BTreeMap<String, Bytes>)) {
+    look(&take.inputs.connection_details);
+    take.inputs.observed.values().for_each(|observed| look(&observed.connection_details));
+    for note in &take.notes {
+        match &note.said {
+            Said::Provided(answers) => {
+                for answer in answers {
+                    if let Answer::Secret(Some(data)) = answer {
+                        look(data);
+                    }
+                }
+            }
+            Said::Answered(response) | Said::Recalled(response) => {
+                resources_of(response).for_each(|resource| look(&resource.connection_details));
+            }
+            Said::Failed(_) => {}
+        }
+    }
+}
+
+fn resources_of(response: &RunFunctionResponse) -> impl Iterator<Item = &Resource> {
+    response
+        .desired
+        .iter()
+        .flat_map(|desired| desired.composite().into_iter().chain(desired.resources().values()))
+}
+
+fn digest(object: &Struct) -> Digest {
+    std::array::from_fn(|place| object.digest()[place])
+}
+
+fn digest_of(bytes: &[u8]) -> Digest {
+    let digest = Sha256::digest(bytes);
+    std::array::from_fn(|place| digest[place])
+}
+
+/// A recording in the making.
+struct Folding<'a> {
+    secrets: Secrets<'a>,
+    known: &'a HashSet<Digest>,
+    added: HashSet<Digest>,
+    blobs: Vec<Blob>,
+}
+
+impl Folding<'_> {
+    fn take(&mut self, take: Taken, pipeline: &Bytes) -> TakeMessage {
+        let Taken { inputs, notes, outcome, unsynced, written } = take;
+        let composite = Resource {
+            resource: Some(inputs.composite),
+            connection_details: inputs.connection_details,
+            ..Resource::default()
+        };
+        let observed = inputs.observed.into_iter().map(|(name, observed)| {
+            let (resource, connection_details) = (Some(observed.object), observed.connection_details);
+            (name, Resource { resource, connection_details, ..Resource::default() })
+        });
+        let observed = State::new(Some(composite), observed.collect());
+        let remembered = inputs.remembered.into_iter().map(|requirement| RequirementMessage {
+            step: requirement.step,
+            name: requirement.name,
+            selector: Some(requirement.selector),
+        });
+        TakeMessage {
+            observed: Some(self.state(&observed)),
+            is_legacy: inputs.layout == Layout::Legacy,
+            pipeline: self.pipeline(pipeline),
+            remembered: remembered.collect(),
+            context: inputs.context.as_ref().map(|context| self.object(context)),
+            notes: notes.into_iter().map(|note| self.note(note)).collect(),
+            outcome: if self.secrets.are_there() { self.secrets.json(&outcome) } else { outcome }.into(),
+            unsynced,
+            written,
+        }
+    }
+
+    fn pipeline(&mut self, written: &Bytes) -> Bytes {
+        let mut content = written.clone();
+        if self.secrets.are_there() {
+            let mut value: Value = serde_json::from_slice(written).unwrap_or_default();
+            if self.secrets.value(&mut value) {
+                content = value.to_string().into();
+            }
+        }
+        let digest = digest_of(&content);
+        self.put(digest, || content);
+        Bytes::copy_from_slice(&digest)
+    }
+
+    fn note(&mut self, note: Note) -> NoteMessage {
+        let Note { tag, said } = note;
+        // What a request is known by would tell whoever guesses a secret that it was the one.
+        let tag = if self.secrets.are_there() { String::new() } else { tag };
+        let (kind, answers, response, failure) = match said {
+            Said::Provided(answers) => {
+                let answers = answers.into_iter().map(|answer| self.answer(answer)).collect();
+                (SaidKind::Provided, answers, None, String::new())
+            }
+            Said::Answered(response) => {
+                (SaidKind::Answered, Vec::new(), Some(self.response(response)), String::new())
+            }
+            Said::Recalled(response) => {
+                (SaidKind::Recalled, Vec::new(), Some(self.response(response)), String::new())
+            }
+            Said::Failed(reason) => {
+                (SaidKind::Failed, Vec::new(), None, self.secrets.text(&reason).into_owned())
+            }
+        };
+        NoteMessage { tag, kind: kind.into(), answers, response, failure }
+    }
+
+    fn answer(&mut self, answer: Answer) -> AnswerMessage {
+        let mut message = AnswerMessage::default();
+        match answer {
+            Answer::Resources(objects) => {
+                let item = |object| Resource { resource: Some(self.object(&object)), ..Resource::default() };
+                message.resources = Some(Resources { items: objects.into_iter().map(item).collect() });
+            }
+            Answer::Schema(schema) => {
+                message.schema = Some(Schema { openapi_v3: schema.map(|schema| self.object(&schema)) });
+            }
+            Answer::Secret(data) => {
+                message.is_secret = true;
+                message.secret = data.map(|data| CredentialData { data: self.secrets.details(&data) });
+            }
+            Answer::Scope { is_namespaced } => message.is_namespaced = Some(is_namespaced),
+            Answer::Failed(reason) => message.failure = Some(self.secrets.text(&reason).into_owned()),
+        }
+        message
+    }
+
+    fn response(&mut self, mut response: RunFunctionResponse) -> RunFunctionResponse {
+        response.desired = response.desired.map(|desired| self.state(&desired));
+        response.context = response.context.map(|context| self.object(&context));
+        response.output = response.output.map(|output| self.object(&output));
+        if !self.secrets.are_there() {
+            return response;
+        }
+        for result in &mut response.results {
+            result.message = self.secrets.text(&result.message).into_owned();
+        }
+        for condition in &mut response.conditions {
+            condition.message =
+                condition.message.take().map(|message| self.secrets.text(&message).into_owned());
+        }
+        if let Some(meta) = &mut response.meta {
+            meta.tag.clear();
+        }
+        response
+    }
+
+    fn state(&mut self, state: &State) -> State {
+        let composite = state.composite().map(|composite| self.resource(composite));
+        let resources = state.resources().iter();
+        let resources = resources.map(|(name, resource)| (name.clone(), self.resource(resource))).collect();
+        State::new(composite, resources)
+    }
+
+    fn resource(&mut self, resource: &Resource) -> Resource {
+        Resource {
+            resource: resource.resource.as_ref().map(|object| self.object(object)),
+            connection_details: self.secrets.details(&resource.connection_details),
+            ready: resource.ready,
+        }
+    }
+
+    /// What stands for an object.
+    fn object(&mut self, object: &Struct) -> Struct {
+        let redacted = if self.secrets.are_there() { self.secrets.object(object) } else { None };
+        let object = redacted.as_ref().unwrap_or(object);
+        let digest = digest(object);
+        self.put(digest, || object.wire().clone());
+        reference_to(&digest)
+    }
+
+    fn put(&mut self, digest: Digest, content: impl FnOnce() -> Bytes) {
+        if !self.known.contains(&digest) && self.added.insert(digest) {
+            self.blobs.push(Blob { digest: Bytes::copy_from_slice(&digest), content: content() });
+        }
+    }
+}

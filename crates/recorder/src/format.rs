@@ -1,0 +1,191 @@
+//! What a recording looks like in the ring: protobuf, in which every object is referred to by its digest.
+
+use bytes::Bytes;
+use ferroplane_wire::v1::{CredentialData, ResourceSelector, Resources, RunFunctionResponse, Schema};
+use ferroplane_wire::{State, Struct};
+
+/// What a list of recordings shows of one.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Head {
+    /// Later recordings have higher numbers.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// When the reconcile began, in milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub began_at: u64,
+    #[prost(uint64, tag = "3")]
+    pub micros: u64,
+    #[prost(string, tag = "4")]
+    pub api_version: String,
+    #[prost(string, tag = "5")]
+    pub kind: String,
+    #[prost(string, tag = "6")]
+    pub namespace: String,
+    #[prost(string, tag = "7")]
+    pub name: String,
+    #[prost(string, tag = "8")]
+    pub uid: String,
+    #[prost(int64, tag = "9")]
+    pub generation: i64,
+    /// The Composition that was followed, and the revision of it.
+    #[prost(string, tag = "10")]
+    pub composition: String,
+    #[prost(string, tag = "11")]
+    pub revision: String,
+    #[prost(enumeration = "Ending", tag = "12")]
+    pub ending: i32,
+    /// What the trouble was, if there was any.
+    #[prost(string, tag = "13")]
+    pub trouble: String,
+    /// Whether something in it was a secret.
+    #[prost(bool, tag = "14")]
+    pub is_redacted: bool,
+    /// How many calls of functions were answered.
+    #[prost(uint32, tag = "15")]
+    pub calls: u32,
+    /// The release that recorded it.
+    #[prost(string, tag = "16")]
+    pub release: String,
+    /// The step that is to blame for the trouble, if one is.
+    #[prost(string, tag = "17")]
+    pub step: String,
+    #[prost(string, tag = "18")]
+    pub resource_version: String,
+    /// Whether the status said that all is ready.
+    #[prost(bool, tag = "19")]
+    pub is_ready: bool,
+}
+
+/// How a reconcile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Ending {
+    /// It did not come to its end.
+    Unknown = 0,
+    /// All was done that had to be.
+    Succeeded = 1,
+    /// Something stood in the way.
+    Failed = 2,
+    /// Somebody else was faster; it was tried again.
+    Conflict = 3,
+    /// The composite resource, or what it needs, was not there (any more).
+    Gone = 4,
+}
+
+/// Everything else.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Body {
+    /// What this recording refers to and no earlier one in the same segment brought along.
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) blobs: Vec<Blob>,
+    /// The runs of the pipeline.
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) takes: Vec<TakeMessage>,
+    /// What was said of it in the end: conditions and events, as JSON.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(crate) settlement: Bytes,
+    /// Whether the status was written.
+    #[prost(bool, tag = "4")]
+    pub(crate) is_written: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Blob {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) digest: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) content: Bytes,
+}
+
+/// One run of a pipeline.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TakeMessage {
+    /// The composite resource and what it is composed of.
+    #[prost(message, optional, tag = "1")]
+    pub(crate) observed: Option<State>,
+    #[prost(bool, tag = "2")]
+    pub(crate) is_legacy: bool,
+    /// The digest of the pipeline.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(crate) pipeline: Bytes,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) remembered: Vec<RequirementMessage>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) context: Option<Struct>,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) notes: Vec<NoteMessage>,
+    /// What it came to, as JSON. Empty if it was cut short.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub(crate) outcome: Bytes,
+    #[prost(string, repeated, tag = "8")]
+    pub(crate) unsynced: Vec<String>,
+    /// How many composed resources were written.
+    #[prost(uint32, tag = "9")]
+    pub(crate) written: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RequirementMessage {
+    #[prost(string, tag = "1")]
+    pub(crate) step: String,
+    #[prost(string, tag = "2")]
+    pub(crate) name: String,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) selector: Option<ResourceSelector>,
+}
+
+/// Something that was said to the engine.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct NoteMessage {
+    #[prost(string, tag = "1")]
+    pub(crate) tag: String,
+    #[prost(enumeration = "SaidKind", tag = "2")]
+    pub(crate) kind: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) answers: Vec<AnswerMessage>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) response: Option<RunFunctionResponse>,
+    #[prost(string, tag = "5")]
+    pub(crate) failure: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum SaidKind {
+    Provided = 0,
+    Answered = 1,
+    Recalled = 2,
+    Failed = 3,
+}
+
+/// Something that was read.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct AnswerMessage {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) resources: Option<Resources>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) schema: Option<Schema>,
+    /// Whether a Secret was read; without data there was none.
+    #[prost(bool, tag = "3")]
+    pub(crate) is_secret: bool,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) secret: Option<CredentialData>,
+    #[prost(bool, optional, tag = "5")]
+    pub(crate) is_namespaced: Option<bool>,
+    #[prost(string, optional, tag = "6")]
+    pub(crate) failure: Option<String>,
+}
+
+/// What identifies content in a segment.
+pub(crate) type Digest = [u8; 16];
+
+/// Begins what stands for an object: in its place, an object whose only entry is this digest.
+const REFERENCE: [u8; 2] = [0x0a, 16];
+
+pub(crate) fn reference_to(digest: &Digest) -> Struct {
+    Struct::from(Bytes::from([&REFERENCE[..], digest].concat()))
+}
+
+pub(crate) fn referred_to(reference: &Struct) -> Option<Digest> {
+    reference.wire().strip_prefix(&REFERENCE)?.try_into().ok()
+}

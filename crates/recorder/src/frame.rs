@@ -1,0 +1,123 @@
+//! A recording in a segment.
+//!
+//! A segment begins with [`MAGIC`]. A frame is: length of what follows the checksum (4 bytes), checksum (4), length of the head (4),
+//! head, body, compressed. Numbers are little-endian; the checksum is CRC-32.
+
+use prost::Message as _;
+
+use crate::format::{Body, Head};
+
+/// What a segment begins with: what it is, and in which version.
+pub(crate) const MAGIC: &[u8; 16] = b"ferroplane-rec\x01\n";
+const HEADER: usize = 8;
+/// No body is larger, whatever it says of itself.
+const LARGEST: usize = 512 << 20;
+
+/// The bytes of a recording.
+pub(crate) fn write(head: &Head, body: &Body) -> Vec<u8> {
+    let head = head.encode_to_vec();
+    let body = lz4_flex::block::compress_prepend_size(&body.encode_to_vec());
+    let mut frame = Vec::with_capacity(HEADER + 4 + head.len() + body.len());
+    frame.extend_from_slice(&[0; HEADER]);
+    frame.extend_from_slice(&length(head.len()).to_le_bytes());
+    frame.extend_from_slice(&head);
+    frame.extend_from_slice(&body);
+    let checksum = crc32fast::hash(&frame[HEADER..]);
+    let rest = length(frame.len() - HEADER);
+    frame[..4].copy_from_slice(&rest.to_le_bytes());
+    frame[4..HEADER].copy_from_slice(&checksum.to_le_bytes());
+    frame
+}
+
+/// Whatever is too long for a length is too long for a segment, and is not kept.
+fn length(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// A recording that is whole. Its body is looked into when asked.
+pub(crate) struct Frame<'a> {
+    pub(crate) head: Head,
+    body: &'a [u8],
+}
+
+impl Frame<'_> {
+    pub(crate) fn body(&self) -> Option<Body> {
+        let (size, _) = self.body.split_first_chunk()?;
+        let size = u32::from_le_bytes(*size) as usize;
+        // What is compressed is at most 255 times smaller: more is a lie, and not believed with memory.
+        if size > LARGEST || size > self.body.len().saturating_mul(255) {
+            return None;
+        }
+        Body::decode(lz4_flex::block::decompress_size_prepended(self.body).ok()?.as_slice()).ok()
+    }
+}
+
+/// Every recording of a segment until its end, or until something is not what was written.
+pub(crate) fn frames(segment: &[u8]) -> impl Iterator<Item = Frame<'_>> {
+    let mut rest = segment.strip_prefix(MAGIC).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (frame, after) = next(rest)?;
+        rest = after;
+        Some(frame)
+    })
+}
+
+fn next(rest: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+    let (length, rest) = number(rest)?;
+    let (checksum, rest) = number(rest)?;
+    let (content, after) = rest.split_at_checked(length as usize)?;
+    if crc32fast::hash(content) != checksum {
+        return None;
+    }
+    let (length, content) = number(content)?;
+    let (head, body) = content.split_at_checked(length as usize)?;
+    Some((Frame { head: Head::decode(head).ok()?, body }, after))
+}
+
+fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_le_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(count: u64) -> Vec<u8> {
+        let mut segment = MAGIC.to_vec();
+        for id in 1..=count {
+            let head = Head { id, name: "x".repeat(40), ..Head::default() };
+            segment.extend(write(&head, &Body { is_written: true, ..Body::default() }));
+        }
+        segment
+    }
+
+    fn ids(segment: &[u8]) -> Vec<u64> {
+        let is_whole = |frame: &Frame<'_>| frame.body().is_some_and(|body| body.is_written);
+        frames(segment).filter(is_whole).map(|frame| frame.head.id).collect()
+    }
+
+    #[test]
+    fn what_is_whole_is_found_wherever_a_segment_is_cut() {
+        let whole = segment(3);
+        assert_eq!(ids(&whole), [1, 2, 3]);
+        let frame = (whole.len() - MAGIC.len()) / 3;
+        for cut in 0..whole.len() {
+            let expected = cut.saturating_sub(MAGIC.len()) / frame;
+            assert_eq!(ids(&whole[..cut]).len(), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_never_taken_for_a_recording() {
+        let whole = segment(3);
+        for place in 0..whole.len() {
+            let mut garbled = whole.clone();
+            garbled[place] ^= 0x55;
+            let found = ids(&garbled);
+            assert!([1, 2, 3].starts_with(&found) && found.len() < 3, "changed at {place}: {found:?}");
+        }
+        assert!(ids(b"").is_empty());
+        assert!(ids(&[0xff; 100]).is_empty());
+    }
+}

@@ -1,0 +1,30 @@
+//! Remembers reconciles: what each was made from, what functions answered, what was decided and what came of it.
+//!
+//! The engine is a conversation, so its inputs and what was said to it are enough to have the same run again
+//! ([`Take::replay`]). A [`Tape`] is what a reconcile writes down as it goes; a [`Recorder`] takes the secrets out of it and keeps it
+//! in a ring of bounded size, off the reconcile's way; an [`Archive`] reads the ring, also while it is written to.
+//!
+//! # Invariants
+//! * Nothing that is a secret leaves this process: values of Secrets, credentials and connection details become placeholders before
+//!   anything is written, wherever they turn up. Equal values have equal placeholders, so that what is left can be replayed.
+//! * A reconcile never waits for its recording. What cannot be kept is dropped and counted.
+//! * The ring never grows beyond its size, and whatever is in its files, reading them does not fail.
+
+mod archive;
+mod fold;
+mod format;
+mod frame;
+mod portrait;
+mod recorder;
+mod recording;
+mod redact;
+mod ring;
+mod tape;
+mod unfold;
+
+pub use archive::{Archive, Unreadable};
+pub use format::{Ending, Head};
+pub use portrait::portrait;
+pub use recorder::{Recorder, Uncreatable};
+pub use recording::{Damaged, Recording, Replayed, Take};
+pub use tape::Tape;

@@ -1,0 +1,268 @@
+//! Keeps recordings, off the way of what is recorded.
+
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use ferroplane_api::Object;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::archive::Archive;
+use crate::fold::{Known, fold};
+use crate::frame;
+use crate::redact::Redactor;
+use crate::ring::Ring;
+use crate::tape::{Noted, Tape};
+
+/// How many recordings wait to be kept, at most, and about how much memory they hold.
+const WAITING: usize = 1024;
+const WAITING_BYTES: usize = 64 << 20;
+
+/// Keeps recordings. Clones keep them in the same place.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    keeper: Arc<Keeper>,
+    /// None if whoever records keeps its recording itself.
+    line: Option<Line>,
+}
+
+/// Where recordings wait.
+#[derive(Debug)]
+struct Line {
+    sender: SyncSender<Job>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Keep(Box<Noted>),
+    Stop,
+}
+
+/// The one that keeps them.
+#[derive(Debug)]
+struct Keeper {
+    redactor: Redactor,
+    book: Mutex<Book>,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Book {
+    ring: Ring,
+    known: Known,
+    next_id: u64,
+    has_complained: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    kept: AtomicU64,
+    bytes: AtomicU64,
+    held: AtomicU64,
+    crowded_out: AtomicU64,
+    failed: AtomicU64,
+    waiting: AtomicUsize,
+}
+
+/// Recordings that cannot be kept where they should be.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot keep recordings in {}", directory.display())]
+pub struct Uncreatable {
+    directory: PathBuf,
+    source: io::Error,
+}
+
+impl Recorder {
+    /// One that keeps nothing.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Keep recordings in files of a directory, and no more than so many bytes.
+    pub fn open(directory: &Path, limit: u64) -> Result<Self, Uncreatable> {
+        let fail = |source| Uncreatable { directory: directory.to_owned(), source };
+        let ring = Ring::open(directory, limit).map_err(fail)?;
+        let key = read_key(&directory.join("key")).map_err(fail)?;
+        Self::behind(Keeper::new(ring, key)).map_err(fail)
+    }
+
+    /// Keep recordings in memory.
+    pub fn in_memory(limit: u64) -> Result<Self, Uncreatable> {
+        let keeper = Keeper::new(Ring::in_memory(limit), random_key());
+        Self::behind(keeper).map_err(|source| Uncreatable { directory: PathBuf::new(), source })
+    }
+
+    /// Keep recordings in memory, each before the reconcile goes on, and always in the same way.
+    pub fn in_step(limit: u64, key: [u8; 32]) -> Self {
+        let keeper = Arc::new(Keeper::new(Ring::in_memory(limit), key));
+        Self(Some(Arc::new(Shared { keeper, line: None })))
+    }
+
+    fn behind(keeper: Keeper) -> io::Result<Self> {
+        let keeper = Arc::new(keeper);
+        let (sender, receiver) = sync_channel(WAITING);
+        let worker = keeper.clone();
+        let thread =
+            std::thread::Builder::new().name("recorder".to_owned()).spawn(move || worker.work(&receiver))?;
+        let line = Some(Line { sender, thread: Mutex::new(Some(thread)) });
+        Ok(Self(Some(Arc::new(Shared { keeper, line }))))
+    }
+
+    /// What a reconcile of a composite resource that begins now is written down on.
+    pub fn begin(&self, composite: &Object, milliseconds: u64) -> Tape {
+        if self.0.is_some() { Tape::begin(composite, milliseconds) } else { Tape::off() }
+    }
+
+    /// Keep it. Never waits: if too many wait to be kept, it is dropped.
+    pub fn keep(&self, tape: Tape) {
+        let (Some(shared), Some(noted)) = (&self.0, tape.into_noted()) else { return };
+        let counts = &shared.keeper.counts;
+        let Some(line) = &shared.line else { return shared.keeper.keep(*noted) };
+        let weight = noted.weight();
+        let is_crowded = counts.waiting.fetch_add(weight, Ordering::Relaxed) > WAITING_BYTES;
+        if is_crowded || matches!(line.sender.try_send(Job::Keep(noted)), Err(TrySendError::Full(_))) {
+            counts.waiting.fetch_sub(weight, Ordering::Relaxed);
+            counts.crowded_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What has been kept. Later recordings are not in it.
+    pub fn archive(&self) -> Archive {
+        let Some(shared) = &self.0 else { return Archive::of(Vec::new()) };
+        let book = shared.keeper.book.lock().unwrap_or_else(PoisonError::into_inner);
+        match book.ring.directory() {
+            Some(directory) => Archive::open(directory).unwrap_or_else(|_| Archive::of(Vec::new())),
+            None => Archive::of(book.ring.copies()),
+        }
+    }
+
+    /// Keep what waits, and nothing more after that. Blocks until all is written.
+    pub fn stop(&self) {
+        if let Some(shared) = &self.0 {
+            shared.stop();
+        }
+    }
+
+    /// What has been counted, as Prometheus reads it. Nothing if nothing was recorded.
+    pub fn metrics(&self) -> String {
+        let Some(shared) = &self.0 else { return String::new() };
+        let Counts { kept, bytes, held, crowded_out, failed, .. } = &shared.keeper.counts;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        if read(kept) + read(crowded_out) + read(failed) == 0 {
+            return String::new();
+        }
+        let mut text = String::new();
+        let mut write = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
+            let _ = writeln!(
+                text,
+                "# HELP ferroplane_recorder_{name} {help}\n# TYPE ferroplane_recorder_{name} {kind}"
+            );
+            for (labels, value) in values {
+                let _ = writeln!(text, "ferroplane_recorder_{name}{labels} {value}");
+            }
+        };
+        write("recordings_total", "counter", "Reconciles that were recorded.", &[("", read(kept))]);
+        let dropped = [("{reason=\"crowded\"}", read(crowded_out)), ("{reason=\"failed\"}", read(failed))];
+        write("dropped_total", "counter", "Reconciles that could not be recorded.", &dropped);
+        write("written_bytes_total", "counter", "What was written of recordings.", &[("", read(bytes))]);
+        write("held_bytes", "gauge", "What is held of recordings.", &[("", read(held))]);
+        text
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        let Some(line) = &self.line else { return };
+        let thread = line.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = line.sender.send(Job::Stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Keeper {
+    fn new(ring: Ring, key: [u8; 32]) -> Self {
+        let next_id = ring.last_id() + 1;
+        let book = Book { ring, known: Known::default(), next_id, has_complained: false };
+        Self { redactor: Redactor::new(key), book: Mutex::new(book), counts: Counts::default() }
+    }
+
+    fn work(&self, jobs: &Receiver<Job>) {
+        while let Ok(Job::Keep(noted)) = jobs.recv() {
+            let weight = noted.weight();
+            self.keep(*noted);
+            self.counts.waiting.fetch_sub(weight, Ordering::Relaxed);
+        }
+    }
+
+    fn keep(&self, noted: Noted) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        match book.keep(noted, &self.redactor) {
+            Ok(length) => {
+                self.counts.kept.fetch_add(1, Ordering::Relaxed);
+                self.counts.bytes.fetch_add(length as u64, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                if !std::mem::replace(&mut book.has_complained, true) {
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot keep a recording; more are only counted"
+                    );
+                }
+            }
+        }
+        self.counts.held.store(book.ring.len(), Ordering::Relaxed);
+    }
+}
+
+impl Book {
+    fn keep(&mut self, noted: Noted, redactor: &Redactor) -> io::Result<usize> {
+        if self.ring.begins_segment() {
+            self.known = Known::default();
+        }
+        let folded = fold(noted, redactor, &mut self.known);
+        let (mut head, body) = folded.ok_or_else(|| io::Error::other("it has too many secrets"))?;
+        head.id = self.next_id;
+        let frame = frame::write(&head, &body);
+        self.ring.append(&frame)?;
+        self.known.add(&body.blobs);
+        self.next_id += 1;
+        Ok(frame.len())
+    }
+}
+
+/// What placeholders are made with, kept so that they stay the same.
+fn read_key(path: &Path) -> io::Result<[u8; 32]> {
+    let kept = std::fs::read(path).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    if let Some(key) = kept {
+        return Ok(key);
+    }
+    let key = random_key();
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    io::Write::write_all(&mut file, &key)?;
+    Ok(key)
+}
+
+fn random_key() -> [u8; 32] {
+    let halves = [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()];
+    std::array::from_fn(|place| halves[place / 16][place % 16])
+}

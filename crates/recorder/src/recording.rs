@@ -1,0 +1,98 @@
+//! A reconcile that was recorded, and how to have it again.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use ferroplane_engine::{Astray, Inputs, Note, Turn, replay};
+use ferroplane_wire::tag;
+use serde_json::Value;
+
+use crate::format::{Body, Digest, Head};
+use crate::portrait::portrait;
+use crate::unfold::Unfolding;
+
+/// A reconcile that was recorded.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    pub head: Head,
+    /// The runs of the pipeline: functions are asked a second time about what they have just created.
+    pub takes: Vec<Take>,
+    /// What was said of it in the end: conditions and events. Null if nothing was.
+    pub settlement: Value,
+    /// Whether its status was written, because it was not so already.
+    pub is_written: bool,
+}
+
+/// One run of a pipeline.
+#[derive(Debug, Clone)]
+pub struct Take {
+    pub inputs: Inputs,
+    /// What was said to the engine.
+    pub notes: Vec<Note>,
+    /// What it came to, as JSON. Empty if it was cut short.
+    pub outcome: Vec<u8>,
+    /// Composed resources that the API server would not have.
+    pub unsynced: Vec<String>,
+    /// How many composed resources were written.
+    pub written: u32,
+}
+
+/// Why a recording cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Damaged {
+    #[error("something that it refers to is missing")]
+    Incomplete,
+    #[error("it is not what was written")]
+    Garbled,
+    #[error(transparent)]
+    Pipeline(#[from] ferroplane_engine::Unreadable),
+}
+
+/// What came of having a run again.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What it came to this time, as JSON. Empty if it did not come to an end.
+    pub outcome: Vec<u8>,
+    /// Whether that is what was recorded, byte for byte.
+    pub is_same: bool,
+    /// How many requests to functions were compared with what was recorded of them.
+    pub compared: usize,
+    /// The steps that were asked something else than was recorded.
+    pub unlike: Vec<String>,
+    /// Where the run took another course.
+    pub astray: Option<Astray>,
+}
+
+impl Recording {
+    pub(crate) fn unfold(head: Head, body: Body, blobs: &HashMap<Digest, Bytes>) -> Result<Self, Damaged> {
+        let unfolding = Unfolding(blobs);
+        let takes = body.takes.into_iter().map(|take| unfolding.take(take)).collect::<Result<_, _>>()?;
+        let settlement = serde_json::from_slice(&body.settlement).unwrap_or_default();
+        Ok(Self { head, takes, settlement, is_written: body.is_written })
+    }
+}
+
+impl Take {
+    /// Have the run again, with the answers that were recorded.
+    pub fn replay(&self) -> Replayed {
+        let (mut compared, mut unlike) = (0, Vec::new());
+        let outcome = replay(self.inputs.clone(), self.notes.iter().cloned(), |turn, note| {
+            if let Turn::Call(call) = turn
+                && !note.tag.is_empty()
+            {
+                compared += 1;
+                if tag(call.request()) != note.tag {
+                    unlike.push(call.step().to_owned());
+                }
+            }
+        });
+        let (outcome, astray) = match outcome {
+            Ok(outcome) => (portrait(&outcome), None),
+            // Whatever was cut short is as far as it was.
+            Err(astray) if astray.turn == 0 && self.outcome.is_empty() => (Vec::new(), None),
+            Err(astray) => (Vec::new(), Some(astray)),
+        };
+        let is_same = astray.is_none() && unlike.is_empty() && outcome == self.outcome;
+        Replayed { outcome, is_same, compared, unlike, astray }
+    }
+}

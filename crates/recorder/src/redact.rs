@@ -1,0 +1,392 @@
+//! Takes secrets out of what is recorded.
+//!
+//! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; and text in
+//! fields that are named like a password, token or key. All of it becomes a placeholder, which is the same for the same value. The same values
+//! are then looked for in every other text, for functions pass on what they were given.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use ferroplane_api::Object;
+use ferroplane_wire::{Struct, to_hex};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Shorter values are not looked for in other text: they would be found where they are not meant.
+const SHORTEST: usize = 6;
+/// What an object that holds a secret says somewhere.
+const HINTS: [&str; 9] = [
+    "secret",
+    "passw",
+    "passphrase",
+    "token",
+    "privatekey",
+    "private_key",
+    "private-key",
+    "apikey",
+    "api_key",
+];
+/// Fields with secrets, in lower case and without `-` and `_`.
+const FIELDS: [&str; 14] = [
+    "token",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "refreshtoken",
+    "apitoken",
+    "idtoken",
+    "apikey",
+    "secretkey",
+    "secretaccesskey",
+    "clientsecret",
+    "privatekey",
+    "sshprivatekey",
+    "secretstring",
+];
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Makes placeholders: equal ones for equal values of one plane, and for nobody else.
+#[derive(Clone)]
+pub(crate) struct Redactor {
+    key: [u8; 32],
+    hints: AhoCorasick,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redactor")
+    }
+}
+
+impl Redactor {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
+        let hints = AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS);
+        Self { key, hints: hints.expect("a few words are not too many") }
+    }
+
+    /// What stands for a value.
+    fn placeholder(&self, value: &[u8]) -> String {
+        let digest = Sha256::new().chain_update(self.key).chain_update(value).finalize();
+        format!("redacted-{}", to_hex(&digest[..8]))
+    }
+
+    /// Whether something may hold secrets.
+    pub(crate) fn is_suspicious(&self, bytes: &[u8]) -> bool {
+        self.hints.is_match(bytes)
+    }
+}
+
+/// The secrets of one reconcile.
+#[derive(Debug)]
+pub(crate) struct Secrets<'r> {
+    redactor: &'r Redactor,
+    values: BTreeSet<Vec<u8>>,
+    /// What names an object is no secret.
+    names: BTreeSet<String>,
+    replacements: Option<(AhoCorasick, Vec<String>)>,
+    /// Whether there are more than can be looked for.
+    pub(crate) are_too_many: bool,
+}
+
+impl<'r> Secrets<'r> {
+    pub(crate) fn new(redactor: &'r Redactor) -> Self {
+        let (values, names) = (BTreeSet::new(), BTreeSet::new());
+        Self { redactor, values, names, replacements: None, are_too_many: false }
+    }
+
+    pub(crate) fn are_there(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    pub(crate) fn learn_details(&mut self, details: &BTreeMap<String, Bytes>) {
+        self.values.extend(details.values().filter(|value| !value.is_empty()).map(|value| value.to_vec()));
+    }
+
+    pub(crate) fn learn_name(&mut self, name: &str) {
+        if name.len() >= SHORTEST {
+            self.names.insert(name.to_owned());
+        }
+    }
+
+    /// Learn the secrets in an object.
+    pub(crate) fn learn(&mut self, object: &Struct) {
+        if self.redactor.is_suspicious(object.wire())
+            && let Ok(json) = object.json()
+        {
+            self.learn_fields(json);
+        }
+    }
+
+    pub(crate) fn learn_value(&mut self, value: &Value) {
+        match value {
+            Value::Object(object) => self.learn_fields(object),
+            Value::Array(items) => items.iter().for_each(|item| self.learn_value(item)),
+            _ => {}
+        }
+    }
+
+    fn learn_fields(&mut self, object: &Object) {
+        let is_secret = is_secret(object);
+        for (key, value) in object {
+            match value {
+                Value::Object(data) if is_secret && holds_data(key) => {
+                    let values = data.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
+                    self.values.extend(values.map(|text| plain(key, text)));
+                }
+                Value::String(text) if !text.is_empty() && is_named_like_a_secret(key) => {
+                    self.values.insert(text.clone().into_bytes());
+                }
+                other => self.learn_value(other),
+            }
+        }
+    }
+
+    /// From now on, what was learned is looked for.
+    pub(crate) fn close(&mut self) {
+        let mut replacements = BTreeMap::new();
+        for value in &self.values {
+            let Ok(text) = std::str::from_utf8(value) else { continue };
+            let text = text.trim();
+            if text.len() < SHORTEST || self.names.iter().any(|name| name.contains(text)) {
+                continue;
+            }
+            let placeholder = self.redactor.placeholder(value);
+            replacements.insert(STANDARD.encode(value), STANDARD.encode(&placeholder));
+            replacements.insert(text.to_owned(), placeholder);
+        }
+        if replacements.is_empty() {
+            return;
+        }
+        let (texts, placeholders): (Vec<_>, Vec<_>) = replacements.into_iter().unzip();
+        let searcher = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(texts);
+        match searcher {
+            Ok(searcher) => self.replacements = Some((searcher, placeholders)),
+            Err(_) => self.are_too_many = true,
+        }
+    }
+
+    /// Text without secrets.
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.replacements {
+            Some((searcher, placeholders)) if searcher.is_match(text) => {
+                Cow::Owned(searcher.replace_all(text, placeholders))
+            }
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    pub(crate) fn details(&self, details: &BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
+        let redact = |(key, value): (&String, &Bytes)| (key.clone(), self.bytes(value));
+        details.iter().map(redact).collect()
+    }
+
+    fn bytes(&self, value: &Bytes) -> Bytes {
+        if value.is_empty() { value.clone() } else { self.redactor.placeholder(value).into() }
+    }
+
+    /// An object without secrets. None if it has none.
+    pub(crate) fn object(&self, object: &Struct) -> Option<Struct> {
+        let is_hit = |(searcher, _): &(AhoCorasick, _)| searcher.is_match(&object.wire()[..]);
+        if !self.redactor.is_suspicious(object.wire()) && !self.replacements.as_ref().is_some_and(is_hit) {
+            return None;
+        }
+        // What nobody can read, nobody can take secrets out of: then nothing is left of it.
+        let Ok(json) = object.json() else { return Some(Struct::default()) };
+        let mut json = json.clone();
+        self.fields(&mut json).then(|| Struct::try_from(json).unwrap_or_default())
+    }
+
+    /// JSON text without secrets. In a plan, connection details are known by their place.
+    pub(crate) fn json(&self, text: &[u8]) -> Vec<u8> {
+        if text.is_empty() || !self.are_there() {
+            return text.to_vec();
+        }
+        let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return Vec::new() };
+        let details = value.pointer_mut("/plan/connectionDetails").map(Value::take);
+        self.value(&mut value);
+        if let Some(Value::Object(mut details)) = details {
+            for detail in details.values_mut() {
+                let bytes = detail.as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+                *detail = STANDARD.encode(self.bytes(&bytes.into())).into();
+            }
+            value["plan"]["connectionDetails"] = Value::Object(details);
+        }
+        serde_json::to_vec(&value).unwrap_or_default()
+    }
+
+    /// Takes secrets out of a value. Returns whether there were any.
+    pub(crate) fn value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::Object(object) => self.fields(object),
+            Value::Array(items) => items.iter_mut().fold(false, |is_hit, item| self.value(item) | is_hit),
+            Value::String(text) => match self.text(text) {
+                Cow::Borrowed(_) => false,
+                Cow::Owned(redacted) => {
+                    *text = redacted;
+                    true
+                }
+            },
+            _ => false,
+        }
+    }
+
+    fn fields(&self, object: &mut Object) -> bool {
+        let is_secret = is_secret(object);
+        let mut is_hit = false;
+        for (key, value) in object.iter_mut() {
+            is_hit |= match value {
+                Value::Object(data) if is_secret && holds_data(key) => self.data(key, data),
+                Value::Object(metadata) if is_secret && key == "metadata" => {
+                    self.last_applied(metadata) | self.fields(metadata)
+                }
+                Value::String(text) if !text.is_empty() && is_named_like_a_secret(key) => {
+                    *text = self.redactor.placeholder(text.as_bytes());
+                    true
+                }
+                other => self.value(other),
+            };
+        }
+        is_hit
+    }
+
+    fn data(&self, key: &str, data: &mut Object) -> bool {
+        for value in data.values_mut() {
+            let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { continue };
+            let placeholder = self.redactor.placeholder(&plain(key, text));
+            *value = if key == "data" { STANDARD.encode(placeholder) } else { placeholder }.into();
+        }
+        !data.is_empty()
+    }
+
+    /// What kubectl notes of a Secret holds all of it.
+    fn last_applied(&self, metadata: &mut Object) -> bool {
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        let Some(Value::String(text)) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) else {
+            return false;
+        };
+        *text = self.redactor.placeholder(text.as_bytes());
+        true
+    }
+}
+
+fn is_secret(object: &Object) -> bool {
+    let is = |key: &str, text: &str| object.get(key).is_some_and(|value| value == text);
+    is("kind", "Secret") && is("apiVersion", "v1")
+}
+
+fn holds_data(key: &str) -> bool {
+    key == "data" || key == "stringData"
+}
+
+/// What an entry of a Secret is.
+fn plain(key: &str, text: &str) -> Vec<u8> {
+    let decoded = if key == "data" { STANDARD.decode(text).ok() } else { None };
+    decoded.unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+fn is_named_like_a_secret(key: &str) -> bool {
+    if key.len() < 5 || key.len() > 64 {
+        return false;
+    }
+    let letters = key.chars().filter(|letter| !['-', '_'].contains(letter));
+    let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    let endings = ["password", "passphrase", "passwd"];
+    endings.iter().any(|ending| name.ends_with(ending)) || FIELDS.contains(&name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Struct {
+        let Value::Object(object) = value else { panic!("not an object: {value}") };
+        Struct::try_from(object).unwrap()
+    }
+
+    /// What is left of objects when the secrets of all of them are taken out.
+    fn redacted(values: &[Value]) -> Vec<Value> {
+        let redactor = Redactor::new([1; 32]);
+        let mut secrets = Secrets::new(&redactor);
+        let objects: Vec<_> = values.iter().cloned().map(object).collect();
+        for object in &objects {
+            secrets.learn(object);
+        }
+        secrets.learn_name("default");
+        secrets.close();
+        let redact = |object: &Struct| secrets.object(object).unwrap_or_else(|| object.clone());
+        objects.iter().map(|object| Value::Object(redact(object).json().unwrap().clone())).collect()
+    }
+
+    fn secret(data: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data})
+    }
+
+    #[test]
+    fn equal_values_have_equal_placeholders_in_every_form() {
+        let encoded = STANDARD.encode("sesame-open");
+        let values = [
+            secret(&json!({"a": encoded, "b": encoded, "c": STANDARD.encode("other-one"), "empty": ""})),
+            json!({"kind": "ConfigMap", "data": {"text": format!("sesame-open {encoded} and more"), "key": "x"}}),
+        ];
+        let left = redacted(&values);
+        let data = &left[0]["data"];
+        assert_eq!(data["a"], data["b"]);
+        assert_ne!(data["a"], data["c"]);
+        assert_eq!(data["empty"], "");
+        let placeholder = STANDARD.decode(data["a"].as_str().unwrap()).unwrap();
+        let placeholder = String::from_utf8(placeholder).unwrap();
+        let expected = format!("{placeholder} {} and more", STANDARD.encode(&placeholder));
+        assert_eq!(left[1]["data"]["text"], expected);
+        assert_eq!(left[1]["data"]["key"], "x");
+    }
+
+    #[test]
+    fn secrets_are_found_wherever_they_are_wrapped() {
+        let inner = secret(&json!({"a": STANDARD.encode("sesame-open")}));
+        let left = redacted(&[json!({"kind": "Object", "spec": {"forProvider": {"manifest": [inner]}}})]);
+        assert!(!left[0].to_string().contains(&STANDARD.encode("sesame-open")), "{}", left[0]);
+    }
+
+    #[test]
+    fn fields_that_are_named_like_secrets_are() {
+        let value = json!({"spec": {
+            "password": "sesame-1", "admin_password": "sesame-2", "api-key": "sesame-3", "Token": "sesame-4",
+            "passwordSecretRef": {"name": "kept", "key": "password"}, "fromConnectionSecretKey": "password",
+            "tokens": "kept", "properties": {"password": {"type": "string"}},
+        }});
+        let left = redacted(std::slice::from_ref(&value)).remove(0);
+        assert!(!left.to_string().contains("sesame"), "{left}");
+        for kept in ["passwordSecretRef", "fromConnectionSecretKey", "tokens", "properties"] {
+            assert_eq!(left["spec"][kept], value["spec"][kept], "{kept}");
+        }
+    }
+
+    #[test]
+    fn names_and_short_words_are_no_secrets_elsewhere() {
+        let data = json!({"namespace": STANDARD.encode("default"), "port": STANDARD.encode("5432")});
+        let other =
+            json!({"kind": "ConfigMap", "metadata": {"namespace": "default"}, "data": {"port": "5432"}});
+        assert_eq!(redacted(&[secret(&data), other.clone()])[1], other);
+    }
+
+    #[test]
+    fn what_holds_no_secret_is_left_as_it_is() {
+        let redactor = Redactor::new([1; 32]);
+        let mut secrets = Secrets::new(&redactor);
+        let harmless =
+            object(json!({"kind": "Bucket", "spec": {"writeConnectionSecretToRef": {"name": "x"}}}));
+        secrets.learn(&harmless);
+        secrets.close();
+        assert!(!secrets.are_there() && secrets.object(&harmless).is_none());
+        assert_eq!(secrets.text("words"), "words");
+    }
+}

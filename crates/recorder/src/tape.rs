@@ -1,0 +1,146 @@
+//! What a reconcile writes down as it goes. Costs nothing if nobody records; otherwise little: what is written down is shared.
+
+use std::collections::BTreeSet;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{Inputs, Note, Outcome, Settlement};
+use serde_json::Value;
+
+use crate::format::{Ending, Head};
+use crate::portrait::{events, portrait};
+
+/// What a reconcile writes down as it goes.
+#[derive(Debug, Default)]
+pub struct Tape(Option<Box<Noted>>);
+
+#[derive(Debug)]
+pub(crate) struct Noted {
+    pub(crate) head: Head,
+    pub(crate) takes: Vec<Taken>,
+    pub(crate) settlement: Vec<u8>,
+    pub(crate) is_written: bool,
+}
+
+/// One run of a pipeline.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) inputs: Inputs,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) outcome: Vec<u8>,
+    pub(crate) unsynced: Vec<String>,
+    pub(crate) written: u32,
+}
+
+#[derive(serde::Serialize)]
+struct Settled<'a> {
+    conditions: Option<&'a Value>,
+    events: Vec<crate::portrait::EventPortrait<'a>>,
+}
+
+impl Tape {
+    /// One that nothing is written on.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn begin(composite: &Object, now: u64) -> Self {
+        let head = Head {
+            began_at: now,
+            api_version: meta::api_version(composite).to_owned(),
+            kind: meta::kind(composite).to_owned(),
+            namespace: meta::namespace(composite).to_owned(),
+            name: meta::name(composite).to_owned(),
+            uid: meta::uid(composite).to_owned(),
+            generation: meta::generation(composite),
+            resource_version: meta::resource_version(composite).to_owned(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Head::default()
+        };
+        Self(Some(Box::new(Noted { head, takes: Vec::new(), settlement: Vec::new(), is_written: false })))
+    }
+
+    /// What is followed.
+    pub fn follows(&mut self, composition: &str, revision: &str) {
+        if let Some(noted) = &mut self.0 {
+            composition.clone_into(&mut noted.head.composition);
+            revision.clone_into(&mut noted.head.revision);
+        }
+    }
+
+    /// A pipeline is run on this. What is said to the engine is to be added to what is returned.
+    pub fn run(&mut self, inputs: &Inputs) -> Option<&mut Vec<Note>> {
+        let noted = self.0.as_mut()?;
+        noted.takes.push(Taken {
+            inputs: inputs.clone(),
+            notes: Vec::new(),
+            outcome: Vec::new(),
+            unsynced: Vec::new(),
+            written: 0,
+        });
+        noted.takes.last_mut().map(|take| &mut take.notes)
+    }
+
+    /// What the run came to.
+    pub fn came_to(&mut self, outcome: &Outcome) {
+        let Some(noted) = &mut self.0 else { return };
+        let step = outcome.result.as_ref().err().and_then(|failure| failure.step());
+        step.unwrap_or_default().clone_into(&mut noted.head.step);
+        if let Some(take) = noted.takes.last_mut() {
+            take.outcome = portrait(outcome);
+        }
+    }
+
+    /// What was done of that: how many composed resources were written, and which the API server would not have.
+    pub fn did(&mut self, written: usize, unsynced: &BTreeSet<String>) {
+        if let Some(take) = self.0.as_mut().and_then(|noted| noted.takes.last_mut()) {
+            take.written = u32::try_from(written).unwrap_or(u32::MAX);
+            take.unsynced = unsynced.iter().cloned().collect();
+        }
+    }
+
+    /// What is said of it in the end.
+    pub fn settle(&mut self, settlement: &Settlement) {
+        let Some(noted) = &mut self.0 else { return };
+        let conditions = settlement.status.get("conditions");
+        let settled = Settled { conditions, events: events(&settlement.events) };
+        noted.settlement = serde_json::to_vec(&settled).unwrap_or_default();
+        let mut all = conditions.and_then(Value::as_array).into_iter().flatten();
+        noted.head.is_ready = all.any(|it| it["type"] == "Ready" && it["status"] == "True");
+    }
+
+    /// That was written, because it was not so already.
+    pub fn wrote(&mut self) {
+        if let Some(noted) = &mut self.0 {
+            noted.is_written = true;
+        }
+    }
+
+    /// What stood in the way.
+    pub fn trouble(&mut self, message: &str) {
+        if let Some(noted) = &mut self.0 {
+            message.clone_into(&mut noted.head.trouble);
+        }
+    }
+
+    /// It is over. If there was trouble, telling of it was the success.
+    pub fn end(&mut self, ending: Ending, micros: u128) {
+        let Some(noted) = &mut self.0 else { return };
+        let has_failed = ending == Ending::Succeeded && !noted.head.trouble.is_empty();
+        noted.head.set_ending(if has_failed { Ending::Failed } else { ending });
+        noted.head.micros = u64::try_from(micros).unwrap_or(u64::MAX);
+    }
+
+    /// What there is to keep: something was decided, or there was trouble.
+    pub(crate) fn into_noted(self) -> Option<Box<Noted>> {
+        self.0.filter(|noted| !noted.takes.is_empty() || !noted.head.trouble.is_empty())
+    }
+}
+
+impl Noted {
+    /// About how much memory it holds.
+    pub(crate) fn weight(&self) -> usize {
+        let takes = self.takes.iter();
+        // What is observed and answered is about as large as what comes of it.
+        takes.map(|take| 1024 + 3 * take.outcome.len() + 512 * take.notes.len()).sum()
+    }
+}

@@ -1,0 +1,140 @@
+//! From what is kept to what was: puts every object back into its place.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_engine::{Answer, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said};
+use ferroplane_wire::v1::{Resource, RunFunctionResponse};
+use ferroplane_wire::{State, Struct};
+use serde_json::Value;
+
+use crate::format::{AnswerMessage, Body, Digest, NoteMessage, SaidKind, TakeMessage, referred_to};
+use crate::recording::{Damaged, Take};
+
+pub(crate) struct Unfolding<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
+
+impl Unfolding<'_> {
+    pub(crate) fn take(&self, message: TakeMessage) -> Result<Take, Damaged> {
+        let (composite, observed) = self.state(message.observed.ok_or(Damaged::Garbled)?)?.into_parts();
+        let composite = composite.ok_or(Damaged::Garbled)?;
+        let observed = observed.into_iter().map(|(name, resource)| {
+            let object = resource.resource.ok_or(Damaged::Garbled)?;
+            Ok((name, Observed { object, connection_details: resource.connection_details }))
+        });
+        let remembered = message.remembered.into_iter().map(|requirement| Requirement {
+            step: requirement.step,
+            name: requirement.name,
+            selector: requirement.selector.unwrap_or_default(),
+        });
+        let inputs = Inputs {
+            composite: composite.resource.ok_or(Damaged::Garbled)?,
+            layout: if message.is_legacy { Layout::Legacy } else { Layout::Modern },
+            connection_details: composite.connection_details,
+            observed: observed.collect::<Result<_, Damaged>>()?,
+            pipeline: Arc::new(self.pipeline(&message.pipeline)?),
+            remembered: remembered.collect(),
+            context: message.context.map(|context| self.object(&context)).transpose()?,
+        };
+        let notes = message.notes.into_iter().map(|note| self.note(note)).collect::<Result<_, Damaged>>()?;
+        let TakeMessage { outcome, unsynced, written, .. } = message;
+        Ok(Take { inputs, notes, outcome: outcome.to_vec(), unsynced, written })
+    }
+
+    fn pipeline(&self, digest: &[u8]) -> Result<Pipeline, Damaged> {
+        let digest = Digest::try_from(digest).map_err(|_| Damaged::Garbled)?;
+        let written = self.0.get(&digest).ok_or(Damaged::Incomplete)?;
+        let written: Value = serde_json::from_slice(written).map_err(|_| Damaged::Garbled)?;
+        Ok(Pipeline::read(&written["steps"], &written["callees"])?)
+    }
+
+    fn note(&self, note: NoteMessage) -> Result<Note, Damaged> {
+        let kind = note.kind();
+        let NoteMessage { tag, answers, response, failure, .. } = note;
+        let said = match kind {
+            SaidKind::Provided => {
+                let answers = answers.into_iter().map(|answer| self.answer(answer));
+                Said::Provided(answers.collect::<Result<_, Damaged>>()?)
+            }
+            SaidKind::Answered => Said::Answered(self.response(response.unwrap_or_default())?),
+            SaidKind::Recalled => Said::Recalled(self.response(response.unwrap_or_default())?),
+            SaidKind::Failed => Said::Failed(failure),
+        };
+        Ok(Note { tag, said })
+    }
+
+    fn answer(&self, message: AnswerMessage) -> Result<Answer, Damaged> {
+        if let Some(resources) = message.resources {
+            let objects = resources.items.into_iter().map(|item| {
+                let object = item.resource.ok_or(Damaged::Garbled)?;
+                self.object(&object)
+            });
+            return Ok(Answer::Resources(objects.collect::<Result<_, Damaged>>()?));
+        }
+        if let Some(schema) = message.schema {
+            let schema = schema.openapi_v3.map(|schema| self.object(&schema)).transpose()?;
+            return Ok(Answer::Schema(schema));
+        }
+        if message.is_secret {
+            return Ok(Answer::Secret(message.secret.map(|secret| secret.data)));
+        }
+        if let Some(is_namespaced) = message.is_namespaced {
+            return Ok(Answer::Scope { is_namespaced });
+        }
+        message.failure.map(Answer::Failed).ok_or(Damaged::Garbled)
+    }
+
+    fn response(&self, mut response: RunFunctionResponse) -> Result<RunFunctionResponse, Damaged> {
+        response.desired = response.desired.map(|desired| self.state(desired)).transpose()?;
+        response.context = response.context.map(|context| self.object(&context)).transpose()?;
+        response.output = response.output.map(|output| self.object(&output)).transpose()?;
+        Ok(response)
+    }
+
+    fn state(&self, state: State) -> Result<State, Damaged> {
+        let (composite, resources) = state.into_parts();
+        let composite = composite.map(|composite| self.resource(composite)).transpose()?;
+        let resources = resources.into_iter().map(|(name, resource)| Ok((name, self.resource(resource)?)));
+        Ok(State::new(composite, resources.collect::<Result<BTreeMap<_, _>, Damaged>>()?))
+    }
+
+    fn resource(&self, resource: Resource) -> Result<Resource, Damaged> {
+        let object = resource.resource.as_ref().map(|object| self.object(object)).transpose()?;
+        Ok(Resource { resource: object, ..resource })
+    }
+
+    fn object(&self, reference: &Struct) -> Result<Struct, Damaged> {
+        let digest = referred_to(reference).ok_or(Damaged::Garbled)?;
+        self.0.get(&digest).cloned().map(Struct::from).ok_or(Damaged::Incomplete)
+    }
+}
+
+/// Everything that a recording refers to.
+pub(crate) fn needed(body: &Body) -> HashSet<Digest> {
+    let mut needed = HashSet::new();
+    let mut need = |object: Option<&Struct>| needed.extend(object.and_then(referred_to));
+    for take in &body.takes {
+        states(take.observed.as_ref(), &mut need);
+        need(take.context.as_ref());
+        for note in &take.notes {
+            for answer in &note.answers {
+                let items = answer.resources.iter().flat_map(|resources| &resources.items);
+                items.for_each(|item| need(item.resource.as_ref()));
+                need(answer.schema.as_ref().and_then(|schema| schema.openapi_v3.as_ref()));
+            }
+            if let Some(response) = &note.response {
+                states(response.desired.as_ref(), &mut need);
+                need(response.context.as_ref());
+                need(response.output.as_ref());
+            }
+        }
+    }
+    needed.extend(body.takes.iter().filter_map(|take| Digest::try_from(&take.pipeline[..]).ok()));
+    needed
+}
+
+fn states(state: Option<&State>, need: &mut impl FnMut(Option<&Struct>)) {
+    let Some(state) = state else { return };
+    let resources = state.composite().into_iter().chain(state.resources().values());
+    resources.for_each(|resource| need(resource.resource.as_ref()));
+}
