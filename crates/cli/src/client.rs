@@ -3,7 +3,7 @@
 mod kubeconfig;
 mod line;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -63,6 +63,11 @@ impl Access {
     }
 
     /// What was named counts; otherwise the plane on this machine is meant, then whatever `kubectl` would use.
+    /// Where `ferroplane up` keeps everything, if that was said.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         if let Some(file) = &self.kubeconfig {
             return vec![file.clone()];
