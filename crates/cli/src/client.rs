@@ -1,6 +1,6 @@
 //! A client of an API server, as a kubeconfig describes it: the embedded plane's own, or any cluster's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -53,6 +53,11 @@ impl Access {
     }
 
     /// What was named counts; otherwise the plane on this machine is meant, then whatever `kubectl` would use.
+    /// Where `ferroplane up` keeps everything, if that was said.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         if let Some(file) = &self.kubeconfig {
             return vec![file.clone()];

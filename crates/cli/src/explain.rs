@@ -5,6 +5,8 @@ mod kinds;
 mod reader;
 mod watching;
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
 use ferroplane_explain::{Id, Purpose, Snapshot};
 
@@ -48,12 +50,23 @@ impl Subject {
         Ok(Inquiry { reader, root })
     }
 
-    fn names(&self) -> anyhow::Result<(&str, &str)> {
+    /// What people call its kind, and its name.
+    pub(crate) fn names(&self) -> anyhow::Result<(&str, &str)> {
         match (self.what.split_once('/'), &self.name) {
             (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
             (None, Some(name)) => Ok((&self.what, name)),
             _ => bail!("cannot tell what is meant: name an object as KIND/NAME, or as KIND NAME"),
         }
+    }
+
+    /// The namespace, if one was said.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Where `ferroplane up` keeps everything, if that was said.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.access.data_dir()
     }
 
     fn root(&self, reader: &Reader, kind: &str, name: &str) -> Id {

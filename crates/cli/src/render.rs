@@ -1,5 +1,6 @@
 //! Renders composite resources: what `ferroplane render` and the render seam have in common.
 
+mod answers;
 mod called;
 pub(crate) mod composite;
 pub(crate) mod defaults;
@@ -7,6 +8,7 @@ pub(crate) mod functions;
 pub(crate) mod given;
 mod observed;
 pub(crate) mod output;
+pub(crate) mod recorded;
 mod rest;
 pub(crate) mod scopes;
 pub(crate) mod seam;

@@ -4,8 +4,9 @@ pub(crate) mod again;
 pub(crate) mod differences;
 pub(crate) mod listed;
 pub(crate) mod shown;
+pub(crate) mod then;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use ferroplane_recorder::{Archive, Head, Recording};
@@ -57,6 +58,11 @@ pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
 }
 
 impl Recordings {
+    /// Those in a data directory, or in a place of their own.
+    pub(crate) fn at(data_dir: Option<&Path>, recordings: Option<&Path>) -> Self {
+        Self { data_dir: data_dir.map(Path::to_owned), recordings: recordings.map(Path::to_owned) }
+    }
+
     fn archive(&self) -> anyhow::Result<Archive> {
         if let Some(path) = &self.recordings {
             return Ok(Archive::open(path)?);

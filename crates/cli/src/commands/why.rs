@@ -1,17 +1,22 @@
 //! `ferroplane why`: why is it not ready?
 
+use std::path::PathBuf;
+
 use ferroplane_explain::{Purpose, diagnose};
 use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::explain::{Subject, block_on, drawing};
 use crate::manifest::yaml;
+use crate::replay::then::Then;
+use crate::replay::{Chosen, Recordings, moment};
 use crate::terminal::Terminal;
 
 /// Say why something is not ready: the root cause first
 ///
 /// The first line names the object that is to blame, the step and the field if there are any, what is wrong, and since when. Then
-/// follow what leads there, and what to do. Reads only what the API server has: objects, conditions, events.
+/// follow what leads there, and what to do. Reads only what the API server has: objects, conditions, events. With --at, it says
+/// what was wrong with a composite resource at some time in the past, as it was recorded.
 ///
 /// Exit codes: 0 it is ready, 3 it is not, 1 that could not be found out.
 #[derive(Debug, clap::Args)]
@@ -22,6 +27,24 @@ pub(crate) struct Why {
     /// How to say it
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
+
+    #[command(flatten)]
+    then: AtThen,
+}
+
+/// What was recorded of the past
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The past")]
+struct AtThen {
+    /// Say what was wrong then instead of now: a time such as 2026-01-31T12:00:00Z, or so long ago, such as 2h
+    ///
+    /// Reads what `ferroplane up` recorded of a composite resource, in place of the API server: the last reconcile that had begun by then.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<Timestamp>,
+
+    /// A file that `ferroplane replay export` wrote, or a directory of recordings [default: those in the data directory]
+    #[arg(long, value_name = "PATH", requires = "at")]
+    recordings: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,6 +56,9 @@ enum Format {
 
 impl Why {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        if let Some(at) = self.then.at {
+            return self.run_then(at, terminal);
+        }
         let (root, snapshot) = block_on(async {
             let inquiry = self.subject.inquire().await?;
             let snapshot = inquiry.read(Purpose::Cause).await?;
@@ -49,5 +75,22 @@ impl Why {
         };
         terminal.data(answer.as_bytes())?;
         Ok(if diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
+    }
+
+    fn run_then(&self, at: Timestamp, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let (kind, name) = self.subject.names()?;
+        let (what, namespace) = (format!("{kind}/{name}"), self.subject.namespace());
+        let recordings = Recordings::at(self.subject.data_dir(), self.then.recordings.as_deref());
+        let heads = recordings.heads(Some(&what), namespace)?;
+        let namespace = namespace.map(str::to_owned);
+        let recording = recordings.get(&Chosen { which: Some(what), namespace, at: Some(at) })?;
+        let then = Then::of(&recording, &heads);
+        let answer = match self.output {
+            Format::Text => then.text(),
+            Format::Json => format!("{:#}\n", serde_json::to_value(&then)?),
+            Format::Yaml => yaml::print(&then)?,
+        };
+        terminal.data(answer.as_bytes())?;
+        Ok(if then.is_ready { Verdict::Yes } else { Verdict::No })
     }
 }

@@ -7,7 +7,7 @@ use ferroplane_api::Function;
 use ferroplane_engine::Pipeline;
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
 use ferroplane_functions::{Disorder, Implementation, Library};
-use ferroplane_runner::{Command, Directory, Program, Runner, grpc};
+use ferroplane_runner::{Command, Directory, Inside, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
 use super::functions::{Functions, Way, way};
@@ -29,6 +29,7 @@ enum Callable {
     Builtin(Implementation),
     Served { target: grpc::Target, tls: Option<grpc::Tls> },
     Started(Command),
+    Recorded(Inside),
 }
 
 impl Called {
@@ -57,6 +58,7 @@ impl Called {
         let callable = match way {
             Way::Served { target, tls } => Callable::Served { target, tls },
             Way::Started(command) => Callable::Started(command),
+            Way::Recorded(answers) => Callable::Recorded(answers),
             Way::Builtin { function, version } => {
                 let family = library.catalogue().family(&function);
                 let family = family.with_context(|| format!("`{function}` is not built in"))?;
@@ -155,6 +157,7 @@ async fn start(callable: Callable, options: grpc::Options) -> anyhow::Result<Run
         Callable::Served { target, tls } => {
             Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
         }
+        Callable::Recorded(answers) => Runner::Inside(answers),
         Callable::Started(command) => Runner::Program(Program::start(&command, options).await?),
     })
 }

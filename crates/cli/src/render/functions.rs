@@ -9,13 +9,16 @@ use ferroplane_api::keys::{
 use ferroplane_api::{Function, keys, package_name};
 use ferroplane_engine::versions::Version;
 use ferroplane_functions::{Library, Native};
-use ferroplane_runner::{Command, grpc};
+use ferroplane_runner::{Command, Inside, grpc};
 
+use super::answers;
 use crate::manifest::{Files, Located, Manifest};
 
 const OURS: &str = "render.ferroplane.io/";
 const COMMAND: &str = "render.ferroplane.io/command";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
+/// Names a file of answers, which are given in turn.
+pub(super) const ANSWERS: &str = "render.ferroplane.io/answers";
 
 /// The functions that manifests describe, by name.
 #[derive(Debug, Default)]
@@ -64,6 +67,8 @@ pub(crate) enum Way {
     Served { target: grpc::Target, tls: Option<grpc::Tls> },
     /// As a program.
     Started(Command),
+    /// Not at all: it said all it has to say.
+    Recorded(Inside),
 }
 
 /// How a Function wants to be called.
@@ -75,10 +80,11 @@ pub(crate) fn way(function: &Function, manifest: &Manifest, library: &Library) -
         .metadata
         .annotations
         .keys()
-        .find(|key| key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY].contains(&key.as_str()));
+        .find(|key| key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY, ANSWERS].contains(&key.as_str()));
     if let Some(key) = unknown {
-        let message =
-            format!("function `{name}`: unknown annotation: expected `{COMMAND}` or `{TLS_DIRECTORY}`");
+        let message = format!(
+            "function `{name}`: unknown annotation: expected `{COMMAND}`, `{TLS_DIRECTORY}` or `{ANSWERS}`"
+        );
         return Err(error(key, message).into());
     }
     if let (Some(_), true) = (annotation(TLS_DIRECTORY), annotation(RUNTIME) != Some("Development")) {
@@ -86,6 +92,11 @@ pub(crate) fn way(function: &Function, manifest: &Manifest, library: &Library) -
             "function `{name}`: this needs `{RUNTIME}: Development`: what is started is called in plain text"
         );
         return Err(error(TLS_DIRECTORY, message).into());
+    }
+    if let Some(path) = annotation(ANSWERS) {
+        let answers = answers::read(name, &manifest.source().directory().join(path));
+        let answers = answers.map_err(|problem| error(ANSWERS, format!("function `{name}`: {problem:#}")))?;
+        return Ok(Way::Recorded(answers));
     }
     if let Some(text) = annotation(COMMAND) {
         let command = Command::parse(text, manifest.source().directory())

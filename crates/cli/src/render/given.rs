@@ -21,13 +21,15 @@ use super::world::Shared;
 use crate::manifest::{Files, Manifest, yaml};
 
 /// What the user gives to be rendered.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Given {
     /// The XR: a file, a directory of files, or `-`. Several XRs are rendered at once
-    composite_resource: PathBuf,
+    #[arg(required_unless_present = "from_recording")]
+    composite_resource: Option<PathBuf>,
 
     /// The Composition to render it with
-    composition: PathBuf,
+    #[arg(required_unless_present = "from_recording")]
+    composition: Option<PathBuf>,
 
     /// The Functions that the Composition calls: a file or directory. Not needed for built-in functions
     functions: Option<PathBuf>,
@@ -74,16 +76,36 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Given {
+    /// What these arguments give: flags, or nothing for what is known by its position.
+    pub(crate) fn of(arguments: &[(&'static str, PathBuf)]) -> Self {
+        let all = |flag: &'static str| {
+            arguments.iter().filter(move |(it, _)| *it == flag).map(|(_, path)| path.clone())
+        };
+        let called = |name: &str| all("").find(|path| path.ends_with(name));
+        Self {
+            composite_resource: called("xr.yaml"),
+            composition: called("composition.yaml"),
+            functions: called("functions.yaml"),
+            observed_resources: all("--observed-resources").collect(),
+            required_resources: all("--required-resources").collect(),
+            required_schemas: all("--required-schemas").collect(),
+            function_credentials: all("--function-credentials").collect(),
+            xrd: all("--xrd").next(),
+            ..Self::default()
+        }
+    }
+
     /// Whether something is read from standard input.
     pub(crate) fn reads_standard_input(&self) -> bool {
         let lists = [&self.observed_resources, &self.required_resources, &self.function_credentials];
         let paths = lists.into_iter().flatten().chain(&self.functions).chain(&self.xrd);
-        paths.chain([&self.composite_resource, &self.composition]).any(|path| path.as_os_str() == "-")
+        paths.chain(&self.composite_resource).chain(&self.composition).any(|path| path.as_os_str() == "-")
     }
 
     /// Read everything, and complain about all of it before anything is started.
     pub(crate) fn load(&self, files: &mut Files) -> anyhow::Result<Work> {
-        let manifest = files.load_one(&self.composition, "Composition")?;
+        let composition = self.composition.as_ref().context("a Composition is needed")?;
+        let manifest = files.load_one(composition, "Composition")?;
         let composition = load_composition(&manifest)?;
         let mut notes = Vec::new();
         check_mode(&manifest, &composition, &mut notes)?;
@@ -127,9 +149,10 @@ impl Given {
         composition: &Composition,
         definition: Option<&Definition>,
     ) -> anyhow::Result<Vec<Manifest>> {
-        let xrs = files.load(&self.composite_resource)?;
+        let path = self.composite_resource.as_ref().context("a composite resource is needed")?;
+        let xrs = files.load(path)?;
         if xrs.is_empty() {
-            bail!("{}: expected a composite resource, found nothing", self.composite_resource.display());
+            bail!("{}: expected a composite resource, found nothing", path.display());
         }
         xrs.into_iter().map(|xr| check_xr(xr, composition, definition)).collect()
     }

@@ -16,7 +16,7 @@ pub(crate) fn table(heads: &[Head]) -> String {
     let rows = heads.iter().map(|head| {
         [
             head.id.to_string(),
-            to_second(began_at(head)),
+            began_at(head).to_string(),
             what(head),
             head.revision.clone(),
             came_to(head),

@@ -152,6 +152,102 @@ fn built_in_functions_can_be_asked_again() {
 }
 
 #[test]
+fn recording_becomes_files_that_render_to_the_same() {
+    let plane = start(TempDir::new().unwrap(), &[PLATFORM, &shop("one", "red")].concat(), "info");
+    until_listed(&plane.path(""), "shop/one", "  ready");
+    let directory = plane.stop();
+    let mut command =
+        ferroplane(directory.path(), &["render", "--from-recording", "shop/one", "--into", "test"]);
+    let ran: Ran = command.env("FERROPLANE_DATA_DIR", "data").output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let line = ran.stderr.lines().find(|line| line.contains("ferroplane render")).unwrap();
+    let arguments: Vec<_> = line.split_whitespace().skip(1).collect();
+    let rendered: Ran = ferroplane(directory.path(), &arguments).output().unwrap().into();
+    let expected = std::fs::read_to_string(directory.path().join("test/expected.yaml")).unwrap();
+    assert_eq!(rendered.stdout, expected, "{arguments:?}");
+    assert!(expected.contains("color: red") && expected.contains("kind: Secret"), "{expected}");
+    for entry in std::fs::read_dir(directory.path().join("test")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(PLANTED.iter().all(|planted| !text.contains(planted)), "{text}");
+    }
+    // What somebody has there already is not touched.
+    let ran: Ran = command.output().unwrap().into();
+    assert!(ran.code == Some(1) && ran.stderr.contains("`test` is not empty"), "{ran:?}");
+}
+
+#[test]
+fn what_was_wrong_yesterday_is_known_today() {
+    let without_secret = PLATFORM.replace(
+        "metadata: {name: cloud, namespace: default}",
+        "metadata: {name: cloud, namespace: kube-system}",
+    );
+    let plane =
+        start(TempDir::new().unwrap(), &[&without_secret, shop("one", "red").as_str()].concat(), "info");
+    let why = |arguments: &[&str]| -> Ran {
+        let mut command =
+            ferroplane(&plane.path(""), &[&["why", "shop/one", "--data-dir", "data"], arguments].concat());
+        command.output().unwrap().into()
+    };
+    let failed = until_listed(&plane.path(""), "shop/one", "  failed  ");
+    let then = failed.split_whitespace().nth(1).unwrap();
+    plane.told(
+        "kubectl apply -f -",
+        "{apiVersion: v1, kind: Secret, metadata: {name: cloud}, stringData: {key: planted-in-a-secret}}",
+    );
+    until_listed(&plane.path(""), "shop/one", "  ready");
+    let before = why(&["--at", then]);
+    let now = why(&["--at", "1ms"]);
+    assert_eq!((before.code, now.code), (Some(3), Some(0)), "{before:?} {now:?}");
+    let first = before.stdout.lines().next().unwrap();
+    for words in [
+        "Shop/one in default, step `resources`: ",
+        "cannot get credential `cloud`",
+        "default/cloud",
+        ", since ",
+    ] {
+        assert!(first.contains(words), "{words} is not in {first}");
+    }
+    assert!(now.stdout.starts_with("Shop/one in default was ready at "), "{now:?}");
+    let json = why(&["--at", "1ms", "-o", "json"]);
+    assert!(json.stdout.contains("\"isReady\": true"), "{json:?}");
+    let never = why(&["--at", "2001-01-01T00:00:00Z"]);
+    assert!(never.code == Some(1) && never.stderr.contains("the oldest is of"), "{never:?}");
+}
+
+#[test]
+fn function_can_answer_from_a_file() {
+    let directory = TempDir::new().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    let composition = PLATFORM.split("---").last().unwrap().split("    credentials:").next().unwrap();
+    put("composition.yaml", &composition.replace("function-patch-and-transform", "function-gone"));
+    put("xr.yaml", &shop("one", "red"));
+    let function = "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: function-gone, annotations: {render.ferroplane.io/answers: said.json}}\nspec: {package: gone}\n";
+    put("functions.yaml", function);
+    let render = || -> Ran {
+        let files = ["render", "xr.yaml", "composition.yaml", "functions.yaml"];
+        ferroplane(directory.path(), &files).output().unwrap().into()
+    };
+    let object =
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"color": "said"}}"#;
+    put(
+        "said.json",
+        &format!(r#"[{{"answered": {{"desired": {{"resources": {{"a": {{"resource": {object}}}}}}}}}}}]"#),
+    );
+    let ran = render();
+    assert!(ran.code == Some(0) && ran.stdout.contains("color: said"), "{ran:?}");
+    for (said, words) in [
+        (r#"[{"failed": "it was tired"}]"#, "it was tired"),
+        ("[]", "there are no answers in"),
+        ("[{}]", "each is an object with `answered` or `failed`"),
+        ("nonsense", "is no list of answers"),
+    ] {
+        put("said.json", said);
+        let ran = render();
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{said}: {ran:?}");
+    }
+}
+
+#[test]
 fn planted_secrets_are_found_nowhere() {
     let manifests = [PLATFORM, &shop("one", "red")].concat();
     let plane = start(TempDir::new().unwrap(), &manifests, "trace");
