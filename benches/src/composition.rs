@@ -2,6 +2,7 @@
 //! happens, and after a restart. Three `ConfigMap`s each, two steps, everything durable.
 
 mod plane;
+pub(crate) mod recorded;
 mod served;
 
 use std::fs;

@@ -44,6 +44,7 @@ fn main() {
         ("apiserver", apiserver::run),
         ("composition", composition::run),
         ("composition-served", composition::run_served),
+        ("recorder", composition::recorded::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

@@ -75,6 +75,10 @@ impl Seen {
 
 impl Plane {
     pub(super) async fn start(directory: &Path, functions: &Functions) -> Self {
+        Self::start_with(directory, functions, Recorder::off()).await
+    }
+
+    pub(super) async fn start_with(directory: &Path, functions: &Functions, recorder: Recorder) -> Self {
         let store = Store::open(directory, Options::default()).expect("nobody else has it");
         let server = Server::start(store, ServerSettings::default()).await.expect("it starts");
         let client = |name: &str| {
@@ -93,7 +97,7 @@ impl Plane {
             },
             calls: functions.calls.clone(),
             answers: Arc::new(Answers::in_memory()),
-            recorder: Recorder::off(),
+            recorder,
             writes_roles: true,
         };
         let controllers = Controllers::start(client("ferroplane"), settings).await.expect("they start");
