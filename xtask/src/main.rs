@@ -139,14 +139,17 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
     command.run()
 }
 
-/// What controllers do on the embedded API server, they do on a real one.
+/// What controllers do on the embedded API server, they do on a real one, by themselves and as `ferroplane start`.
 fn test_on_kubernetes(root: &Path) -> Result<()> {
-    // First, or the servers wait for the compiler.
-    let arguments = ["test", "--package", "ferroplane-controllers", "--test", "it"];
-    cargo(root, &arguments).arg("--no-run").run()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let command = std::iter::once(cargo).chain(arguments.map(Into::into)).collect();
-    oracle::Oracle::beside(command).run(root)
+    for (package, filter) in [("ferroplane-controllers", None), ("ferroplane", Some("start::"))] {
+        let arguments = ["test", "--package", package, "--test", "it"];
+        // First, or the servers wait for the compiler.
+        cargo(root, &arguments).arg("--no-run").run()?;
+        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+        let command = std::iter::once(cargo).chain(arguments.into_iter().chain(filter).map(Into::into));
+        oracle::Oracle::beside(command.collect()).run(root)?;
+    }
+    Ok(())
 }
 
 fn ensure_peers(heavy: bool) -> Result<()> {
