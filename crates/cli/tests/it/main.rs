@@ -15,6 +15,7 @@ mod plane;
 mod render;
 mod replay;
 mod sandbox;
+mod start;
 mod up;
 mod validate;
 mod versions;
