@@ -12,6 +12,7 @@ mod render;
 mod replay;
 mod size;
 mod start;
+mod telemetry;
 mod terminal;
 mod up;
 mod validate;

@@ -10,7 +10,6 @@ mod site;
 mod upstream;
 
 use std::convert::Infallible;
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +27,8 @@ use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 use crate::up::controllers::built_ins;
-use crate::up::logging;
 use hooks::Hooks;
-pub(crate) use options::{Configuration, File, LogFormat, Options};
+pub(crate) use options::{Configuration, File, Options};
 use pages::Pages;
 use site::Site;
 pub(crate) use upstream::Upstream;
@@ -48,7 +46,7 @@ pub(crate) fn dry_run(configuration: &Configuration, terminal: &mut Terminal) ->
 
 /// Runs until somebody says that it is enough.
 pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::Result<Verdict> {
-    start_logging(configuration);
+    let telemetry = configuration.telemetry.install(LevelFilter::INFO)?;
     for words in advice {
         warn!("{words}");
     }
@@ -56,7 +54,8 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
     runtime.block_on(async {
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let term = if configuration.lease_duration.is_some() { Term::new() } else { Term::for_ever() };
-        let site = Site::connect(configuration, term)?;
+        let site = Site { metadata: telemetry.metadata(), ..Site::connect(configuration, term)? };
+        site.health.add_numbers(telemetry.numbers());
         let pages = Pages::open(configuration, &site).await?;
         let verdict = tokio::select! {
             biased;
@@ -76,15 +75,6 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
         let _ = tokio::task::spawn_blocking(move || site.recorder.stop()).await;
         verdict
     })
-}
-
-fn start_logging(configuration: &Configuration) {
-    let usual = if configuration.debug { LevelFilter::DEBUG } else { LevelFilter::INFO };
-    let is_for_people = match configuration.log_format {
-        Some(format) => format == LogFormat::Text,
-        None => std::io::stderr().is_terminal(),
-    };
-    logging::start_as(usual, is_for_people);
 }
 
 /// One of several that could lead.
@@ -273,7 +263,7 @@ async fn stand_by(
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,
-        calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
+        calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         recorder: site.recorder.clone(),

@@ -1,5 +1,6 @@
 //! What every controller is given: the API server, what it has that all of them look at, and a voice.
 
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +56,10 @@ impl Context {
         );
         let forgetful = cluster.clone();
         kinds.listen(move |_, _| forgetful.forget_kinds());
+        cluster.metrics().include(recordings.clone());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
-            metrics: Arc::new(Metrics::with(recordings.clone())),
+            metrics: cluster.metrics().clone(),
             recordings,
             brake: Brake::default(),
             definitions: follow(
@@ -90,7 +92,7 @@ impl Context {
     /// The work of a controller, of which nothing waits longer than this after a failure.
     pub(crate) fn queue<K>(&self, longest_pause: Duration, controller: &str) -> Queue<K>
     where
-        K: Clone + Eq + Hash + Send + Sync + 'static,
+        K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     {
         Queue::new(longest_pause, self.metrics.work(controller), self.brake.clone())
     }

@@ -2,9 +2,11 @@
 
 use std::future::Future;
 
-use ferroplane_engine::{Answer, Call, Inputs, Note, Outcome, Said, Turn, Want, chain, start};
+use ferroplane_engine::{Answer, Call, Fetch, Inputs, Note, Outcome, Said, Turn, Want, chain, start};
+use tracing::Instrument as _;
 
 use crate::directory::{Directory, tag_of};
+use crate::steps::{Steps, note, note_recalled};
 
 /// Reads what functions want to see.
 pub trait Resources {
@@ -35,10 +37,13 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
     if call.is_first()
         && let Some(response) = functions.recall(call.callee(), call.request())
     {
+        note_recalled();
         notes.call(&call, || Said::Recalled(response.clone()));
         return call.accept(response);
     }
-    let response = match functions.call(call.callee(), call.request()).await {
+    let result = functions.call(call.callee(), call.request()).await;
+    note(&result);
+    let response = match result {
         Ok(response) => response,
         Err(error) => {
             notes.call(&call, || Said::Failed(chain(&error)));
@@ -72,18 +77,23 @@ pub async fn drive_noting(
 ) -> Outcome {
     let mut notes = Notes(notes);
     let mut turn = start(inputs);
+    let mut steps = Steps::default();
     loop {
+        let span = steps.follow(&turn, functions);
         turn = match turn {
-            Turn::Call(call) => ask(call, functions, &mut notes).await,
-            Turn::Fetch(fetch) => {
-                let mut answers = Vec::with_capacity(fetch.wants().len());
-                for want in fetch.wants() {
-                    answers.push(resources.fetch(want).await);
-                }
-                notes.provide(&answers);
-                fetch.provide(answers)
-            }
+            Turn::Call(call) => ask(call, functions, &mut notes).instrument(span).await,
+            Turn::Fetch(fetch) => read(fetch, resources, &mut notes).instrument(span).await,
             Turn::Done(outcome) => return *outcome,
         }
     }
+}
+
+/// Read what is wanted, in the order in which it is.
+async fn read(fetch: Fetch, resources: &impl Resources, notes: &mut Notes<'_>) -> Turn {
+    let mut answers = Vec::with_capacity(fetch.wants().len());
+    for want in fetch.wants() {
+        answers.push(resources.fetch(want).await);
+    }
+    notes.provide(&answers);
+    fetch.provide(answers)
 }

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 
 use crate::Verdict;
 use crate::size;
+use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use crate::up::{self, Configuration, Wanted, data_directory};
 
@@ -65,6 +66,9 @@ pub(crate) struct Up {
     /// Certificates to call functions with: a directory with ca.crt, tls.crt and tls.key
     #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
     tls_client_certs_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    telemetry: Telemetry,
 }
 
 /// What is to be on the plane.
@@ -118,6 +122,7 @@ impl Up {
                 are_watched: self.manifests.watch,
                 are_pruned: self.manifests.prune,
             },
+            telemetry: self.telemetry,
         };
         up::run(&configuration, terminal)
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use ferroplane_controllers::{LEASE, Metrics};
@@ -11,7 +11,7 @@ use http::Request;
 use tower_service::Service;
 
 /// How a replica is.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Health {
     /// The API server answered when it was last asked.
     is_connected: AtomicBool,
@@ -19,7 +19,12 @@ pub(super) struct Health {
     is_leading: AtomicBool,
     is_stopping: AtomicBool,
     metrics: Mutex<Option<Arc<Metrics>>>,
+    /// Of the process itself.
+    numbers: OnceLock<Numbers>,
 }
+
+/// Numbers as Prometheus reads them.
+type Numbers = Box<dyn Fn() -> String + Send + Sync>;
 
 impl Health {
     pub(super) fn set_initialised(&self) {
@@ -32,6 +37,11 @@ impl Health {
 
     pub(super) fn set_stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, these numbers are shown, too.
+    pub(super) fn add_numbers(&self, numbers: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.numbers.set(Box::new(numbers));
     }
 
     /// From now on, these numbers are shown.
@@ -58,6 +68,7 @@ impl Health {
     pub(super) fn metrics(&self) -> String {
         let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = metrics.map(|metrics| metrics.text()).unwrap_or_default();
+        text += &self.numbers.get().map(|numbers| numbers()).unwrap_or_default();
         let name = "leader_election_master_status";
         let leads = u8::from(self.is_leading.load(Ordering::Relaxed));
         text += &format!("# HELP {name} Whether this replica leads.\n# TYPE {name} gauge\n");

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
 use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
 
+use crate::telemetry::{Format, Telemetry};
 use crate::{duration, size};
 
 /// Options, as far as they were given. The environment counts as flags.
@@ -118,17 +120,19 @@ pub(crate) struct Options {
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     debug: Option<bool>,
 
-    /// How to log [default: text on a terminal, else json]
-    #[arg(long, env = "LOG_FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
-}
+    /// How much to log: off, error, warn, info, debug or trace [default: info]
+    #[arg(long, env = "FERROPLANE_LOG", value_name = "LEVEL")]
+    log_level: Option<String>,
 
-/// How to log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
+    /// What log lines look like [default: text on a terminal, otherwise json]
+    #[arg(long, env = "FERROPLANE_LOG_FORMAT", value_name = "FORMAT", value_enum)]
+    log_format: Option<Format>,
+
+    /// Where to send traces, by OTLP over gRPC, such as http://collector:4317
+    ///
+    /// The standard variables count, too: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and so on.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
 }
 
 /// A duration, as people write it.
@@ -200,7 +204,7 @@ impl Options {
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, recording_size, recording_dir,
             recording_address, write_roles, health_probe_port,
-            metrics_port, webhook_port, debug, log_format,
+            metrics_port, webhook_port, debug, log_level, log_format, otlp_endpoint,
         )
     }
 }
@@ -223,8 +227,7 @@ pub(crate) struct Configuration {
     pub(super) answers: Option<PathBuf>,
     pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
-    pub(super) debug: bool,
-    pub(super) log_format: Option<LogFormat>,
+    pub(super) telemetry: Telemetry,
 }
 
 /// What is kept of what was recorded, and where.
@@ -268,6 +271,8 @@ impl Configuration {
         if lease_duration < SHORTEST_LEASE || lease_duration.subsec_nanos() != 0 {
             bail!("--lease-duration must be whole seconds, and 3s at least");
         }
+        let log_level = options.log_level.map(|level| level.parse::<LevelFilter>()).transpose();
+        let log_level = log_level.context("--log-level must be off, error, warn, info, debug or trace")?;
         Ok(Self {
             kubeconfig: options.kubeconfig,
             context: options.context,
@@ -283,8 +288,11 @@ impl Configuration {
             answers: options.xfn_cache_dir,
             recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
-            debug: options.debug.unwrap_or(false),
-            log_format: options.log_format,
+            telemetry: Telemetry {
+                log_level: log_level.or(options.debug.unwrap_or(false).then_some(LevelFilter::DEBUG)),
+                log_format: options.log_format,
+                otlp_endpoint: options.otlp_endpoint,
+            },
         })
     }
 }
@@ -333,7 +341,7 @@ mod tests {
             file("{namespace: filed, leaseDuration: 30s, healthAddress: '[::]:1', debug: true}").unwrap();
         let configuration = Configuration::new(flags(&["-n", "flagged", "--debug=false"]).or(file)).unwrap();
         assert_eq!(configuration.namespace, "flagged");
-        assert!(!configuration.debug);
+        assert_eq!(configuration.telemetry.log_level, None);
         assert_eq!(configuration.lease_duration, Some(Duration::from_secs(30)));
         assert_eq!(configuration.health_address.to_string(), "[::]:1");
         assert_eq!(configuration.metrics_address.to_string(), "0.0.0.0:8080");
@@ -344,7 +352,9 @@ mod tests {
     fn switches_may_have_no_value() {
         let configuration = Configuration::new(flags(&["-l", "-d", "--enable-webhooks=no"])).unwrap();
         assert!(
-            configuration.debug && configuration.lease_duration.is_some() && configuration.webhooks.is_none()
+            configuration.telemetry.log_level == Some(LevelFilter::DEBUG)
+                && configuration.lease_duration.is_some()
+                && configuration.webhooks.is_none()
         );
     }
 

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 use ferroplane_client::{Line, NoPod, Way};
 use ferroplane_controllers::{Cluster, Fenced, Term};
 use ferroplane_recorder::Recorder;
+use ferroplane_runner::grpc;
 use tracing::warn;
 
 use super::Configuration;
@@ -28,6 +29,8 @@ pub(super) struct Site {
     pub(super) term: Term,
     pub(super) health: Arc<Health>,
     pub(super) recorder: Recorder,
+    /// What functions are told beside requests.
+    pub(super) metadata: Option<grpc::Metadata>,
     pub(super) server: String,
 }
 
@@ -42,7 +45,8 @@ impl Site {
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
         let recorder = recorder(configuration)?;
-        Ok(Self { cluster: Cluster::new(client.clone()), client, fenced, term, health, recorder, server })
+        let cluster = Cluster::new(client.clone());
+        Ok(Self { cluster, client, fenced, term, health, recorder, metadata: None, server })
     }
 
     /// Pods may start before their API server does.

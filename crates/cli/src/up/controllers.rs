@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::Configuration;
 use crate::replay::RECORDINGS;
+use crate::telemetry::Installed;
 
 /// As whom controllers come to the API server.
 const IDENTITY: &str = "system:ferroplane";
@@ -30,6 +31,7 @@ pub(super) async fn start(
     server: &Server,
     configuration: &Configuration,
     recorder: Recorder,
+    telemetry: &Installed,
 ) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
     let client = kube::Client::new(Door::inside(server.clone(), identity), "default");
@@ -38,7 +40,7 @@ pub(super) async fn start(
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,
-        calls: grpc::Options { tls, ..grpc::Options::default() },
+        calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         answers: Arc::new(answers(configuration)?),
         recorder,
         writes_roles: true,
@@ -46,8 +48,6 @@ pub(super) async fn start(
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
     advise(server, &controllers.advisor()).await.context("cannot advise on versions of functions")?;
-    let metrics = controllers.metrics();
-    server.serve_metrics(move || metrics.text());
     Ok(controllers)
 }
 

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Configuration, controllers};
+use crate::telemetry::Installed;
 
 /// Who has the kubeconfig: one who may do everything.
 const ADMIN: &str = "ferroplane-admin";
@@ -44,7 +45,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    pub(super) async fn start(configuration: &Configuration) -> anyhow::Result<Self> {
+    pub(super) async fn start(configuration: &Configuration, telemetry: &Installed) -> anyhow::Result<Self> {
         let store = open(configuration.data_dir.as_deref())?;
         let certificates = Arc::new(certificates(configuration)?);
         let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
@@ -70,8 +71,10 @@ impl Plane {
         let (mut controllers, mut recorder) = (None, Recorder::off());
         if configuration.has_controllers {
             recorder = controllers::recorder(configuration)?;
-            controllers = Some(controllers::start(&server, configuration, recorder.clone()).await?);
+            let started = controllers::start(&server, configuration, recorder.clone(), telemetry).await?;
+            controllers = Some(started);
         }
+        serve_metrics(&server, controllers.as_ref(), telemetry);
         Ok(Self {
             server,
             address,
@@ -114,6 +117,18 @@ impl Plane {
         drop(self.server);
         store.close().await;
     }
+}
+
+/// Have the API server tell the numbers of everybody else in this process with its own.
+fn serve_metrics(server: &Server, controllers: Option<&Controllers>, telemetry: &Installed) {
+    let (process, controllers) = (telemetry.numbers(), controllers.map(Controllers::metrics));
+    server.serve_metrics(move || {
+        let mut text = process();
+        if let Some(metrics) = &controllers {
+            text += &metrics.text();
+        }
+        text
+    });
 }
 
 fn open(directory: Option<&Path>) -> anyhow::Result<Store> {

@@ -16,6 +16,7 @@ mod render;
 mod replay;
 mod sandbox;
 mod start;
+mod telemetry;
 mod up;
 mod validate;
 mod versions;
