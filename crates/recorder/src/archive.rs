@@ -59,7 +59,7 @@ impl Archive {
     pub fn heads(&self) -> Result<Vec<Head>, Unreadable> {
         let mut heads = Vec::new();
         for segment in &self.0 {
-            heads.extend(frames(&segment.read()?).map(|frame| frame.head));
+            heads.extend(frames(&segment.read()?).flat_map(|frame| frame.heads));
         }
         Ok(heads)
     }
@@ -77,7 +77,7 @@ impl Archive {
         let needed = crate::unfold::needed(&body);
         let blob = |(digest, content): (Digest, Bytes)| Blob { digest: digest.to_vec().into(), content };
         body.blobs = wanted.into_iter().filter(|(digest, _)| needed.contains(digest)).map(blob).collect();
-        Ok(Some([&MAGIC[..], &frame::write(&head, &body)].concat()))
+        Ok(Some([&MAGIC[..], &frame::write(vec![head], vec![body])].concat()))
     }
 
     /// All recordings as one file.
@@ -96,9 +96,9 @@ impl Archive {
     pub fn each(&self, mut look: impl FnMut(Result<Recording, Damaged>)) -> Result<(), Unreadable> {
         for segment in &self.0 {
             let mut blobs = Blobs::new();
-            for frame in frames(&segment.read()?) {
-                let body = take_blobs(&frame, &mut blobs).ok_or(Damaged::Garbled);
-                look(body.and_then(|body| Recording::unfold(frame.head, body, &blobs)));
+            for (head, mut body) in frames(&segment.read()?).flat_map(Frame::into_recordings) {
+                take_blobs(&mut body, &mut blobs);
+                look(Recording::unfold(head, body, &blobs));
             }
         }
         Ok(())
@@ -108,14 +108,14 @@ impl Archive {
     fn find(&self, id: u64) -> Result<Option<(Head, Body, Blobs)>, Unreadable> {
         for segment in self.0.iter().rev() {
             let bytes = segment.read()?;
-            if !frames(&bytes).any(|frame| frame.head.id == id) {
+            if !frames(&bytes).any(|frame| frame.has(id)) {
                 continue;
             }
             let mut blobs = Blobs::new();
-            for frame in frames(&bytes) {
-                let body = take_blobs(&frame, &mut blobs);
-                if frame.head.id == id {
-                    return Ok(body.map(|body| (frame.head, body, blobs)));
+            for (head, mut body) in frames(&bytes).flat_map(Frame::into_recordings) {
+                take_blobs(&mut body, &mut blobs);
+                if head.id == id {
+                    return Ok(Some((head, body, blobs)));
                 }
             }
         }
@@ -123,15 +123,13 @@ impl Archive {
     }
 }
 
-/// What is in a frame, apart from what it brings along.
-fn take_blobs(frame: &Frame<'_>, blobs: &mut Blobs) -> Option<Body> {
-    let mut body = frame.body()?;
+/// Takes out of a recording what it brings along.
+fn take_blobs(body: &mut Body, blobs: &mut Blobs) {
     for Blob { digest, content } in std::mem::take(&mut body.blobs) {
         if let Ok(digest) = Digest::try_from(&digest[..]) {
             blobs.insert(digest, content);
         }
     }
-    Some(body)
 }
 
 impl Segment {

@@ -26,16 +26,31 @@ const PIPELINES: usize = 64;
 pub(crate) struct Known {
     blobs: HashSet<Digest>,
     /// Pipelines that were written down: most recordings are of the same few.
-    pipelines: Vec<(Arc<Pipeline>, Bytes)>,
+    pipelines: Vec<(Arc<Pipeline>, Written)>,
+}
+
+/// A pipeline that was written down.
+#[derive(Debug, Clone)]
+struct Written {
+    text: Bytes,
+    digest: Digest,
 }
 
 impl Known {
-    /// These are there now.
-    pub(crate) fn add(&mut self, blobs: &[Blob]) {
-        self.blobs.extend(blobs.iter().filter_map(|blob| Digest::try_from(&blob.digest[..]).ok()));
+    /// These are there now. Returns those that were not before.
+    pub(crate) fn add(&mut self, blobs: &[Blob]) -> Vec<Digest> {
+        let digests = blobs.iter().filter_map(|blob| Digest::try_from(&blob.digest[..]).ok());
+        digests.filter(|digest| self.blobs.insert(*digest)).collect()
     }
 
-    fn written(&mut self, pipeline: &Arc<Pipeline>) -> Bytes {
+    /// These are not there after all.
+    pub(crate) fn remove(&mut self, digests: &[Digest]) {
+        for digest in digests {
+            self.blobs.remove(digest);
+        }
+    }
+
+    fn written(&mut self, pipeline: &Arc<Pipeline>) -> Written {
         if let Some((_, written)) = self.pipelines.iter().find(|(known, _)| Arc::ptr_eq(known, pipeline)) {
             return written.clone();
         }
@@ -43,7 +58,8 @@ impl Known {
             self.pipelines.clear();
         }
         let written = json!({"steps": pipeline.written_steps(), "callees": pipeline.written_callees()});
-        let written = Bytes::from(written.to_string());
+        let text = Bytes::from(written.to_string());
+        let written = Written { digest: digest_of(&text), text };
         self.pipelines.push((pipeline.clone(), written.clone()));
         written
     }
@@ -75,14 +91,14 @@ fn calls(take: &Taken) -> u32 {
 /// Learn what is secret in all of it. What was kept before has been looked at.
 fn survey<'r>(
     noted: &Noted,
-    pipelines: &[Bytes],
+    pipelines: &[Written],
     redactor: &'r Redactor,
     known: &HashSet<Digest>,
 ) -> Secrets<'r> {
     let mut secrets = Secrets::new(redactor);
     for (take, pipeline) in noted.takes.iter().zip(pipelines) {
-        if redactor.is_suspicious(pipeline) && !known.contains(&digest_of(pipeline)) {
-            secrets.learn_value(&serde_json::from_slice(pipeline).unwrap_or_default());
+        if !known.contains(&pipeline.digest) && redactor.is_suspicious(&pipeline.text) {
+            secrets.learn_value(&serde_json::from_slice(&pipeline.text).unwrap_or_default());
         }
         each_object(take, &mut |object| {
             if !known.contains(&digest(object)) {
@@ -176,7 +192,7 @@ struct Folding<'a> {
 }
 
 impl Folding<'_> {
-    fn take(&mut self, take: Taken, pipeline: &Bytes) -> TakeMessage {
+    fn take(&mut self, take: Taken, pipeline: &Written) -> TakeMessage {
         let Taken { inputs, notes, outcome, unsynced, written } = take;
         let composite = Resource {
             resource: Some(inputs.composite),
@@ -206,16 +222,16 @@ impl Folding<'_> {
         }
     }
 
-    fn pipeline(&mut self, written: &Bytes) -> Bytes {
-        let mut content = written.clone();
+    fn pipeline(&mut self, written: &Written) -> Bytes {
+        let Written { mut text, mut digest } = written.clone();
         if self.secrets.are_there() {
-            let mut value: Value = serde_json::from_slice(written).unwrap_or_default();
+            let mut value: Value = serde_json::from_slice(&text).unwrap_or_default();
             if self.secrets.value(&mut value) {
-                content = value.to_string().into();
+                text = value.to_string().into();
+                digest = digest_of(&text);
             }
         }
-        let digest = digest_of(&content);
-        self.put(digest, || content);
+        self.put(digest, || text);
         Bytes::copy_from_slice(&digest)
     }
 

@@ -72,7 +72,21 @@ pub enum Ending {
     Gone = 4,
 }
 
-/// Everything else.
+/// What recordings that were written together are.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Heads {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) heads: Vec<Head>,
+}
+
+/// The rest of them, in the same order.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Bodies {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) bodies: Vec<Body>,
+}
+
+/// Everything that is not in the head.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Body {
     /// What this recording refers to and no earlier one in the same segment brought along.

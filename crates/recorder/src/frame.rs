@@ -1,11 +1,11 @@
-//! A recording in a segment.
+//! Recordings in a segment, those together that were written together: much of one is also in the next.
 //!
-//! A segment begins with [`MAGIC`]. A frame is: length of what follows the checksum (4 bytes), checksum (4), length of the head (4),
-//! head, body, compressed. Numbers are little-endian; the checksum is CRC-32.
+//! A segment begins with [`MAGIC`]. A frame is: length of what follows the checksum (4 bytes), checksum (4), length of the heads (4),
+//! heads, bodies, compressed. Numbers are little-endian; the checksum is CRC-32.
 
 use prost::Message as _;
 
-use crate::format::{Body, Head};
+use crate::format::{Bodies, Body, Head, Heads};
 
 /// What a segment begins with: what it is, and in which version.
 pub(crate) const MAGIC: &[u8; 16] = b"ferroplane-rec\x01\n";
@@ -13,10 +13,10 @@ const HEADER: usize = 8;
 /// No body is larger, whatever it says of itself.
 const LARGEST: usize = 512 << 20;
 
-/// The bytes of a recording.
-pub(crate) fn write(head: &Head, body: &Body) -> Vec<u8> {
-    let head = head.encode_to_vec();
-    let body = lz4_flex::block::compress_prepend_size(&body.encode_to_vec());
+/// The bytes of recordings.
+pub(crate) fn write(heads: Vec<Head>, bodies: Vec<Body>) -> Vec<u8> {
+    let head = Heads { heads }.encode_to_vec();
+    let body = lz4_flex::block::compress_prepend_size(&Bodies { bodies }.encode_to_vec());
     let mut frame = Vec::with_capacity(HEADER + 4 + head.len() + body.len());
     frame.extend_from_slice(&[0; HEADER]);
     frame.extend_from_slice(&length(head.len()).to_le_bytes());
@@ -34,27 +34,38 @@ fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// A recording that is whole. Its body is looked into when asked.
+/// Recordings that are whole. Their bodies are looked into when asked.
 pub(crate) struct Frame<'a> {
-    pub(crate) head: Head,
-    body: &'a [u8],
+    pub(crate) heads: Vec<Head>,
+    bodies: &'a [u8],
     /// All of it, as it was written.
     pub(crate) bytes: &'a [u8],
 }
 
 impl Frame<'_> {
-    pub(crate) fn body(&self) -> Option<Body> {
-        let (size, _) = self.body.split_first_chunk()?;
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.heads.iter().any(|head| head.id == id)
+    }
+
+    /// Each with its body. Nothing if they are not what was written.
+    pub(crate) fn into_recordings(self) -> impl Iterator<Item = (Head, Body)> {
+        let bodies = self.bodies().filter(|bodies| bodies.len() == self.heads.len()).unwrap_or_default();
+        self.heads.into_iter().zip(bodies)
+    }
+
+    fn bodies(&self) -> Option<Vec<Body>> {
+        let (size, _) = self.bodies.split_first_chunk()?;
         let size = u32::from_le_bytes(*size) as usize;
         // What is compressed is at most 255 times smaller: more is a lie, and not believed with memory.
-        if size > LARGEST || size > self.body.len().saturating_mul(255) {
+        if size > LARGEST || size > self.bodies.len().saturating_mul(255) {
             return None;
         }
-        Body::decode(lz4_flex::block::decompress_size_prepended(self.body).ok()?.as_slice()).ok()
+        let bytes = lz4_flex::block::decompress_size_prepended(self.bodies).ok()?;
+        Some(Bodies::decode(bytes.as_slice()).ok()?.bodies)
     }
 }
 
-/// Every recording of a segment until its end, or until something is not what was written.
+/// The recordings of a segment until its end, or until something is not what was written.
 pub(crate) fn frames(segment: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut rest = segment.strip_prefix(MAGIC).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -72,9 +83,9 @@ fn next(whole: &[u8]) -> Option<(Frame<'_>, &[u8])> {
         return None;
     }
     let (length, content) = number(content)?;
-    let (head, body) = content.split_at_checked(length as usize)?;
+    let (heads, bodies) = content.split_at_checked(length as usize)?;
     let bytes = whole.strip_suffix(after)?;
-    Some((Frame { head: Head::decode(head).ok()?, body, bytes }, after))
+    Some((Frame { heads: Heads::decode(heads).ok()?.heads, bodies, bytes }, after))
 }
 
 fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
@@ -90,14 +101,14 @@ mod tests {
         let mut segment = MAGIC.to_vec();
         for id in 1..=count {
             let head = Head { id, name: "x".repeat(40), ..Head::default() };
-            segment.extend(write(&head, &Body { is_written: true, ..Body::default() }));
+            segment.extend(write(vec![head], vec![Body { is_written: true, ..Body::default() }]));
         }
         segment
     }
 
     fn ids(segment: &[u8]) -> Vec<u64> {
-        let is_whole = |frame: &Frame<'_>| frame.body().is_some_and(|body| body.is_written);
-        frames(segment).filter(is_whole).map(|frame| frame.head.id).collect()
+        let recordings = frames(segment).flat_map(Frame::into_recordings);
+        recordings.filter(|(_, body)| body.is_written).map(|(head, _)| head.id).collect()
     }
 
     #[test]

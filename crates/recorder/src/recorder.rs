@@ -1,13 +1,17 @@
 //! Keeps recordings, off the way of what is recorded.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ferroplane_api::Object;
 use tracing::warn;
@@ -23,6 +27,12 @@ use crate::tape::{Noted, Tape};
 /// How many recordings wait to be kept, at most, and about how much memory they hold.
 const WAITING: usize = 1024;
 const WAITING_BYTES: usize = 64 << 20;
+/// How long recordings are gathered before they are written: what is done for many at once is done seldom, and much of one is also in the
+/// next.
+const GATHERING: Duration = Duration::from_millis(10);
+/// No more are written together, and not more than this part of the ring.
+const TOGETHER: usize = 64;
+const PART: u64 = 64;
 
 /// Keeps recordings. Clones keep them in the same place.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +64,8 @@ struct Keeper {
     redactor: Redactor,
     book: Mutex<Book>,
     counts: Counts,
+    /// About how many bytes are written together.
+    together: usize,
 }
 
 #[derive(Debug)]
@@ -127,10 +139,10 @@ impl Recorder {
     pub fn keep(&self, tape: Tape) {
         let (Some(shared), Some(noted)) = (&self.0, tape.into_noted()) else { return };
         let counts = &shared.keeper.counts;
-        let Some(line) = &shared.line else { return shared.keeper.keep(*noted) };
+        let Some(line) = &shared.line else { return shared.keeper.keep(vec![*noted]) };
         let weight = noted.weight();
         let is_crowded = counts.waiting.fetch_add(weight, Ordering::Relaxed) > WAITING_BYTES;
-        if is_crowded || matches!(line.sender.try_send(Job::Keep(noted)), Err(TrySendError::Full(_))) {
+        if is_crowded || line.sender.try_send(Job::Keep(noted)).is_err() {
             counts.waiting.fetch_sub(weight, Ordering::Relaxed);
             counts.crowded_out.fetch_add(1, Ordering::Relaxed);
         }
@@ -201,51 +213,94 @@ impl Keeper {
     fn new(ring: Ring, key: [u8; 32]) -> Self {
         let next_id = ring.last_id() + 1;
         let book = Book { ring, known: Known::default(), next_id, has_complained: false };
-        Self { redactor: Redactor::new(key), book: Mutex::new(book), counts: Counts::default() }
+        let together = usize::try_from(book.ring.limit() / PART).unwrap_or(usize::MAX);
+        Self { redactor: Redactor::new(key), book: Mutex::new(book), counts: Counts::default(), together }
     }
 
     fn work(&self, jobs: &Receiver<Job>) {
-        while let Ok(Job::Keep(noted)) = jobs.recv() {
-            let weight = noted.weight();
-            self.keep(*noted);
-            self.counts.waiting.fetch_sub(weight, Ordering::Relaxed);
+        let mut is_over = false;
+        while !is_over && let Ok(first) = jobs.recv() {
+            // Whoever waits for the end does not have to wait for more.
+            if matches!(first, Job::Keep(_)) {
+                std::thread::sleep(GATHERING);
+            }
+            is_over = self.work_through(std::iter::once(first).chain(jobs.try_iter()));
         }
     }
 
-    fn keep(&self, noted: Noted) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        match book.keep(noted, &self.redactor) {
-            Ok(length) => {
-                self.counts.kept.fetch_add(1, Ordering::Relaxed);
-                self.counts.bytes.fetch_add(length as u64, Ordering::Relaxed);
+    /// Keep everything that waits. Returns whether that was all.
+    fn work_through(&self, jobs: impl Iterator<Item = Job>) -> bool {
+        let (mut together, mut weight) = (Vec::new(), 0);
+        let keep = |together: &mut Vec<Noted>, weight: &mut usize| {
+            self.keep(std::mem::take(together));
+            self.counts.waiting.fetch_sub(std::mem::take(weight), Ordering::Relaxed);
+        };
+        for job in jobs {
+            let Job::Keep(noted) = job else {
+                keep(&mut together, &mut weight);
+                return true;
+            };
+            if together.len() == TOGETHER || weight + noted.weight() > self.together {
+                keep(&mut together, &mut weight);
             }
-            Err(error) => {
-                self.counts.failed.fetch_add(1, Ordering::Relaxed);
-                if !std::mem::replace(&mut book.has_complained, true) {
-                    warn!(
-                        error = &error as &dyn std::error::Error,
-                        "cannot keep a recording; more are only counted"
-                    );
-                }
-            }
+            weight += noted.weight();
+            together.push(*noted);
         }
+        keep(&mut together, &mut weight);
+        false
+    }
+
+    fn keep(&self, noted: Vec<Noted>) {
+        if noted.is_empty() {
+            return;
+        }
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let (kept, failed) = book.keep(noted, &self.redactor, &self.counts.bytes);
+        self.counts.kept.fetch_add(kept, Ordering::Relaxed);
+        self.counts.failed.fetch_add(failed, Ordering::Relaxed);
         self.counts.held.store(book.ring.len(), Ordering::Relaxed);
     }
 }
 
 impl Book {
-    fn keep(&mut self, noted: Noted, redactor: &Redactor) -> io::Result<usize> {
+    /// Keep these together. Returns how many are kept, and how many are not.
+    fn keep(&mut self, noted: Vec<Noted>, redactor: &Redactor, written: &AtomicU64) -> (u64, u64) {
         if self.ring.begins_segment() {
             self.known = Known::default();
         }
-        let folded = fold(noted, redactor, &mut self.known);
-        let (mut head, body) = folded.ok_or_else(|| io::Error::other("it has too many secrets"))?;
-        head.id = self.next_id;
-        let frame = frame::write(&head, &body);
-        self.ring.append(&frame)?;
-        self.known.add(&body.blobs);
-        self.next_id += 1;
-        Ok(frame.len())
+        let (mut heads, mut bodies, mut failed) = (Vec::new(), Vec::new(), 0);
+        let mut added = Vec::new();
+        for noted in noted {
+            let Some((mut head, body)) = fold(noted, redactor, &mut self.known) else {
+                failed += 1;
+                continue;
+            };
+            head.id = self.next_id;
+            self.next_id += 1;
+            added.extend(self.known.add(&body.blobs));
+            heads.push(head);
+            bodies.push(body);
+        }
+        let count = heads.len() as u64;
+        if count == 0 {
+            return (0, failed);
+        }
+        let frame = frame::write(heads, bodies);
+        match self.ring.append(&frame) {
+            Ok(()) => {
+                written.fetch_add(frame.len() as u64, Ordering::Relaxed);
+                (count, failed)
+            }
+            Err(error) => {
+                // What is not there cannot be referred to.
+                self.known.remove(&added);
+                if !std::mem::replace(&mut self.has_complained, true) {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(error, "cannot keep recordings; more that are not kept are only counted");
+                }
+                (0, failed + count)
+            }
+        }
     }
 }
 

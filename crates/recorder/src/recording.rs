@@ -96,3 +96,54 @@ impl Take {
         Replayed { outcome, is_same, compared, unlike, astray }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use ferroplane_engine::{Layout, Pipeline, Said};
+    use ferroplane_wire::Struct;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A run of one step to which this was said.
+    fn take(said: Option<Said>) -> Take {
+        let steps = json!([{"step": "one", "functionRef": {"name": "f"}}]);
+        let inputs = Inputs {
+            composite: Struct::default(),
+            layout: Layout::Modern,
+            connection_details: BTreeMap::new(),
+            observed: BTreeMap::new(),
+            pipeline: Arc::new(Pipeline::read(&steps, &Value::Null).unwrap()),
+            remembered: Vec::new(),
+            context: None,
+        };
+        let notes = said.into_iter().map(Note::new).collect();
+        Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0 }
+    }
+
+    #[test]
+    fn run_that_was_cut_short_is_as_far_as_it_was() {
+        let replayed = take(None).replay();
+        assert!(replayed.is_same && replayed.astray.is_none());
+        // But not one that came to an end and was recorded as if it had not.
+        let replayed = take(Some(Said::Failed("no".to_owned()))).replay();
+        assert!(!replayed.is_same);
+    }
+
+    #[test]
+    fn run_that_comes_to_something_else_is_different() {
+        let mut take = take(Some(Said::Failed("no".to_owned())));
+        take.outcome = take.replay().outcome;
+        assert!(take.replay().is_same);
+        take.notes[0].tag = "other".to_owned();
+        assert_eq!(take.replay().unlike, ["one"]);
+        take.notes[0].tag.clear();
+        take.outcome.pop();
+        assert!(!take.replay().is_same);
+        take.notes.clear();
+        assert!(take.replay().astray.is_some());
+    }
+}

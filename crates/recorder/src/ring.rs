@@ -65,7 +65,7 @@ impl Ring {
         let Place::Directory { path, .. } = &self.place else { return 0 };
         let last_of = |segment: &Segment| {
             let bytes = std::fs::read(path.join(name(segment.number))).unwrap_or_default();
-            frames(&bytes).map(|frame| frame.head.id).max()
+            frames(&bytes).flat_map(|frame| frame.heads).map(|head| head.id).max()
         };
         self.segments.iter().rev().find_map(last_of).unwrap_or_default()
     }
@@ -75,12 +75,17 @@ impl Ring {
         !self.is_open || self.segments.back().is_none_or(|last| last.length >= self.segment_size())
     }
 
+    /// How much there may be.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// How much there is.
     pub(crate) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.length).sum()
     }
 
-    /// Add a recording. One that is too large for a segment is refused.
+    /// Add a frame. One that is too large for a segment is refused.
     pub(crate) fn append(&mut self, frame: &[u8]) -> io::Result<()> {
         if frame.len() as u64 > self.segment_size() {
             return Err(io::Error::new(
@@ -180,7 +185,7 @@ mod tests {
     use crate::frame;
 
     fn frame(id: u64) -> Vec<u8> {
-        frame::write(&Head { id, trouble: "x".repeat(100), ..Head::default() }, &Body::default())
+        frame::write(vec![Head { id, trouble: "x".repeat(100), ..Head::default() }], vec![Body::default()])
     }
 
     fn size_of(directory: &Path) -> u64 {

@@ -141,6 +141,7 @@ impl Noted {
     pub(crate) fn weight(&self) -> usize {
         let takes = self.takes.iter();
         // What is observed and answered is about as large as what comes of it.
-        takes.map(|take| 1024 + 3 * take.outcome.len() + 512 * take.notes.len()).sum()
+        let takes = takes.map(|take| 1024 + 3 * take.outcome.len() + 512 * take.notes.len());
+        takes.sum::<usize>() + self.head.trouble.len() + self.settlement.len()
     }
 }

@@ -137,8 +137,11 @@ impl Controller {
             }
             Err(other) => Err(other),
         };
-        if next.is_err() {
+        if let Err(problem) = &next {
             self.memory.note_asked(name, reader.asked());
+            if let Problem::Trouble(report) = problem {
+                tape.trouble(&report.trouble.message);
+            }
         }
         let micros = began_at.elapsed().as_micros();
         tape.end(ending(&next), micros);

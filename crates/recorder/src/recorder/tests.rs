@@ -1,0 +1,84 @@
+//! What is kept, and what is not.
+
+use serde_json::json;
+use sha2::Digest as _;
+
+use super::*;
+
+fn tape(recorder: &Recorder, trouble: &str) -> Tape {
+    let composite = json!({"kind": "App", "metadata": {"name": "shop"}});
+    let mut tape = recorder.begin(composite.as_object().unwrap(), 1);
+    tape.trouble(trouble);
+    tape
+}
+
+/// Text that does not become shorter when it is compressed.
+fn noise(length: usize) -> String {
+    let digest = |number: usize| ferroplane_wire::to_hex(&sha2::Sha256::digest(number.to_le_bytes()));
+    (0..length / 64).map(digest).collect()
+}
+
+#[test]
+fn what_waits_is_kept_when_it_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 1..=3 {
+        let recorder = Recorder::open(directory.path(), 1 << 20).unwrap();
+        for _ in 0..100 {
+            recorder.keep(tape(&recorder, "no"));
+        }
+        recorder.stop();
+        recorder.stop();
+        assert_eq!(recorder.archive().heads().unwrap().len(), 100 * round);
+        assert!(recorder.metrics().contains("ferroplane_recorder_recordings_total 100\n"));
+    }
+    let ids: Vec<_> =
+        Archive::open(directory.path()).unwrap().heads().unwrap().iter().map(|it| it.id).collect();
+    assert_eq!(ids, (1..=300).collect::<Vec<_>>());
+}
+
+#[test]
+fn nobody_waits_for_a_recorder_that_is_behind() {
+    let recorder = Recorder::in_memory(1 << 20).unwrap();
+    let keeper = recorder.0.as_ref().unwrap().keeper.clone();
+    let book = keeper.book.lock().unwrap();
+    let asked = u64::try_from(WAITING + TOGETHER + 10).unwrap();
+    for _ in 0..2 * asked {
+        recorder.keep(tape(&recorder, "no"));
+    }
+    drop(book);
+    recorder.stop();
+    let counts = &keeper.counts;
+    let (kept, dropped) = (counts.kept.load(Ordering::Relaxed), counts.crowded_out.load(Ordering::Relaxed));
+    assert_eq!(kept + dropped, 2 * asked);
+    assert!(dropped > 0 && kept >= WAITING as u64, "{kept} kept, {dropped} dropped");
+    assert_eq!(counts.waiting.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_is_too_large_is_counted_and_hurts_nobody_else() {
+    let recorder = Recorder::in_memory(1 << 20).unwrap();
+    recorder.keep(tape(&recorder, "no"));
+    recorder.keep(tape(&recorder, &noise(200 << 10)));
+    recorder.keep(tape(&recorder, "no"));
+    recorder.stop();
+    assert!(recorder.metrics().contains("dropped_total{reason=\"failed\"} 1\n"), "{}", recorder.metrics());
+    assert_eq!(recorder.archive().heads().unwrap().len(), 2);
+}
+
+#[test]
+fn one_that_is_off_costs_and_says_nothing() {
+    let recorder = Recorder::off();
+    recorder.keep(tape(&recorder, "no"));
+    assert_eq!(recorder.metrics(), "");
+    assert!(recorder.archive().heads().unwrap().is_empty());
+}
+
+#[test]
+fn placeholders_stay_the_same_over_restarts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("key");
+    let key = read_key(&path).unwrap();
+    assert_eq!(read_key(&path).unwrap(), key);
+    std::fs::write(&path, "garbage").unwrap();
+    assert_ne!(read_key(&path).unwrap(), key);
+}
