@@ -5,6 +5,7 @@ mod codegen;
 mod compare;
 mod compatibility;
 mod crds;
+mod deploy;
 mod kinds;
 mod oracle;
 mod peers;
