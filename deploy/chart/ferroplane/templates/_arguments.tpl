@@ -2,12 +2,19 @@
 {{- define "ferroplane.arguments" -}}
 - start
 - --health-address={{ .Values.listenAddress }}:{{ .Values.health.port }}
-{{- if .Values.metrics.enabled }}
-- --metrics-address={{ .Values.listenAddress }}:{{ .Values.metrics.port }}
-{{- end }}
+{{- /* Nobody else reads metrics that nobody should. */}}
+- --metrics-address={{ .Values.metrics.enabled | ternary .Values.listenAddress "127.0.0.1" }}:{{ .Values.metrics.port }}
 {{- if .Values.webhooks.enabled }}
 - --webhook-address={{ .Values.listenAddress }}:{{ .Values.webhooks.port }}
 - --webhook-service={{ include "ferroplane.webhookService" . }}
+{{- else }}
+- --enable-webhooks=false
+{{- end }}
+{{- if not .Values.rbac.manageRoles }}
+- --write-roles=false
+{{- end }}
+{{- if .Values.functionCache.enabled }}
+- --xfn-cache-dir=/cache/xfn
 {{- end }}
 - --log-format={{ .Values.logFormat }}
 {{- if .Values.debug }}

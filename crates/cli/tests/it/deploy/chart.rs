@@ -12,11 +12,11 @@ use crate::sandbox::Ran;
 
 /// Values that turn on everything that Kubernetes itself knows.
 const EVERYTHING: &[&str] = &[
-    "--set=replicas=3,metrics.enabled=true,recordings.enabled=true,debug=true,hostNetwork=true",
+    "--set=replicas=3,metrics.enabled=true,functionCache.enabled=true,debug=true,hostNetwork=true",
     "--set=rbac.crossplaneDefaults=true,rbac.aggregateToKubernetesRoles=true,image.tag=v9,priorityClassName=high",
     "--set=customLabels.team=platform,customAnnotations.note=hi,podAnnotations.pod=yes,extraEnvVars.RUST_LOG=warn",
-    "--set=args={--sync-interval=1h},imagePullSecrets={mine},serviceAccount.customAnnotations.role=x",
-    r#"--set-json=config={"pollInterval":"5m"}"#,
+    "--set=args={--lease-duration=30s},imagePullSecrets={mine},serviceAccount.customAnnotations.role=x",
+    r#"--set-json=config={"leaseDuration":"20s"}"#,
     r#"--set-json=rbac.composedResources=[{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get"]}]"#,
     r#"--set-json=networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]"#,
     r#"--set-json=networkPolicy.extraEgress=[{"ports":[{"port":4317}]}]"#,

@@ -89,7 +89,7 @@ fn what_matters_outlives_upgrade_rollback_and_uninstall() {
     helm(
         &plane,
         &program,
-        &format!("upgrade ferroplane {chart} {changes} --set-json config={{\"pollInterval\":\"5m\"}}"),
+        &format!("upgrade ferroplane {chart} {changes} --set-json config={{\"leaseDuration\":\"20s\"}}"),
     );
     assert_eq!(deployment(&plane)["spec"]["replicas"], 2);
     plane.says(
