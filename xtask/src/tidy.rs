@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-api", &[]),
     ("ferroplane-wire", &[]),
     ("ferroplane-schema", &[]),
+    ("ferroplane-client", &[]),
     ("ferroplane-apiserver", &["ferroplane-schema"]),
     ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
     ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
@@ -29,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-apiserver",
+            "ferroplane-client",
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-explain",

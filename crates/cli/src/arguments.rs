@@ -10,6 +10,7 @@ use crate::commands::internal::Internal;
 use crate::commands::man::Man;
 use crate::commands::render::Render;
 use crate::commands::resource::Resource;
+use crate::commands::start::Start;
 use crate::commands::trace::Trace;
 use crate::commands::up::Up;
 use crate::commands::validate::Validate;
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(Up),
+    Start(Box<Start>),
     Why(Why),
     Trace(Trace),
     Render(Box<Render>),
@@ -55,6 +57,7 @@ impl Arguments {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         match self.command {
             Command::Up(up) => up.run(terminal),
+            Command::Start(start) => start.run(terminal),
             Command::Why(why) => why.run(terminal),
             Command::Trace(trace) => trace.run(terminal),
             Command::Backup(backup) => backup.run(terminal),

@@ -1,18 +1,12 @@
 //! A client of an API server, as a kubeconfig describes it: the embedded plane's own, or any cluster's.
 
-mod kubeconfig;
-mod line;
-
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
-use crate::up::data_directory;
-use kubeconfig::Kubeconfig;
-use line::Line;
+use ferroplane_client::{Kubeconfig, Line, NoPod, Way};
 
-/// Where a pod finds who it is.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+use crate::up::data_directory;
 
 /// Which API server
 #[derive(Debug, clap::Args)]
@@ -50,16 +44,12 @@ impl Access {
         Ok(Connection { client, server, namespace })
     }
 
-    fn way(&self) -> anyhow::Result<line::Way> {
+    fn way(&self) -> anyhow::Result<Way> {
         let files = self.files();
         if files.is_empty() {
             return in_cluster();
         }
-        let names: Vec<_> = files.iter().map(|file| format!("`{}`", file.display())).collect();
-        let kubeconfig = Kubeconfig::read(&files)?;
-        kubeconfig
-            .way(self.context.as_deref())
-            .with_context(|| format!("cannot use the kubeconfig {}", names.join(", ")))
+        way(&files, self.context.as_deref())
     }
 
     /// What was named counts; otherwise the plane on this machine is meant, then whatever `kubectl` would use.
@@ -79,24 +69,18 @@ impl Access {
     }
 }
 
-fn in_cluster() -> anyhow::Result<line::Way> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (Some(host), Some(port)) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
-    else {
-        bail!(
+/// The way that kubeconfigs describe.
+pub(crate) fn way(files: &[PathBuf], context: Option<&str>) -> anyhow::Result<Way> {
+    let names: Vec<_> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+    let kubeconfig = Kubeconfig::read(files)?;
+    kubeconfig.way(context).with_context(|| format!("cannot use the kubeconfig {}", names.join(", ")))
+}
+
+fn in_cluster() -> anyhow::Result<Way> {
+    match ferroplane_client::in_cluster() {
+        Err(NoPod::Elsewhere) => bail!(
             "there is no kubeconfig: start a control plane with `ferroplane up`, or name one with --kubeconfig"
-        )
-    };
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let read = |name: &str| {
-        std::fs::read(format!("{ACCOUNT}/{name}")).with_context(|| format!("cannot read {ACCOUNT}/{name}"))
-    };
-    let namespace = read("namespace").ok().and_then(|text| String::from_utf8(text).ok());
-    Ok(line::Way {
-        server: format!("https://{host}:{port}"),
-        namespace: namespace.unwrap_or_else(|| "default".to_owned()),
-        authorities: Some(read("ca.crt")?),
-        token: Some(line::Token::File(format!("{ACCOUNT}/token").into())),
-        ..line::Way::default()
-    })
+        ),
+        way => Ok(way?),
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod render;
 pub(crate) mod resource;
+pub(crate) mod start;
 pub(crate) mod trace;
 pub(crate) mod up;
 pub(crate) mod validate;

@@ -1,9 +1,9 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
-mod controllers;
+pub(crate) mod controllers;
 mod demo;
 mod follow;
-mod logging;
+pub(crate) mod logging;
 mod manifests;
 mod objects;
 mod plane;

@@ -16,7 +16,7 @@ use crate::webhook;
 
 /// Where questions are sent to.
 pub const PATH: &str = "/advise-on-versions";
-const CONFIGURATION: &str = "ferroplane-function-versions";
+pub(crate) const CONFIGURATION: &str = "ferroplane-function-versions";
 const WEBHOOK: &str = "functionversions.ferroplane.io";
 
 /// Knows which versions there are, for as long as controllers run.
@@ -34,20 +34,7 @@ impl Advisor {
     /// Have the API server ask whenever a Composition is written, at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         let Some(context) = self.context.upgrade() else { return Ok(()) };
-        let hook = json!({
-            "name": WEBHOOK,
-            "clientConfig": address,
-            "rules": [{
-                "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1"], "resources": ["compositions"],
-                "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
-            }],
-            // Advice is not worth waiting for, nor failing for.
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": 1,
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        });
-        webhook::announce(&context.cluster, CONFIGURATION, hook).await
+        webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, hook(address))).await
     }
 
     /// Answer an `AdmissionReview` with another.
@@ -66,4 +53,21 @@ impl Advisor {
         let warnings = version_warnings(spec, &callables.current().catalogue);
         warnings.iter().map(ToString::to_string).collect()
     }
+}
+
+/// The webhook, at an address.
+pub(crate) fn hook(address: &Value) -> Value {
+    json!({
+        "name": WEBHOOK,
+        "clientConfig": address,
+        "rules": [{
+            "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1"], "resources": ["compositions"],
+            "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
+        }],
+        // Advice is not worth waiting for, nor failing for.
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 1,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    })
 }

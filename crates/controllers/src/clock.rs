@@ -19,6 +19,11 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    /// The time in RFC 3339, to the microsecond, as leases have it.
+    pub(crate) fn micros(&self) -> String {
+        (self.0)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    }
+
     /// The time in RFC 3339, to the second, as the API has it.
     pub(crate) fn now(&self) -> String {
         let now = (self.0)();

@@ -24,7 +24,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         context,
         revisions: Mutex::default(),
     });
-    let queue = Queue::new(LONGEST_PAUSE, controller.context.metrics.work(COMPONENT));
+    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
     queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
 }

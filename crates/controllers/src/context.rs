@@ -1,14 +1,18 @@
 //! What every controller is given: the API server, what it has that all of them look at, and a voice.
 
+use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_api::keys;
 
+use crate::brake::Brake;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Error, Resource, Selector};
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::mirror::{Mirror, Subject};
+use crate::queue::Queue;
 
 /// What every controller is given.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Arc<Metrics>,
+    /// Ends all work.
+    pub(crate) brake: Brake,
     pub(crate) definitions: Arc<Mirror>,
     pub(crate) compositions: Arc<Mirror>,
     pub(crate) revisions: Arc<Mirror>,
@@ -50,6 +56,7 @@ impl Context {
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
             metrics: Arc::default(),
+            brake: Brake::default(),
             definitions: follow(
                 keys::APIEXTENSIONS,
                 "v1",
@@ -75,6 +82,14 @@ impl Context {
             mirror.complete().await;
         }
         Ok(context)
+    }
+
+    /// The work of a controller, of which nothing waits longer than this after a failure.
+    pub(crate) fn queue<K>(&self, longest_pause: Duration, controller: &str) -> Queue<K>
+    where
+        K: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        Queue::new(longest_pause, self.metrics.work(controller), self.brake.clone())
     }
 
     /// Follow no longer.

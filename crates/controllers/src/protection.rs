@@ -17,7 +17,7 @@ use crate::webhook;
 
 /// Where questions are sent to.
 pub const PATH: &str = "/validate-no-usages";
-const CONFIGURATION: &str = "crossplane-no-usages";
+pub(crate) const CONFIGURATION: &str = "crossplane-no-usages";
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
 
 /// Knows what is in use, for as long as controllers run.
@@ -25,6 +25,8 @@ const WEBHOOK: &str = "nousages.protection.crossplane.io";
 pub struct Protection {
     context: Weak<Context>,
     usages: Weak<Usages>,
+    /// Where it notes what it refused, if not where controllers write.
+    cluster: Option<Cluster>,
 }
 
 /// Why there is no plain answer.
@@ -35,13 +37,22 @@ struct Refusal {
 
 impl Protection {
     pub(crate) fn new(context: &Arc<Context>, usages: &Arc<Usages>) -> Self {
-        Self { context: Arc::downgrade(context), usages: Arc::downgrade(usages) }
+        Self { context: Arc::downgrade(context), usages: Arc::downgrade(usages), cluster: None }
+    }
+
+    /// The same, but what is noted is written by this client: it may write when controllers may not.
+    #[must_use]
+    pub fn noting_by(self, client: kube::Client) -> Self {
+        Self { cluster: Some(Cluster::new(client)), ..self }
     }
 
     /// Have the API server ask before it deletes something that is in use, at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         match self.context.upgrade() {
-            Some(context) => announce(&context.cluster, address).await,
+            Some(context) => {
+                let configuration = webhook::configuration(CONFIGURATION, hook(address));
+                webhook::announce(&context.cluster, &configuration).await
+            }
             None => Ok(()),
         }
     }
@@ -85,7 +96,7 @@ impl Protection {
         info!(kind = meta::kind(object), name = meta::name(object), "refused to delete what is in use");
         if request["dryRun"] != true {
             let policy = request["options"]["propagationPolicy"].as_str().unwrap_or("Background");
-            note_attempt(&context.cluster, object, policy).await?;
+            note_attempt(self.cluster.as_ref().unwrap_or(&context.cluster), object, policy).await?;
         }
         Ok(Some(usages))
     }
@@ -114,8 +125,9 @@ async fn note_attempt(cluster: &Cluster, object: &Object, policy: &str) -> Resul
     }
 }
 
-async fn announce(cluster: &Cluster, address: &Value) -> Result<(), Error> {
-    let hook = json!({
+/// The webhook, at an address.
+pub(crate) fn hook(address: &Value) -> Value {
+    json!({
         "name": WEBHOOK,
         "clientConfig": address,
         "rules": [{
@@ -125,6 +137,5 @@ async fn announce(cluster: &Cluster, address: &Value) -> Result<(), Error> {
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-    });
-    webhook::announce(cluster, CONFIGURATION, hook).await
+    })
 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::backoff::pause;
+use crate::brake::{Brake, UnderWay};
 use crate::metrics::{Ending, Work};
 
 /// Pauses after a failure.
@@ -60,6 +61,7 @@ struct Shared<K> {
     arrival: Notify,
     longest_pause: Duration,
     metrics: Arc<Work>,
+    brake: Brake,
 }
 
 #[derive(Debug)]
@@ -82,8 +84,8 @@ impl<K> Clone for Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
-    /// Work of which nothing waits longer than this after a failure.
-    pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>) -> Self {
+    /// Work of which nothing waits longer than this after a failure, and of which nothing begins once the brake is on.
+    pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>, brake: Brake) -> Self {
         let state = State {
             ready: VecDeque::new(),
             wanted: HashSet::new(),
@@ -93,7 +95,8 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             failures: HashMap::new(),
             counter: 0,
         };
-        Self(Arc::new(Shared { state: Mutex::new(state), arrival: Notify::new(), longest_pause, metrics }))
+        let state = Mutex::new(state);
+        Self(Arc::new(Shared { state, arrival: Notify::new(), longest_pause, metrics, brake }))
     }
 
     /// Ask for work now.
@@ -141,10 +144,11 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         let mut tasks = tokio::task::JoinSet::new();
         loop {
             let Ok(permit) = slots.clone().acquire_owned().await else { return };
-            let key = self.next(&mut tasks).await;
+            let (key, under_way) = self.next(&mut tasks).await;
             let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
             let (queue, doing) = (self.clone(), work(key.clone(), slot));
             tasks.spawn(async move {
+                let _under_way = under_way;
                 let began_at = Instant::now();
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
@@ -160,18 +164,23 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
         }
     }
 
-    async fn next(&self, tasks: &mut tokio::task::JoinSet<()>) -> K {
+    async fn next(&self, tasks: &mut tokio::task::JoinSet<()>) -> (K, UnderWay) {
         loop {
             while tasks.try_join_next().is_some() {}
             let arrival = self.0.arrival.notified();
             let wake = {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
-                if let Some(key) = state.take() {
-                    self.tell_load(&state);
-                    return key;
+                match self.0.brake.begin() {
+                    None => None,
+                    Some(under_way) => {
+                        if let Some(key) = state.take() {
+                            self.tell_load(&state);
+                            return (key, under_way);
+                        }
+                        state.later.first_key_value().map(|((time, _), _)| *time)
+                    }
                 }
-                state.later.first_key_value().map(|((time, _), _)| *time)
             };
             match wake {
                 Some(time) => {

@@ -35,7 +35,7 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<Registry>) {
         callers: Mutex::default(),
         callables: Mutex::default(),
     });
-    let queue = Queue::new(LONGEST_PAUSE, controller.context.metrics.work(COMPONENT));
+    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
     queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
 }

@@ -66,7 +66,7 @@ impl Roles {
         let roles = Arc::new(Self {
             recorder: context.recorder.of(CONTROLLER),
             mirror: Mirror::start(context.cluster.clone(), subject),
-            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(CONTROLLER)),
+            queue: context.queue(LONGEST_PAUSE, CONTROLLER),
             standing: standing_roles(),
             context,
         });

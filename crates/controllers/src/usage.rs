@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Error, Part, Place, Resource, Selector};
 use crate::context::Context;
 use crate::events::Recorder;
-use crate::queue::{Next, Queue};
+use crate::queue::Next;
 
 pub(crate) use registry::{Key, Usages, as_used};
 use watches::{Waits, Watches};
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Mark what is used, until dropped.
 pub(crate) async fn run(context: Arc<Context>, usages: Arc<Usages>) {
-    let queue = Queue::new(LONGEST_PAUSE, context.metrics.work(CONTROLLER));
+    let queue = context.queue(LONGEST_PAUSE, CONTROLLER);
     let controller = Arc::new(Controller {
         watches: Watches::new(context.cluster.clone(), &usages, &queue),
         waits: Waits::new(context.cluster.clone(), &queue),

@@ -20,6 +20,7 @@ mod failure;
 mod fights;
 mod go_yaml;
 mod inputs;
+mod lease;
 mod names;
 mod outcome;
 mod pipeline;
@@ -48,6 +49,7 @@ pub use definition::{
 pub use failure::{Failure, chain};
 pub use fights::{Fights, Loss};
 pub use inputs::{Inputs, Layout, Observed, Requirement};
+pub use lease::{Lease, LeaseClaim, held_lease, released_lease};
 pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};

@@ -72,7 +72,8 @@ pub struct Https {
     listener: TcpListener,
     address: SocketAddr,
     acceptor: TlsAcceptor,
-    verifier: ClientVerifier,
+    /// None asks for no certificates.
+    verifier: Option<ClientVerifier>,
     settings: Arc<Settings>,
 }
 
@@ -89,6 +90,24 @@ impl Https {
         settings: Settings,
     ) -> Result<Self, Error> {
         let (config, verifier) = certificates.server_config()?;
+        Self::listen(address, config, Some(verifier), settings).await
+    }
+
+    /// A door with certificates of somebody else, who also says which versions of TLS and HTTP there are.
+    pub async fn with_config(
+        address: SocketAddr,
+        config: rustls::ServerConfig,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        Self::listen(address, config, None, settings).await
+    }
+
+    async fn listen(
+        address: SocketAddr,
+        config: rustls::ServerConfig,
+        verifier: Option<ClientVerifier>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -73,7 +73,8 @@ fn answers(configuration: &Configuration) -> anyhow::Result<Answers> {
     }
 }
 
-fn built_ins() -> anyhow::Result<BuiltIns> {
+/// The functions that are built in.
+pub(crate) fn built_ins() -> anyhow::Result<BuiltIns> {
     let library = Arc::new(Library::built_in().context("cannot list the functions that are built in")?);
     Ok(BuiltIns {
         catalogue: library.catalogue().clone(),

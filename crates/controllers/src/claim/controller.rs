@@ -64,7 +64,7 @@ impl Controller {
             composites: follow(composite),
             propagated: Mutex::default(),
             is_enforced: AtomicBool::new(kind.is_enforced),
-            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(&format!("claim/{}", kind.definition))),
+            queue: context.queue(LONGEST_PAUSE, &format!("claim/{}", kind.definition)),
             worker: Mutex::default(),
             kind,
             context,

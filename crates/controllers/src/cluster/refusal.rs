@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    pub(super) fn timeout() -> Self {
+    pub(crate) fn timeout() -> Self {
         Self::Unreachable("there was no answer in time".into())
     }
 

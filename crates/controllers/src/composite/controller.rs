@@ -50,10 +50,7 @@ impl Controller {
             mirror: Mirror::start(shared.context.cluster.clone(), subject),
             memory: Memory::default(),
             recorder: shared.context.recorder.of(COMPONENT),
-            queue: Queue::new(
-                LONGEST_PAUSE,
-                shared.context.metrics.work(&format!("composite/{}", kind.definition)),
-            ),
+            queue: shared.context.queue(LONGEST_PAUSE, &format!("composite/{}", kind.definition)),
             worker: Mutex::default(),
             kind,
             shared,

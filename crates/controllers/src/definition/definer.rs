@@ -43,7 +43,7 @@ impl<S: Side> Definer<S> {
             side,
             recorder: context.recorder.of(S::WORDS.controller),
             kinds: CustomKinds::new(context.clone()),
-            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(S::WORDS.controller)),
+            queue: context.queue(LONGEST_PAUSE, S::WORDS.controller),
             going: Mutex::default(),
             context,
         })

@@ -2,7 +2,6 @@
 
 mod broom;
 mod hook;
-mod line;
 pub(crate) mod moving;
 mod real;
 
@@ -36,7 +35,7 @@ impl Ground {
     /// A client of the real API server that the environment names, as it is.
     pub(crate) fn reach(who: &Identity) -> kube::Client {
         let line = real::line().expect("the environment names a server");
-        kube::Client::new(line.speaking_for(who), "default")
+        kube::Client::new(line.speaking_for(&who.name, &who.groups), "default")
     }
 
     /// An API server in memory.

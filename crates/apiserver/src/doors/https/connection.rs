@@ -44,7 +44,7 @@ pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
     pub(super) acceptor: TlsAcceptor,
-    pub(super) verifier: ClientVerifier,
+    pub(super) verifier: Option<ClientVerifier>,
     pub(super) settings: Arc<Settings>,
     pub(super) watcher: Watcher,
 }
@@ -65,7 +65,7 @@ impl Accepted {
         let Ok(Ok(stream)) = timeout(settings.handshake, acceptor.accept(stream)).await else { return };
         let (_, session) = stream.get_ref();
         let is_http2 = session.alpn_protocol() == Some(b"h2");
-        let peer = verifier.identify(session.peer_certificates());
+        let peer = verifier.map_or(Peer::Unknown, |verifier| verifier.identify(session.peer_certificates()));
         let connection = Arc::new(Connection { remote, peer });
         let Some(stream) = begin(stream, is_http2, settings.handshake).await else { return };
 

@@ -5,15 +5,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_client::{Line, Token, Way};
 use ferroplane_controllers::Protection;
 use http::Method;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::hook::Hook;
-use super::line::Line;
 use super::{broom, master};
 use crate::plane::send;
 
@@ -41,7 +39,7 @@ impl Real {
     }
 
     pub(super) fn door(&self, who: &Identity) -> Line {
-        self.line.speaking_for(who)
+        self.line.speaking_for(&who.name, &who.groups)
     }
 
     /// Have this asked before anything is deleted that is in use, and wait until it is.
@@ -68,8 +66,13 @@ impl Real {
 /// The way to the server that the environment names, if it names one.
 pub(super) fn line() -> Option<Line> {
     let url = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?;
-    let certificate = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
-    let certificate = CertificateDer::from_pem_file(certificate).unwrap();
+    let authority = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
     let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
-    Some(Line::new(&url.parse().unwrap(), certificate, token))
+    let way = Way {
+        server: url,
+        authorities: Some(std::fs::read(authority).unwrap()),
+        token: Some(Token::Text(token)),
+        ..Way::default()
+    };
+    Some(Line::new(way).unwrap())
 }

@@ -2,41 +2,64 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::line::{Token, Way};
+use crate::{Token, Way};
+
+/// A kubeconfig that says nothing of use.
+#[derive(Debug, thiserror::Error)]
+pub enum BadKubeconfig {
+    #[error("cannot read the kubeconfig `{path}`")]
+    Unreadable { path: String, source: std::io::Error },
+    #[error("cannot understand the kubeconfig `{path}`")]
+    Garbled { path: String, source: Box<serde_saphyr::Error> },
+    #[error("no context is current: name one with --context")]
+    NoContext,
+    #[error("there is no {what} `{name}`")]
+    Missing { what: String, name: String },
+    #[error("context `{0}` names no cluster")]
+    NoCluster(String),
+    #[error("the cluster of context `{0}` has no server")]
+    NoServer(String),
+    #[error(
+        "the user logs in with {what} (`{field}`), which is not supported: use a certificate, or a token (kubectl create token)"
+    )]
+    Unsupported { what: &'static str, field: &'static str },
+    #[error("cannot decode `{field}-data`")]
+    Encoding { field: String, source: base64::DecodeError },
+    #[error("cannot read `{path}`")]
+    Material { path: String, source: std::io::Error },
+}
 
 /// What one or several files say. What an earlier one says counts.
 #[derive(Debug)]
-pub(super) struct Kubeconfig {
+pub struct Kubeconfig {
     /// With where it is: paths in it are relative to that.
     files: Vec<(PathBuf, Value)>,
 }
 
 impl Kubeconfig {
-    pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    pub fn read(paths: &[PathBuf]) -> Result<Self, BadKubeconfig> {
         let read = |path: &PathBuf| {
+            let name = || path.display().to_string();
             let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
+                .map_err(|source| BadKubeconfig::Unreadable { path: name(), source })?;
             let value = serde_saphyr::from_str(&text)
-                .with_context(|| format!("cannot understand the kubeconfig `{}`", path.display()))?;
+                .map_err(|source| BadKubeconfig::Garbled { path: name(), source: Box::new(source) })?;
             let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
-            anyhow::Ok((directory, value))
+            Ok((directory, value))
         };
-        Ok(Self { files: paths.iter().map(read).collect::<anyhow::Result<_>>()? })
+        Ok(Self { files: paths.iter().map(read).collect::<Result<_, _>>()? })
     }
 
     /// The way that a context describes.
-    pub(super) fn way(&self, context: Option<&str>) -> anyhow::Result<Way> {
+    pub fn way(&self, context: Option<&str>) -> Result<Way, BadKubeconfig> {
         let current = || self.files.iter().find_map(|(_, file)| text(file, "current-context"));
-        let name = context
-            .or_else(current)
-            .ok_or_else(|| anyhow!("no context is current: name one with --context"))?;
+        let name = context.or_else(current).ok_or(BadKubeconfig::NoContext)?;
         let (_, context) = self.find("contexts", "context", name)?;
-        let cluster = text(context, "cluster").ok_or_else(|| anyhow!("context `{name}` names no cluster"))?;
+        let cluster = text(context, "cluster").ok_or_else(|| BadKubeconfig::NoCluster(name.to_owned()))?;
         let (beside_cluster, cluster) = self.find("clusters", "cluster", cluster)?;
         let nobody = (PathBuf::new(), Value::Null);
         let (beside_user, user) = match text(context, "user") {
@@ -44,8 +67,7 @@ impl Kubeconfig {
             None => (nobody.0.as_path(), &nobody.1),
         };
         refuse_what_cannot_be_done(user)?;
-        let server = text(cluster, "server")
-            .ok_or_else(|| anyhow!("the cluster of context `{name}` has no server"))?;
+        let server = text(cluster, "server").ok_or_else(|| BadKubeconfig::NoServer(name.to_owned()))?;
         let identity = material(beside_user, user, "client-certificate")?.zip(material(
             beside_user,
             user,
@@ -64,14 +86,14 @@ impl Kubeconfig {
         })
     }
 
-    fn find(&self, list: &str, field: &str, name: &str) -> anyhow::Result<(&Path, &Value)> {
+    fn find(&self, list: &str, field: &str, name: &str) -> Result<(&Path, &Value), BadKubeconfig> {
         let entries = self.files.iter().flat_map(|(directory, file)| {
             let entries = file[list].as_array().into_iter().flatten();
             entries.map(move |entry| (directory.as_path(), entry))
         });
         let mut found =
             entries.filter(|(_, entry)| entry["name"] == name).map(|(path, entry)| (path, &entry[field]));
-        found.next().ok_or_else(|| anyhow!("there is no {field} `{name}`"))
+        found.next().ok_or_else(|| BadKubeconfig::Missing { what: field.to_owned(), name: name.to_owned() })
     }
 }
 
@@ -79,27 +101,28 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value[field].as_str().filter(|text| !text.is_empty())
 }
 
-fn refuse_what_cannot_be_done(user: &Value) -> anyhow::Result<()> {
-    for (field, what) in
-        [("exec", "a program"), ("auth-provider", "an auth provider"), ("username", "a password")]
-    {
-        if !user[field].is_null() {
-            bail!(
-                "the user logs in with {what} (`{field}`), which is not supported: use a certificate, or a token (kubectl create token)"
-            )
-        }
+fn refuse_what_cannot_be_done(user: &Value) -> Result<(), BadKubeconfig> {
+    let cannot_be_done =
+        [("exec", "a program"), ("auth-provider", "an auth provider"), ("username", "a password")];
+    match cannot_be_done.into_iter().find(|(field, _)| !user[*field].is_null()) {
+        Some((field, what)) => Err(BadKubeconfig::Unsupported { what, field }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Something in PEM: in the kubeconfig itself, or in a file.
-fn material(directory: &Path, value: &Value, field: &str) -> anyhow::Result<Option<Vec<u8>>> {
+fn material(directory: &Path, value: &Value, field: &str) -> Result<Option<Vec<u8>>, BadKubeconfig> {
     if let Some(data) = text(value, &format!("{field}-data")) {
-        return STANDARD.decode(data).map(Some).with_context(|| format!("cannot decode `{field}-data`"));
+        let decoded = STANDARD.decode(data);
+        return decoded
+            .map(Some)
+            .map_err(|source| BadKubeconfig::Encoding { field: field.to_owned(), source });
     }
     let Some(file) = text(value, field) else { return Ok(None) };
     let path = directory.join(file);
-    std::fs::read(&path).map(Some).with_context(|| format!("cannot read `{}`", path.display()))
+    std::fs::read(&path)
+        .map(Some)
+        .map_err(|source| BadKubeconfig::Material { path: path.display().to_string(), source })
 }
 
 #[cfg(test)]

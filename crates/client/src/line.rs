@@ -1,15 +1,13 @@
 //! Speaks HTTP to an API server, over TLS. Connections are used again once they are free.
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use anyhow::{Context as _, anyhow};
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -22,34 +20,34 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use crate::{Token, Way};
 
-/// How to show who one is.
-#[derive(Debug, Clone)]
-pub(super) enum Token {
-    Text(String),
-    /// Read for every request: it changes.
-    File(PathBuf),
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
+/// Why there is no answer.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A way that leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub enum BadWay {
+    #[error("cannot understand the address")]
+    Address(#[source] http::uri::InvalidUri),
+    #[error("the address has no host")]
+    NoHost,
+    #[error("the host is no name for a server")]
+    Name(#[source] rustls::pki_types::InvalidDnsNameError),
+    #[error("cannot read the certificate authority")]
+    Authority(#[source] Failure),
+    #[error("cannot read the client's certificate or its key")]
+    Identity(#[source] rustls::pki_types::pem::Error),
+    #[error("cannot use the client's certificate")]
+    Tls(#[source] rustls::Error),
 }
 
-/// Where a server is, whom to trust there, and who to be.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Way {
-    pub(super) server: String,
-    pub(super) namespace: String,
-    /// In PEM. Without any, those of the system.
-    pub(super) authorities: Option<Vec<u8>>,
-    /// What the certificate of the server is for, if not for its host.
-    pub(super) server_name: Option<String>,
-    pub(super) trusts_anybody: bool,
-    /// A certificate and its key, in PEM.
-    pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
-    pub(super) token: Option<Token>,
-}
-
-/// A server to speak to.
+/// A server to speak to. Clones share connections.
 #[derive(Clone)]
-pub(super) struct Line {
+pub struct Line {
     authority: Authority,
     /// What comes before every path.
     prefix: String,
@@ -59,19 +57,43 @@ pub(super) struct Line {
     connector: Option<TlsConnector>,
     token: Option<Token>,
     idle: Arc<Mutex<Vec<SendRequest<Body>>>>,
+    /// For whom we speak: a name, and groups.
+    who: Option<Arc<(String, Vec<String>)>>,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line").field("authority", &self.authority).finish_non_exhaustive()
+    }
 }
 
 impl Line {
-    pub(super) fn new(way: Way) -> anyhow::Result<Self> {
-        let uri: Uri = way.server.parse().context("cannot understand the address")?;
-        let authority = uri.authority().ok_or_else(|| anyhow!("the address has no host"))?.clone();
+    /// Connects when the first request is sent.
+    pub fn new(way: Way) -> Result<Self, BadWay> {
+        let uri: Uri = way.server.parse().map_err(BadWay::Address)?;
+        let authority = uri.authority().ok_or(BadWay::NoHost)?.clone();
         let is_plain = uri.scheme() == Some(&Scheme::HTTP);
         let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
         let host = way.server_name.clone().unwrap_or_else(|| bare(authority.host()).to_owned());
-        let name = ServerName::try_from(host).context("the host is no name for a server")?;
+        let name = ServerName::try_from(host).map_err(BadWay::Name)?;
         let connector = if is_plain { None } else { Some(TlsConnector::from(Arc::new(config(&way)?))) };
         let prefix = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { authority, prefix, port, name, connector, token: way.token, idle: Arc::default() })
+        Ok(Self {
+            authority,
+            prefix,
+            port,
+            name,
+            connector,
+            token: way.token,
+            idle: Arc::default(),
+            who: None,
+        })
+    }
+
+    /// The same, speaking for somebody else, who is a member of groups.
+    #[must_use]
+    pub fn speaking_for(&self, name: &str, groups: &[String]) -> Self {
+        Self { who: Some(Arc::new((name.to_owned(), groups.to_vec()))), ..self.clone() }
     }
 
     fn introduce(&self, request: &mut Request<Body>) -> Result<(), Failure> {
@@ -88,6 +110,12 @@ impl Line {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
+        }
+        if let Some((name, groups)) = self.who.as_deref() {
+            headers.insert(IMPERSONATE_USER, name.parse()?);
+            for group in groups {
+                headers.append(IMPERSONATE_GROUP, group.parse()?);
+            }
         }
         Ok(())
     }
@@ -163,10 +191,11 @@ impl tower_service::Service<Request<Body>> for Line {
     }
 }
 
-fn config(way: &Way) -> anyhow::Result<ClientConfig> {
+fn config(way: &Way) -> Result<ClientConfig, BadWay> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(BadWay::Tls)?;
     let builder = if way.trusts_anybody {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
     } else {
@@ -174,18 +203,17 @@ fn config(way: &Way) -> anyhow::Result<ClientConfig> {
     };
     let Some((certificate, key)) = &way.identity else { return Ok(builder.with_no_client_auth()) };
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the client's key")?;
-    let config =
-        builder.with_client_auth_cert(certificates.context("cannot read the client's certificate")?, key);
-    config.context("cannot use the client's certificate")
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(BadWay::Identity)?;
+    builder.with_client_auth_cert(certificates.map_err(BadWay::Identity)?, key).map_err(BadWay::Tls)
 }
 
-fn roots(authorities: Option<&[u8]>) -> anyhow::Result<RootCertStore> {
+fn roots(authorities: Option<&[u8]>) -> Result<RootCertStore, BadWay> {
     let mut roots = RootCertStore::empty();
     match authorities {
         Some(authorities) => {
             for certificate in CertificateDer::pem_slice_iter(authorities) {
-                roots.add(certificate.context("cannot read the certificate authority")?)?;
+                let certificate = certificate.map_err(|error| BadWay::Authority(error.into()))?;
+                roots.add(certificate).map_err(|error| BadWay::Authority(error.into()))?;
             }
         }
         None => {

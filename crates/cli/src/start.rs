@@ -1,0 +1,315 @@
+//! The controllers on a cluster: connect, initialise, stand by, lead, hand over.
+
+mod dry_run;
+mod health;
+mod hooks;
+mod initialise;
+mod options;
+mod pages;
+mod site;
+mod upstream;
+
+use std::convert::Infallible;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use ferroplane_controllers::{
+    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
+    neighbours,
+};
+use ferroplane_runner::{Answers, grpc};
+use jiff::Timestamp;
+use tracing::level_filters::LevelFilter;
+use tracing::{info, warn};
+
+use crate::Verdict;
+use crate::interrupt::Interrupts;
+use crate::terminal::Terminal;
+use crate::up::controllers::built_ins;
+use crate::up::logging;
+use hooks::Hooks;
+pub(crate) use options::{Configuration, File, LogFormat, Options};
+use pages::Pages;
+use site::Site;
+pub(crate) use upstream::Upstream;
+
+/// How long work that is under way may take at the end. Less than pods are given to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often to look at the clock while a certificate holds. Asks nobody.
+const GLANCE: Duration = Duration::from_hours(1);
+
+/// Says what a start would do to a cluster.
+pub(crate) fn dry_run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    runtime.block_on(dry_run::tell(configuration, terminal))
+}
+
+/// Runs until somebody says that it is enough.
+pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::Result<Verdict> {
+    start_logging(configuration);
+    for words in advice {
+        warn!("{words}");
+    }
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    runtime.block_on(async {
+        let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
+        let term = if configuration.lease_duration.is_some() { Term::new() } else { Term::for_ever() };
+        let site = Site::connect(configuration, term)?;
+        let pages = Pages::open(configuration, &site).await?;
+        tokio::select! {
+            biased;
+            _ = interrupts.next() => {
+                info!("told to end before it was ready");
+                Ok(Verdict::Yes)
+            }
+            Err(error) = pages.serve() => Err(error),
+            replica = Replica::start(configuration, &site) => {
+                replica?.work(&mut interrupts, &pages).await
+            }
+        }
+    })
+}
+
+fn start_logging(configuration: &Configuration) {
+    let usual = if configuration.debug { LevelFilter::DEBUG } else { LevelFilter::INFO };
+    let is_for_people = match configuration.log_format {
+        Some(format) => format == LogFormat::Text,
+        None => std::io::stderr().is_terminal(),
+    };
+    logging::start_as(usual, is_for_people);
+}
+
+/// One of several that could lead.
+struct Replica<'a> {
+    configuration: &'a Configuration,
+    site: &'a Site,
+    credentials: Credentials,
+    standby: Standby,
+    hooks: Option<Arc<Hooks>>,
+}
+
+/// Why a replica does not go on as it is.
+enum End {
+    Told,
+    /// The lease is lost.
+    Lost,
+    /// A certificate is to be renewed.
+    Due,
+}
+
+impl<'a> Replica<'a> {
+    /// Everything up to being ready to lead. Each line must hold before the next may happen.
+    async fn start(configuration: &'a Configuration, site: &'a Site) -> anyhow::Result<Self> {
+        site.wait_for_server().await;
+        refuse_company(configuration, site).await?;
+        initialise::kinds(site).await?;
+        let credentials = initialise::credentials(configuration, site).await?;
+        let standby = stand_by(configuration, site, &credentials).await?;
+        site.health.count(&standby.metrics());
+        let mut hooks = None;
+        if let Some(webhooks) = &configuration.webhooks {
+            let opened = Hooks::open(webhooks.address, &credentials).await?;
+            opened.seat(&standby, site);
+            initialise::webhooks(configuration, site, &credentials).await?;
+            hooks = Some(Arc::new(opened));
+        }
+        site.health.set_initialised();
+        info!("is ready");
+        Ok(Self { configuration, site, credentials, standby, hooks })
+    }
+
+    /// Leads when its turn comes, until it is told to end.
+    async fn work(self, interrupts: &mut Interrupts, pages: &Pages) -> anyhow::Result<Verdict> {
+        let hooks = self.hooks.clone();
+        let serve_hooks = async {
+            match hooks {
+                Some(hooks) => hooks.serve().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Err(error) = pages.serve() => Err(error),
+            Err(error) = serve_hooks => Err(error),
+            verdict = self.lead(interrupts) => verdict,
+        }
+    }
+
+    async fn lead(mut self, interrupts: &mut Interrupts) -> anyhow::Result<Verdict> {
+        let mut election = self.election();
+        // Those who stand by renew certificates, too: whoever is first does.
+        loop {
+            let end = tokio::select! {
+                biased;
+                _ = interrupts.next() => return Ok(Verdict::Yes),
+                () = win(election.as_mut()) => break,
+                () = until(self.credentials.renewal) => End::Due,
+            };
+            debug_assert!(matches!(end, End::Due));
+            self.renew().await?;
+        }
+        self.site.health.set_leading(true);
+        loop {
+            let controllers = self.standby.lead();
+            let end = tokio::select! {
+                biased;
+                _ = interrupts.next() => End::Told,
+                () = keep(election.as_mut()) => End::Lost,
+                () = until(self.credentials.renewal) => End::Due,
+            };
+            self.site.health.set_leading(false);
+            match end {
+                End::Told => return self::hand_over(controllers, self.site, election, interrupts).await,
+                End::Lost => {
+                    // Nothing is written any more, whatever is still under way.
+                    self.site.health.set_stopping();
+                    controllers.stop().await;
+                    return Err(anyhow!("lost the lease; another replica leads, or will"));
+                }
+                End::Due => {
+                    finish(controllers).await;
+                    self.credentials = initialise::credentials(self.configuration, self.site).await?;
+                    self.standby = stand_by(self.configuration, self.site, &self.credentials).await?;
+                    self.take_up()?;
+                    self.site.health.set_leading(true);
+                }
+            }
+        }
+    }
+
+    /// New certificates, for whoever stands by.
+    async fn renew(&mut self) -> anyhow::Result<()> {
+        info!("renews certificates");
+        self.credentials = initialise::credentials(self.configuration, self.site).await?;
+        self.standby = stand_by(self.configuration, self.site, &self.credentials).await?;
+        self.take_up()
+    }
+
+    /// Everybody is answered by those who stand by now, with the certificates that hold now.
+    fn take_up(&self) -> anyhow::Result<()> {
+        self.site.health.count(&self.standby.metrics());
+        if let Some(hooks) = &self.hooks {
+            hooks.show(&self.credentials)?;
+            hooks.seat(&self.standby, self.site);
+        }
+        Ok(())
+    }
+
+    fn election(&self) -> Option<Election> {
+        let duration = self.configuration.lease_duration?;
+        let candidacy = Candidacy {
+            namespace: self.configuration.namespace.clone(),
+            lease: LEASE.to_owned(),
+            identity: identity(),
+            duration,
+        };
+        let client = self.site.client.clone();
+        Some(Election::new(client, Clock::system(), candidacy, self.site.term.clone()))
+    }
+}
+
+/// A name that no other replica has.
+fn identity() -> String {
+    let host = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    let host = host.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    format!("{IDENTITY}{host}_{}", uuid::Uuid::new_v4())
+}
+
+async fn win(election: Option<&mut Election>) {
+    if let Some(election) = election {
+        election.win().await;
+    }
+}
+
+async fn keep(election: Option<&mut Election>) {
+    match election {
+        Some(election) => election.keep().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a time of day. A machine that slept notices within the hour.
+async fn until(time: Timestamp) {
+    loop {
+        let left = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(GLANCE)).await;
+    }
+}
+
+async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::Result<()> {
+    let found = neighbours(&site.cluster, &configuration.namespace, Timestamp::now()).await;
+    let found = found.context("cannot see who else works on the cluster")?;
+    match found.objection() {
+        Some(objection) => bail!("{objection}"),
+        None => Ok(()),
+    }
+}
+
+async fn stand_by(
+    configuration: &Configuration,
+    site: &Site,
+    credentials: &Credentials,
+) -> anyhow::Result<Standby> {
+    let tls = grpc::Tls {
+        ca: credentials.authority.clone().into_bytes(),
+        certificate: credentials.client.certificate.clone().into_bytes(),
+        key: credentials.client.key.clone().into_bytes(),
+    };
+    let answers = match &configuration.answers {
+        Some(directory) => Answers::open(directory)?,
+        None => Answers::in_memory(),
+    };
+    let settings = Settings {
+        clock: Clock::system(),
+        built_ins: built_ins()?,
+        calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
+        answers: Arc::new(answers),
+        writes_roles: configuration.writes_roles,
+    };
+    Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
+}
+
+/// The end that users want: nothing is broken off, and another replica goes on at once.
+async fn hand_over(
+    controllers: Controllers,
+    site: &Site,
+    election: Option<Election>,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<Verdict> {
+    info!("is told to end; a second signal ends it at once");
+    site.health.set_stopping();
+    let leaving = async {
+        let mut election = election;
+        // The lease has to be kept until the last of it is done.
+        tokio::select! {
+            biased;
+            () = finish(controllers) => {}
+            () = keep(election.as_mut()) => warn!("lost the lease before everything was done"),
+        }
+        site.term.end();
+        if let Some(election) = &mut election {
+            election.release().await;
+        }
+        Ok(Verdict::Yes)
+    };
+    tokio::select! {
+        biased;
+        done = leaving => done,
+        signal = interrupts.next() => Ok(signal),
+    }
+}
+
+async fn finish(controllers: Controllers) {
+    let broken_off = controllers.finish(PATIENCE).await;
+    if broken_off > 0 {
+        warn!(broken_off, "some work was not done in time");
+    }
+}
+
+/// A future that does not end well, if it ends.
+type Unending = Result<Infallible, anyhow::Error>;

@@ -1,0 +1,106 @@
+//! Says what a start would do to a cluster, and changes nothing.
+//!
+//! # Guarantees
+//! * The way to the API server that is used here lets no write through.
+
+use anyhow::Context as _;
+use ferroplane_controllers::{
+    Cluster, Counted, Neighbours, Standing, Term, credentials_standing, definitions_standing, inventory,
+    neighbours, standing,
+};
+use jiff::Timestamp;
+
+use super::Configuration;
+use super::initialise::{names, wanted_webhooks};
+use super::site::Site;
+use crate::Verdict;
+use crate::terminal::Terminal;
+
+/// Tells what would be done. The answer is no if nothing would, because somebody else works on the cluster.
+pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    // A term that never begins.
+    let site = Site::connect(configuration, Term::new())?;
+    let cluster = Cluster::new(site.fenced.clone());
+    let reach = || format!("cannot reach the API server at {}; is it running?", site.server);
+    let company =
+        neighbours(&cluster, &configuration.namespace, Timestamp::now()).await.with_context(reach)?;
+    let mut text = format!("On {}, in the namespace `{}`:\n", site.server, configuration.namespace);
+    text += &changes(configuration, &cluster).await?;
+    text += "\nWho works there:\n";
+    text += &tell_company(&company);
+    let found = inventory(&cluster).await.context("cannot count what is there")?;
+    if !found.is_empty() {
+        text += "\nWhat is there:\n";
+        text += &tell_inventory(&found);
+    }
+    let objection = company.objection();
+    text += &match &objection {
+        Some(objection) => format!("\nIt would refuse to start: {objection}\n"),
+        None => "\nIt would start. Nothing was changed.\n".to_owned(),
+    };
+    terminal.data(text.as_bytes())?;
+    Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
+}
+
+async fn changes(configuration: &Configuration, cluster: &Cluster) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let definitions = definitions_standing(cluster).await.context("cannot look at the kinds we serve")?;
+    let is_quiet = |found: &Standing| *found == Standing::Same;
+    let quiet = definitions.iter().filter(|(_, found)| is_quiet(found)).count();
+    for (name, found) in definitions.iter().filter(|(_, found)| !is_quiet(found)) {
+        text += &line(*found, "CustomResourceDefinition", name);
+    }
+    if quiet > 0 {
+        text += &format!("  leave    {quiet} CustomResourceDefinitions as they are\n");
+    }
+    let secrets = credentials_standing(cluster, &names(configuration), Timestamp::now()).await;
+    let (secrets, authority) = secrets.context("cannot look at certificates")?;
+    for (name, found) in &secrets {
+        text += &line(*found, "Secret", name);
+    }
+    for wanted in wanted_webhooks(configuration, authority.as_deref().unwrap_or_default()) {
+        let found = standing(cluster, &wanted).await.context("cannot look at webhooks")?;
+        text += &line(found, "ValidatingWebhookConfiguration", ferroplane_api::meta::name(&wanted));
+    }
+    Ok(text)
+}
+
+fn line(found: Standing, kind: &str, name: &str) -> String {
+    let what = match found {
+        Standing::Missing => "create  ",
+        Standing::Different => "change  ",
+        Standing::Same | Standing::Newer => "leave   ",
+    };
+    let why = if found == Standing::Newer { ", which is of a newer version" } else { "" };
+    format!("  {what} {kind} `{name}`{why}\n")
+}
+
+fn tell_company(company: &Neighbours) -> String {
+    let mut text = String::new();
+    for deployed in &company.deployed {
+        let (namespace, name, replicas) = (&deployed.namespace, &deployed.name, deployed.replicas);
+        text += &format!("  Crossplane: Deployment `{name}` in `{namespace}`, {replicas} replicas\n");
+    }
+    for led in &company.led {
+        let whose = if led.is_ours() { "Ferroplane" } else { "Crossplane" };
+        let state = if led.is_fresh { "renewed lately" } else { "not renewed for long" };
+        let (holder, lease, namespace) = (&led.holder, &led.lease, &led.namespace);
+        text += &format!("  {whose}: `{holder}` holds the lease `{lease}` in `{namespace}`, {state}\n");
+    }
+    if company.is_embedded {
+        text += "  the controllers of `ferroplane up`, in the process of the API server\n";
+    }
+    if text.is_empty() { "  nobody, as far as can be seen\n".to_owned() } else { text }
+}
+
+fn tell_inventory(found: &[Counted]) -> String {
+    let mut text = String::new();
+    for Counted { what, count, names, is_package } in found {
+        text += &format!("  {count:6} {what}\n");
+        if *is_package && *count > 0 {
+            let names = names.join(", ");
+            text += &format!("         {names}: what packages have installed goes on; nobody updates it\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,105 @@
+//! How a replica is, for those who ask.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use ferroplane_controllers::{LEASE, Metrics};
+use http::Request;
+use tower_service::Service;
+
+/// How a replica is.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// The API server answered when it was last asked.
+    is_connected: AtomicBool,
+    is_initialised: AtomicBool,
+    is_leading: AtomicBool,
+    is_stopping: AtomicBool,
+    metrics: Mutex<Option<Arc<Metrics>>>,
+}
+
+impl Health {
+    pub(super) fn set_initialised(&self) {
+        self.is_initialised.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_leading(&self, is_leading: bool) {
+        self.is_leading.store(is_leading, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_stopping(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, these numbers are shown.
+    pub(super) fn count(&self, metrics: &Arc<Metrics>) {
+        *self.metrics.lock().unwrap_or_else(PoisonError::into_inner) = Some(metrics.clone());
+    }
+
+    /// Whether it can do its part, leading or not, and why.
+    pub(super) fn readiness(&self) -> (bool, String) {
+        let checks = [
+            ("connected", self.is_connected.load(Ordering::Relaxed)),
+            ("initialised", self.is_initialised.load(Ordering::Relaxed)),
+            ("goes-on", !self.is_stopping.load(Ordering::Relaxed)),
+        ];
+        let line = |(name, is_well): &(&str, bool)| {
+            if *is_well { format!("[+]{name} ok\n") } else { format!("[-]{name} failed\n") }
+        };
+        let role = if self.is_leading.load(Ordering::Relaxed) { "leads" } else { "stands by" };
+        let text: String = checks.iter().map(line).collect();
+        (checks.iter().all(|(_, is_well)| *is_well), format!("{text}{role}\n"))
+    }
+
+    /// All numbers as text.
+    pub(super) fn metrics(&self) -> String {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut text = metrics.map(|metrics| metrics.text()).unwrap_or_default();
+        let name = "leader_election_master_status";
+        let leads = u8::from(self.is_leading.load(Ordering::Relaxed));
+        text += &format!("# HELP {name} Whether this replica leads.\n# TYPE {name} gauge\n");
+        text += &format!("{name}{{name=\"{LEASE}\"}} {leads}\n");
+        text
+    }
+}
+
+/// Notices whether an API server answers.
+#[derive(Clone)]
+pub(super) struct Listening<S> {
+    service: S,
+    health: Arc<Health>,
+}
+
+impl<S> Listening<S> {
+    pub(super) fn new(service: S, health: Arc<Health>) -> Self {
+        Self { service, health }
+    }
+}
+
+impl<S, B> Service<Request<B>> for Listening<S>
+where
+    S: Service<Request<B>>,
+    S::Future: Send + 'static,
+    S::Response: 'static,
+    S::Error: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (answer, health) = (self.service.call(request), self.health.clone());
+        Box::pin(async move {
+            let answer = answer.await;
+            health.is_connected.store(answer.is_ok(), Ordering::Relaxed);
+            answer
+        })
+    }
+}

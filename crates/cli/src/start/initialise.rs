@@ -1,0 +1,76 @@
+//! Sees to it that a cluster has what controllers need. Writes nothing that is there already.
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ferroplane_api::Object;
+use ferroplane_controllers::{Credentials, Names, announce, install};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Configuration;
+use super::options::Webhooks;
+use super::site::Site;
+
+/// The kinds that we serve.
+pub(super) async fn kinds(site: &Site) -> anyhow::Result<()> {
+    install(&site.cluster).await.context("cannot install the kinds we serve")
+}
+
+/// The certificates of webhooks, and for functions.
+pub(super) async fn credentials(configuration: &Configuration, site: &Site) -> anyhow::Result<Credentials> {
+    let credentials =
+        ferroplane_controllers::credentials(&site.cluster, &names(configuration), Timestamp::now()).await;
+    credentials.context("cannot have certificates")
+}
+
+/// Has the API server ask us.
+pub(super) async fn webhooks(
+    configuration: &Configuration,
+    site: &Site,
+    credentials: &Credentials,
+) -> anyhow::Result<()> {
+    for wanted in wanted_webhooks(configuration, &credentials.authority) {
+        announce(&site.cluster, &wanted).await.context("cannot have the API server ask us")?;
+    }
+    Ok(())
+}
+
+/// The webhooks that there should be.
+pub(super) fn wanted_webhooks(configuration: &Configuration, authority: &str) -> Vec<Object> {
+    let Some(webhooks) = &configuration.webhooks else { return Vec::new() };
+    let authority = STANDARD.encode(authority);
+    let address = |path: &str| address(webhooks, &configuration.namespace, path, &authority);
+    ferroplane_controllers::webhooks(address).into()
+}
+
+fn address(webhooks: &Webhooks, namespace: &str, path: &str, authority: &str) -> Value {
+    if let Some((url, _)) = &webhooks.url {
+        return json!({"url": format!("{url}{path}"), "caBundle": authority});
+    }
+    let service = json!({"name": webhooks.service, "namespace": namespace, "path": path});
+    json!({"service": service, "caBundle": authority})
+}
+
+/// What certificates are for.
+pub(super) fn names(configuration: &Configuration) -> Names {
+    let namespace = &configuration.namespace;
+    let mut server = Vec::new();
+    if let Some(webhooks) = &configuration.webhooks {
+        let service = &webhooks.service;
+        server.extend([
+            service.clone(),
+            format!("{service}.{namespace}"),
+            format!("{service}.{namespace}.svc"),
+        ]);
+        server.extend(webhooks.url.iter().map(|(_, host)| host.clone()));
+    }
+    Names {
+        namespace: namespace.clone(),
+        authority_secret: configuration.authority_secret.clone(),
+        server_secret: configuration.server_secret.clone(),
+        client_secret: configuration.client_secret.clone(),
+        server,
+        client: format!("{}.{namespace}", configuration.service_account),
+    }
+}

@@ -1,0 +1,315 @@
+//! What can be said about how to run: by flags, by the environment, in a file.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::builder::BoolishValueParser;
+use serde::Deserialize;
+
+use crate::duration;
+
+/// Options, as far as they were given. The environment counts as flags.
+#[derive(Debug, Default, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Options {
+    /// How to reach the API server [default: $KUBECONFIG, or the pod that this is, or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Which context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Where the lease and the Secrets are [default: crossplane-system]
+    #[arg(short, long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// The service account that this runs as; functions know it by that [default: crossplane]
+    #[arg(long, env = "POD_SERVICE_ACCOUNT", value_name = "NAME")]
+    service_account: Option<String>,
+
+    /// Let one of several replicas lead [default: true]
+    #[arg(short, long, env = "LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    leader_election: Option<bool>,
+
+    /// How long a leader that is not heard of any more still leads [default: 15s]
+    ///
+    /// It renews its lease after a third of that, and changes nothing any more when it could not after two thirds.
+    #[arg(long, env = "LEASE_DURATION", value_name = "DURATION")]
+    lease_duration: Option<Span>,
+
+    /// Where to serve /livez, /readyz and /healthz [default: 0.0.0.0:8081]
+    #[arg(long, env = "HEALTH_ADDRESS", value_name = "ADDRESS")]
+    health_address: Option<SocketAddr>,
+
+    /// Where to serve /metrics [default: 0.0.0.0:8080]
+    #[arg(long, env = "METRICS_ADDRESS", value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+
+    /// Answer the API server's questions: what is in use is not deleted [default: true]
+    #[arg(long, alias = "webhook-enabled", env = "ENABLE_WEBHOOKS", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_webhooks: Option<bool>,
+
+    /// Where to serve webhooks, over TLS [default: 0.0.0.0:9443]
+    #[arg(long, env = "WEBHOOK_ADDRESS", value_name = "ADDRESS")]
+    webhook_address: Option<SocketAddr>,
+
+    /// The Service in front of that, which the API server asks [default: crossplane-webhooks]
+    #[arg(long, alias = "webhook-service-name", env = "WEBHOOK_SERVICE", value_name = "NAME")]
+    webhook_service: Option<String>,
+
+    /// Where the API server reaches webhooks if not by a Service: https://HOST:PORT
+    ///
+    /// For replicas that do not run in the cluster. The certificate is for this host, too.
+    #[arg(long, env = "WEBHOOK_URL", value_name = "URL")]
+    webhook_url: Option<String>,
+
+    /// The Secret with the certificate authority [default: crossplane-root-ca]
+    #[arg(long, env = "TLS_CA_SECRET_NAME", value_name = "NAME")]
+    tls_ca_secret_name: Option<String>,
+
+    /// The Secret with the certificate of webhooks [default: crossplane-tls-server]
+    #[arg(long, env = "TLS_SERVER_SECRET_NAME", value_name = "NAME")]
+    tls_server_secret_name: Option<String>,
+
+    /// The Secret with the certificate that functions are called with [default: crossplane-tls-client]
+    #[arg(long, env = "TLS_CLIENT_SECRET_NAME", value_name = "NAME")]
+    tls_client_secret_name: Option<String>,
+
+    /// Where to keep answers of functions for as long as they hold [default: in memory]
+    #[arg(long, env = "XFN_CACHE_DIR", value_name = "DIR")]
+    xfn_cache_dir: Option<PathBuf>,
+
+    /// Keep roles for what is defined, as Crossplane's RBAC manager does [default: true]
+    #[arg(long, env = "WRITE_ROLES", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    write_roles: Option<bool>,
+
+    /// The port of --health-address, as Crossplane has it
+    #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", hide = true)]
+    health_probe_port: Option<u16>,
+
+    /// The port of --metrics-address, as Crossplane has it
+    #[arg(long, env = "METRICS_PORT", value_name = "PORT", hide = true)]
+    metrics_port: Option<u16>,
+
+    /// The port of --webhook-address, as Crossplane has it
+    #[arg(long, env = "WEBHOOK_PORT", value_name = "PORT", hide = true)]
+    webhook_port: Option<u16>,
+
+    /// Log more
+    #[arg(short, long, env = "DEBUG", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    debug: Option<bool>,
+
+    /// How to log [default: text on a terminal, else json]
+    #[arg(long, env = "LOG_FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
+}
+
+/// How to log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A duration, as people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Span(Duration);
+
+impl std::str::FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        duration::parse(text).map(Self)
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct File(pub(crate) Options);
+
+impl File {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read the options in `{}`", path.display()))?;
+        // An empty document says nothing.
+        let options: Result<Option<Options>, _> = serde_saphyr::from_str(&text);
+        let options = options.with_context(|| format!("cannot use the options in `{}`", path.display()))?;
+        Ok(Self(options.unwrap_or_default()))
+    }
+}
+
+macro_rules! first {
+    ($one:ident, $other:ident: $($field:ident),* $(,)?) => { Self { $($field: $one.$field.or($other.$field),)* } };
+}
+
+impl Options {
+    /// These, and of the others what these do not say.
+    pub(crate) fn or(self, other: Self) -> Self {
+        first!(
+            self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
+            metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
+            tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, write_roles, health_probe_port,
+            metrics_port, webhook_port, debug, log_format,
+        )
+    }
+}
+
+/// How to run, everything said.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    pub(super) kubeconfig: Option<PathBuf>,
+    pub(super) context: Option<String>,
+    pub(super) namespace: String,
+    pub(super) service_account: String,
+    /// None leads without asking anybody.
+    pub(super) lease_duration: Option<Duration>,
+    pub(super) health_address: SocketAddr,
+    pub(super) metrics_address: SocketAddr,
+    pub(super) webhooks: Option<Webhooks>,
+    pub(super) authority_secret: String,
+    pub(super) server_secret: String,
+    pub(super) client_secret: String,
+    pub(super) answers: Option<PathBuf>,
+    pub(super) writes_roles: bool,
+    pub(super) debug: bool,
+    pub(super) log_format: Option<LogFormat>,
+}
+
+/// Where webhooks are served, and how the API server gets there.
+#[derive(Debug)]
+pub(super) struct Webhooks {
+    pub(super) address: SocketAddr,
+    pub(super) service: String,
+    /// Instead of the service, without a path: the whole, and its host.
+    pub(super) url: Option<(String, String)>,
+}
+
+impl Configuration {
+    pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
+        let address = |address: Option<SocketAddr>, port: Option<u16>, usual| {
+            let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            address.unwrap_or_else(|| SocketAddr::new(everywhere, port.unwrap_or(usual)))
+        };
+        let text = |given: Option<String>, usual: &str| {
+            given.filter(|given| !given.is_empty()).unwrap_or_else(|| usual.to_owned())
+        };
+        let webhooks = Webhooks {
+            address: address(options.webhook_address, options.webhook_port, 9443),
+            service: text(options.webhook_service, "crossplane-webhooks"),
+            url: options.webhook_url.map(|url| read_url(&url)).transpose()?,
+        };
+        let lease_duration = options.lease_duration.map_or(Duration::from_secs(15), |span| span.0);
+        if lease_duration < SHORTEST_LEASE || lease_duration.subsec_nanos() != 0 {
+            bail!("--lease-duration must be whole seconds, and 3s at least");
+        }
+        Ok(Self {
+            kubeconfig: options.kubeconfig,
+            context: options.context,
+            namespace: text(options.namespace, "crossplane-system"),
+            service_account: text(options.service_account, "crossplane"),
+            lease_duration: options.leader_election.unwrap_or(true).then_some(lease_duration),
+            health_address: address(options.health_address, options.health_probe_port, 8081),
+            metrics_address: address(options.metrics_address, options.metrics_port, 8080),
+            webhooks: options.enable_webhooks.unwrap_or(true).then_some(webhooks),
+            authority_secret: text(options.tls_ca_secret_name, "crossplane-root-ca"),
+            server_secret: text(options.tls_server_secret_name, "crossplane-tls-server"),
+            client_secret: text(options.tls_client_secret_name, "crossplane-tls-client"),
+            answers: options.xfn_cache_dir,
+            writes_roles: options.write_roles.unwrap_or(true),
+            debug: options.debug.unwrap_or(false),
+            log_format: options.log_format,
+        })
+    }
+}
+
+/// A shorter one could not be renewed in time on a busy machine.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+fn read_url(text: &str) -> anyhow::Result<(String, String)> {
+    let url: http::Uri = text.parse().with_context(|| format!("cannot understand --webhook-url `{text}`"))?;
+    let is_bare = url.path() == "/" && url.query().is_none();
+    match url.host() {
+        Some(host) if url.scheme_str() == Some("https") && is_bare => {
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Ok((text.trim_end_matches('/').to_owned(), host))
+        }
+        _ => bail!("--webhook-url must be like https://HOST:PORT, without a path, not `{text}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn flags(flags: &[&str]) -> Options {
+        Line::parse_from(std::iter::once(&"start").chain(flags)).options
+    }
+
+    fn file(text: &str) -> Result<Options, serde_saphyr::Error> {
+        serde_saphyr::from_str(text)
+    }
+
+    #[test]
+    fn flag_counts_more_than_the_file_and_that_more_than_nothing() {
+        let file =
+            file("{namespace: filed, leaseDuration: 30s, healthAddress: '[::]:1', debug: true}").unwrap();
+        let configuration = Configuration::new(flags(&["-n", "flagged", "--debug=false"]).or(file)).unwrap();
+        assert_eq!(configuration.namespace, "flagged");
+        assert!(!configuration.debug);
+        assert_eq!(configuration.lease_duration, Some(Duration::from_secs(30)));
+        assert_eq!(configuration.health_address.to_string(), "[::]:1");
+        assert_eq!(configuration.metrics_address.to_string(), "0.0.0.0:8080");
+        assert_eq!(configuration.webhooks.unwrap().service, "crossplane-webhooks");
+    }
+
+    #[test]
+    fn switches_may_have_no_value() {
+        let configuration = Configuration::new(flags(&["-l", "-d", "--enable-webhooks=no"])).unwrap();
+        assert!(
+            configuration.debug && configuration.lease_duration.is_some() && configuration.webhooks.is_none()
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in ["{namspace: x}", "{leaseDuration: soon}", "{healthAddress: here}", "[]"] {
+            assert!(file(text).is_err(), "{text}");
+        }
+        for line in
+            [["--webhook-url", "http://x"], ["--webhook-url", "https://x/y"], ["--lease-duration", "1s"]]
+        {
+            assert!(Configuration::new(flags(&line)).is_err(), "{line:?}");
+        }
+        let url = Configuration::new(flags(&["--webhook-url", "https://[::1]:9443/"]))
+            .unwrap()
+            .webhooks
+            .unwrap()
+            .url;
+        assert_eq!(url, Some(("https://[::1]:9443".to_owned(), "::1".to_owned())));
+    }
+}

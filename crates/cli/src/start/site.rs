@@ -1,0 +1,83 @@
+//! The cluster that is worked on, and the ways to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use ferroplane_client::{Line, NoPod, Way};
+use ferroplane_controllers::{Cluster, Fenced, Term};
+use tracing::warn;
+
+use super::Configuration;
+use super::health::{Health, Listening};
+use crate::client;
+
+/// How soon to ask again a server that does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The cluster that is worked on.
+pub(super) struct Site {
+    /// Writes always: what every replica has to do.
+    pub(super) client: kube::Client,
+    pub(super) cluster: Cluster,
+    /// Writes while its replica leads: what controllers do.
+    pub(super) fenced: kube::Client,
+    pub(super) term: Term,
+    pub(super) health: Arc<Health>,
+    pub(super) server: String,
+}
+
+impl Site {
+    /// Connects when the first request is sent.
+    pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
+        let way = way(configuration)?;
+        let server = way.server.clone();
+        let line = Line::new(way).with_context(|| format!("cannot use the way to {server}"))?;
+        let health = Arc::new(Health::default());
+        let listening = Listening::new(line, health.clone());
+        let client = kube::Client::new(listening.clone(), "default");
+        let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
+        Ok(Self { cluster: Cluster::new(client.clone()), client, fenced, term, health, server })
+    }
+
+    /// Pods may start before their API server does.
+    pub(super) async fn wait_for_server(&self) {
+        let mut has_told = false;
+        while let Err(error) = self.client.apiserver_version().await {
+            if matches!(error, kube::Error::Api(_)) {
+                // It is there, and has something to say to every further request.
+                return;
+            }
+            if !has_told {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    server = self.server,
+                    error, "the API server does not answer; asks again until it does"
+                );
+                has_told = true;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What was named counts; in a pod, its cluster is meant; then whatever `kubectl` would use.
+fn way(configuration: &Configuration) -> anyhow::Result<Way> {
+    let context = configuration.context.as_deref();
+    if let Some(file) = &configuration.kubeconfig {
+        return client::way(std::slice::from_ref(file), context);
+    }
+    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
+    let named: Vec<PathBuf> = named.iter().flat_map(std::env::split_paths).collect();
+    if !named.is_empty() {
+        return client::way(&named, context);
+    }
+    match ferroplane_client::in_cluster() {
+        Err(NoPod::Elsewhere) => {}
+        way => return Ok(way?),
+    }
+    let usual = std::env::home_dir().map(|home| home.join(".kube/config")).filter(|file| file.exists());
+    let usual = usual.ok_or_else(|| anyhow!("there is no cluster: name a kubeconfig with --kubeconfig"))?;
+    client::way(&[usual], context)
+}

@@ -1,0 +1,195 @@
+//! Flags of `crossplane core start` that mean nothing here, or nothing good: each is taken, and answered.
+//!
+//! Whoever brings the arguments of a Crossplane along is told what becomes of them, instead of being refused because of flags
+//! that make no difference.
+
+use anyhow::bail;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+/// What a flag is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// It makes no difference, and why.
+    Ignored(&'static str),
+    /// A switch that cannot be turned on.
+    NeverOn(&'static str),
+    /// A switch that is always on.
+    AlwaysOn,
+}
+
+use Answer::{AlwaysOn, Ignored, NeverOn};
+
+#[derive(Clone, Copy)]
+struct Flag {
+    name: &'static str,
+    short: Option<char>,
+    alias: Option<&'static str>,
+    variable: Option<&'static str>,
+    answer: Answer,
+}
+
+const fn flag(name: &'static str, answer: Answer) -> Flag {
+    Flag { name, short: None, alias: None, variable: None, answer }
+}
+
+const fn with_variable(flag: Flag, variable: &'static str) -> Flag {
+    Flag { variable: Some(variable), ..flag }
+}
+
+const NO_POLLING: Answer = Ignored("nothing is polled: changes are noticed when they happen");
+const NO_BREAKER: Answer = Ignored("storms are calmed for each composite resource by itself");
+const NO_PACKAGES: Answer = Ignored("packages are not run yet");
+const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
+
+const FLAGS: [Flag; 31] = [
+    Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
+    flag("poll-interval", NO_POLLING),
+    flag("min-poll-interval", NO_POLLING),
+    Flag {
+        alias: Some("max-reconcile-rate"),
+        ..flag("max-concurrent-reconciles", Ignored("a hundred of each kind are worked on at a time"))
+    },
+    flag("max-concurrent-package-establishers", NO_PACKAGES),
+    flag("circuit-breaker-burst", NO_BREAKER),
+    flag("circuit-breaker-refill-rate", NO_BREAKER),
+    flag("circuit-breaker-cooldown", NO_BREAKER),
+    with_variable(
+        Flag { short: Some('c'), alias: Some("cache-dir"), ..flag("xpkg-cache-dir", NO_PACKAGES) },
+        "XPKG_CACHE_DIR",
+    ),
+    with_variable(flag("package-runtime", NO_PACKAGES), "PACKAGE_RUNTIME"),
+    with_variable(flag("ca-bundle-path", NO_PACKAGES), "CA_BUNDLE_PATH"),
+    with_variable(flag("user-agent", NO_PACKAGES), "USER_AGENT"),
+    with_variable(flag("tls-server-certs-dir", FROM_SECRETS), "TLS_SERVER_CERTS_DIR"),
+    with_variable(flag("tls-client-certs-dir", FROM_SECRETS), "TLS_CLIENT_CERTS_DIR"),
+    with_variable(
+        flag("xfn-cache-max-ttl", Ignored("answers of functions are kept for as long as the function says")),
+        "XFN_CACHE_MAX_TTL",
+    ),
+    with_variable(
+        flag("pipeline-inspector-socket", Ignored("pipelines are not inspected")),
+        "PIPELINE_INSPECTOR_SOCKET",
+    ),
+    flag("profile", Ignored("there is no profiler")),
+    flag("restrict-namespaced-events", Ignored("events are written beside what they are about")),
+    flag("watch-cache-namespaced", Ignored("what is followed depends on what is composed")),
+    flag("enable-dependency-version-upgrades", NO_PACKAGES),
+    flag("enable-dependency-version-downgrades", NO_PACKAGES),
+    flag("enable-signature-verification", NO_PACKAGES),
+    flag("enable-function-response-cache", AlwaysOn),
+    flag("enable-deployment-runtime-configs", NO_PACKAGES),
+    flag("enable-usages", AlwaysOn),
+    flag("enable-ssa-claims", AlwaysOn),
+    flag("enable-realtime-compositions", AlwaysOn),
+    flag("enable-custom-to-managed-resource-conversion", NO_PACKAGES),
+    flag("enable-operations", NeverOn("Operations are not run yet")),
+    flag("enable-pipeline-inspector", NeverOn("pipelines cannot be inspected by a sidecar")),
+    flag("enable-provider-deletion-protection", NeverOn("providers are not protected yet")),
+];
+
+/// Those that were given, and their values.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream(Vec<(&'static str, String, Answer)>);
+
+impl Upstream {
+    /// What to tell whoever gave them. An error for what they would miss.
+    pub(crate) fn advice(&self) -> anyhow::Result<Vec<String>> {
+        let mut advice = Vec::new();
+        for (name, value, answer) in &self.0 {
+            let is_off = matches!(value.to_ascii_lowercase().as_str(), "false" | "0" | "no" | "off");
+            match answer {
+                Ignored(why) => advice.push(format!("--{name} makes no difference: {why}")),
+                AlwaysOn if is_off => {
+                    advice.push(format!("--{name}={value} makes no difference: it is always on"));
+                }
+                NeverOn(why) if !is_off => bail!("cannot do what --{name} asks for: {why}; leave it out"),
+                AlwaysOn | NeverOn(_) => {}
+            }
+        }
+        Ok(advice)
+    }
+}
+
+impl Args for Upstream {
+    fn augment_args(mut command: Command) -> Command {
+        for flag in &FLAGS {
+            let mut argument = Arg::new(flag.name)
+                .long(flag.name)
+                .value_name("VALUE")
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .default_missing_value("true")
+                .hide(true);
+            if let Some(short) = flag.short {
+                argument = argument.short(short);
+            }
+            if let Some(alias) = flag.alias {
+                argument = argument.alias(alias);
+            }
+            if let Some(variable) = flag.variable {
+                argument = argument.env(variable);
+            }
+            command = command.arg(argument);
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Upstream {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = FLAGS.iter().filter_map(|flag| {
+            matches.value_source(flag.name).filter(|source| *source != ValueSource::DefaultValue)?;
+            let value = matches.get_one::<String>(flag.name).cloned().unwrap_or_default();
+            Some((flag.name, value, flag.answer))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        upstream: Upstream,
+    }
+
+    fn advice(flags: &[&str]) -> anyhow::Result<Vec<String>> {
+        Line::parse_from(std::iter::once(&"start").chain(flags)).upstream.advice()
+    }
+
+    #[test]
+    fn flags_of_crossplane_are_taken_and_answered() {
+        let told = advice(&["--poll-interval", "1m", "--max-reconcile-rate=10", "-s", "1h"]).unwrap();
+        assert_eq!(told.len(), 3, "{told:#?}");
+        assert!(
+            told.iter()
+                .any(|words| words.starts_with("--poll-interval makes no difference: nothing is polled"))
+        );
+        assert_eq!(advice(&["--enable-usages", "--enable-operations=false"]).unwrap(), Vec::<String>::new());
+        assert_eq!(advice(&["--enable-usages=false"]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_would_be_missed_is_refused() {
+        let error = advice(&["--enable-operations"]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot do what --enable-operations asks for: Operations are not run yet; leave it out"
+        );
+    }
+}

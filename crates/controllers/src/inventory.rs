@@ -1,0 +1,74 @@
+//! What a cluster has of what we look after, in numbers. Changes nothing.
+
+use ferroplane_api::{Object, meta};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, Error, Query, Resource};
+
+/// What there is of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// As people call it.
+    pub what: String,
+    pub count: usize,
+    pub names: Vec<String>,
+    /// Whether it is of a kind that we do not look after yet.
+    pub is_package: bool,
+}
+
+/// What there is of definitions, compositions, composite resources and packages. Kinds that are not served are left out.
+pub async fn inventory(cluster: &Cluster) -> Result<Vec<Counted>, Error> {
+    let mut found = Vec::new();
+    let definitions = list(cluster, "apiextensions.crossplane.io/v1", "compositeresourcedefinitions").await?;
+    let Some(definitions) = definitions else { return Ok(found) };
+    found.push(counted("CompositeResourceDefinition".to_owned(), &definitions, false));
+    for (api_version, plural, kind, is_package) in [
+        ("apiextensions.crossplane.io/v1", "compositions", "Composition", false),
+        ("pkg.crossplane.io/v1", "functions", "Function", true),
+        ("pkg.crossplane.io/v1", "providers", "Provider", true),
+        ("pkg.crossplane.io/v1", "configurations", "Configuration", true),
+    ] {
+        if let Some(objects) = list(cluster, api_version, plural).await? {
+            found.push(counted(kind.to_owned(), &objects, is_package));
+        }
+    }
+    for definition in &definitions {
+        let Some((api_version, plural, kind)) = defined(definition) else { continue };
+        if let Some(objects) = list(cluster, &api_version, &plural).await? {
+            found.push(counted(format!("{kind}.{}", meta::group(&api_version)), &objects, false));
+        }
+    }
+    Ok(found)
+}
+
+fn counted(what: String, objects: &[Object], is_package: bool) -> Counted {
+    let names = objects.iter().map(|object| meta::name(object).to_owned()).collect();
+    Counted { what, count: objects.len(), names, is_package }
+}
+
+/// The version that compositions refer to, the plural and the kind of what a definition defines.
+fn defined(definition: &Object) -> Option<(String, String, String)> {
+    let spec = definition.get("spec")?;
+    let mut versions = spec["versions"].as_array()?.iter();
+    let version = versions.find(|version| version["referenceable"] == true)?["name"].as_str()?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let api_version = format!("{}/{version}", spec["group"].as_str()?);
+    Some((api_version, text(&spec["names"]["plural"])?, text(&spec["names"]["kind"])?))
+}
+
+/// Nothing if there is no such kind, or we may not see it.
+async fn list(cluster: &Cluster, api_version: &str, plural: &str) -> Result<Option<Vec<Object>>, Error> {
+    let resource = Resource {
+        api_version: api_version.to_owned(),
+        kind: String::new(),
+        plural: plural.to_owned(),
+        is_namespaced: false,
+    };
+    match cluster.list(&resource, "", &Query::default()).await {
+        Err(error) if error.is_not_found() || error.is_forbidden() => Ok(None),
+        pieces => {
+            let mut list: Value = serde_json::from_slice(pieces?.text()).map_err(Error::garbled)?;
+            serde_json::from_value(list["items"].take()).map(Some).map_err(Error::garbled)
+        }
+    }
+}

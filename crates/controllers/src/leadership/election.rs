@@ -1,0 +1,259 @@
+//! One who wants to lead, and keeps the lease while it does.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{Lease, LeaseClaim, chain, held_lease, released_lease};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::term::Term;
+use crate::clock::Clock;
+use crate::cluster::{Cluster, Error, Part, Place, Query, Resource, WatchEvent};
+
+/// How soon to try again after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often to look at a lease that cannot be followed.
+const GLANCE: Duration = Duration::from_secs(2);
+/// How long the API server may take to answer when nothing hurries.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who wants to hold which lease.
+#[derive(Debug, Clone)]
+pub struct Candidacy {
+    pub namespace: String,
+    pub lease: String,
+    /// A name that nobody else has.
+    pub identity: String,
+    /// How long the lease is valid after it was renewed. It is renewed after a third of that.
+    pub duration: Duration,
+}
+
+/// One who wants to lead.
+#[derive(Debug)]
+pub struct Election {
+    cluster: Cluster,
+    clock: Clock,
+    candidacy: Candidacy,
+    resource: Resource,
+    term: Term,
+    /// The lease as it was seen last, and since when it is like that.
+    seen: Option<(Lease, Instant)>,
+    /// As it is, for whoever wants to change it.
+    object: Object,
+    renewed: Instant,
+}
+
+impl Election {
+    /// The client must be one that may always write.
+    pub fn new(client: kube::Client, clock: Clock, candidacy: Candidacy, term: Term) -> Self {
+        let resource = Resource {
+            api_version: "coordination.k8s.io/v1".to_owned(),
+            kind: "Lease".to_owned(),
+            plural: "leases".to_owned(),
+            is_namespaced: true,
+        };
+        Self {
+            cluster: Cluster::new(client),
+            clock,
+            candidacy,
+            resource,
+            term,
+            seen: None,
+            object: Object::new(),
+            renewed: Instant::now(),
+        }
+    }
+
+    /// Waits until we lead. From then on, [`Election::keep`] has to be polled.
+    pub async fn win(&mut self) {
+        let mut told = String::new();
+        loop {
+            match self.try_to_win().await {
+                Ok(None) => return info!(lease = self.candidacy.lease, "leads"),
+                Ok(Some(holder)) if holder != told => {
+                    info!(lease = self.candidacy.lease, holder, "stands by");
+                    told = holder;
+                }
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    warn!(error = chain(&error), "cannot take part in the election of a leader");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Who holds the lease, if it is not us, after it was held for as long as that is.
+    async fn try_to_win(&mut self) -> Result<Option<String>, Error> {
+        let present = in_time(PATIENCE, self.cluster.get_object(self.place())).await?;
+        self.notice(present.unwrap_or_default());
+        if let Some((lease, since)) = &self.seen
+            && let LeaseClaim::Wait(left) = lease.claim(&self.candidacy.identity, since.elapsed())
+        {
+            let holder = lease.holder.clone();
+            self.follow(Instant::now() + left).await?;
+            return Ok(Some(holder));
+        }
+        match in_time(PATIENCE, self.write_held()).await {
+            Ok(()) => Ok(None),
+            // Somebody was faster.
+            Err(error) if error.is_conflict() || error.is_taken() || error.is_not_found() => {
+                self.seen = None;
+                Ok(Some(String::new()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the lease may be free: it was not renewed for long enough, was given back, or nobody tells.
+    async fn follow(&mut self, mut deadline: Instant) -> Result<(), Error> {
+        let fields = format!("metadata.name={}", self.candidacy.lease);
+        let version = meta::resource_version(&self.object).to_owned();
+        let query = Query {
+            fields: Some(&fields),
+            resource_version: Some(&version),
+            is_watch: true,
+            ..Query::default()
+        };
+        let watch = self.cluster.watch(&self.resource, &self.candidacy.namespace, &query);
+        let mut watch = match in_time(PATIENCE, watch).await {
+            // Who may not follow it has to look from time to time.
+            Err(error) if error.is_forbidden() => {
+                tokio::time::sleep_until(deadline.min(Instant::now() + GLANCE)).await;
+                return Ok(());
+            }
+            watch => watch?,
+        };
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = watch.next() => event?,
+                () = tokio::time::sleep_until(deadline) => return Ok(()),
+            };
+            match event {
+                Some(WatchEvent::Put(bytes)) => {
+                    self.notice(serde_json::from_slice(&bytes).map_err(Error::garbled)?);
+                }
+                Some(WatchEvent::Bookmark(_)) => continue,
+                Some(WatchEvent::Gone(_)) | None => return Ok(()),
+            }
+            let Some((lease, since)) = &self.seen else { return Ok(()) };
+            match lease.claim(&self.candidacy.identity, since.elapsed()) {
+                LeaseClaim::Take => return Ok(()),
+                LeaseClaim::Wait(left) => deadline = Instant::now() + left,
+            }
+        }
+    }
+
+    /// Keeps the lease. Returns when it is lost, or could not be renewed for too long.
+    pub async fn keep(&mut self) {
+        loop {
+            tokio::time::sleep_until(self.renewed + self.candidacy.duration / 3).await;
+            while let Err(error) = self.renew().await {
+                warn!(error = chain(&error), "cannot renew the lease");
+                if self.has_lost() {
+                    self.term.end();
+                    return;
+                }
+                // The end of the term does not wait for us.
+                let pause = PAUSE.min(self.candidacy.duration / 10);
+                tokio::time::sleep_until((Instant::now() + pause).min(self.end())).await;
+            }
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), Error> {
+        let left = self.end().saturating_duration_since(Instant::now()).min(PATIENCE);
+        match in_time(left, self.write_held()).await {
+            // Somebody else wrote to it, perhaps without taking it.
+            Err(error) if error.is_conflict() || error.is_not_found() => {
+                let left = self.end().saturating_duration_since(Instant::now()).min(PATIENCE);
+                let present = in_time(left, self.cluster.get_object(self.place())).await?;
+                self.notice(present.unwrap_or_default());
+                if self.is_somebody_elses() {
+                    return Err(error);
+                }
+                in_time(left, self.write_held()).await
+            }
+            answer => answer,
+        }
+    }
+
+    fn has_lost(&self) -> bool {
+        self.is_somebody_elses() || Instant::now() >= self.end()
+    }
+
+    fn is_somebody_elses(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, _)| lease.holder != self.candidacy.identity)
+    }
+
+    /// Until when we may write.
+    fn end(&self) -> Instant {
+        self.renewed + self.candidacy.duration * 2 / 3
+    }
+
+    /// Gives the lease back, so that somebody else can lead at once. Nothing may be written any more.
+    pub async fn release(&mut self) {
+        self.term.end();
+        let Some((lease, _)) = self.seen.clone().filter(|_| !self.is_somebody_elses()) else { return };
+        let spec = released_lease(&lease, &self.clock.micros());
+        match in_time(PATIENCE, self.write(spec)).await {
+            Ok(()) => info!(lease = self.candidacy.lease, "gave the lease back"),
+            Err(error) => warn!(error = chain(&error), "cannot give the lease back; it ends by itself"),
+        }
+    }
+
+    /// Holds the lease from now on, if it is still as it was seen last.
+    async fn write_held(&mut self) -> Result<(), Error> {
+        let sent = Instant::now();
+        let before = self.seen.as_ref().map(|(lease, _)| lease);
+        let Candidacy { identity, duration, .. } = &self.candidacy;
+        let spec = held_lease(before, identity, *duration, &self.clock.micros());
+        self.write(spec).await?;
+        self.renewed = sent;
+        self.term.extend(self.end());
+        Ok(())
+    }
+
+    async fn write(&mut self, spec: Value) -> Result<(), Error> {
+        let mut object = self.object.clone();
+        if object.is_empty() {
+            let name = &self.candidacy.lease;
+            let metadata = json!({"name": name, "namespace": self.candidacy.namespace});
+            object.insert("metadata".to_owned(), metadata);
+            self.resource.name_kind(&mut object);
+        }
+        object.insert("spec".to_owned(), spec);
+        let written: Bytes = if self.object.is_empty() {
+            self.cluster.create(&self.resource, &self.candidacy.namespace, &object).await?
+        } else {
+            self.cluster.replace(self.place(), Part::Whole, &object).await?
+        };
+        self.notice(serde_json::from_slice(&written).map_err(Error::garbled)?);
+        Ok(())
+    }
+
+    /// This is what the lease is now. Nothing if there is none.
+    fn notice(&mut self, object: Object) {
+        if object.is_empty() {
+            self.seen = None;
+        } else {
+            let lease = Lease::read(object.get("spec").unwrap_or(&Value::Null));
+            if self.seen.as_ref().is_none_or(|(seen, _)| *seen != lease) {
+                self.seen = Some((lease, Instant::now()));
+            }
+        }
+        self.object = object;
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { resource: &self.resource, namespace: &self.candidacy.namespace, name: &self.candidacy.lease }
+    }
+}
+
+async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(Error::timeout()))
+}
