@@ -140,14 +140,19 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
     command.run()
 }
 
-/// What controllers do on the embedded API server, they do on a real one.
+/// What controllers do on the embedded API server, they do on a real one, and with no more rights than the chart gives.
 fn test_on_kubernetes(root: &Path) -> Result<()> {
+    let controllers = ["test", "--package", "ferroplane-controllers", "--test", "it"];
+    let rights = ["test", "--package", "ferroplane", "--test", "it", "deploy::rights"];
     // First, or the servers wait for the compiler.
-    let arguments = ["test", "--package", "ferroplane-controllers", "--test", "it"];
-    cargo(root, &arguments).arg("--no-run").run()?;
+    for arguments in [&controllers[..], &rights] {
+        cargo(root, arguments).arg("--no-run").run()?;
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let command = std::iter::once(cargo).chain(arguments.map(Into::into)).collect();
-    oracle::Oracle::beside(command).run(root)
+    let command =
+        |arguments: &[&str]| std::iter::once(cargo.clone()).chain(arguments.iter().map(Into::into)).collect();
+    oracle::Oracle::beside(command(&controllers)).run(root)?;
+    oracle::Oracle::audited(command(&rights)).run(root)
 }
 
 fn ensure_peers(heavy: bool) -> Result<()> {

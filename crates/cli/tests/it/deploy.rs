@@ -1,7 +1,9 @@
 //! The chart and the manifests of `deploy/`: what they render, what API servers say to it, and what stays when they go.
 
 mod chart;
+mod cluster;
 mod life;
+mod rights;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -68,9 +68,9 @@ fn rights_are_never_more_than_was_asked_for() {
     let Some(objects) = rendered(&[]) else { return };
     let roles =
         objects.iter().filter(|object| ["ClusterRole", "Role"].contains(&object["kind"].as_str().unwrap()));
-    let rules: Vec<_> = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten()).collect();
-    assert!(rules.len() > 10);
-    assert!(!json!(rules).to_string().contains('*'), "{rules:#?}");
+    let given: Vec<_> = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten()).collect();
+    assert!(given.len() > 10);
+    assert!(!json!(given).to_string().contains('*'), "{given:#?}");
     // What others gather must not come with what only this service account should have.
     let label = "rbac.crossplane.io/aggregate-to-crossplane";
     let gathered = |objects: &[Value]| {
