@@ -5,6 +5,7 @@ mod codegen;
 mod compare;
 mod compatibility;
 mod crds;
+mod deploy;
 mod kinds;
 mod oracle;
 mod peers;
@@ -140,22 +141,26 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
     command.run()
 }
 
-/// What controllers do on the embedded API server, they do on a real one, and so does what is made for clusters.
+/// What controllers do on the embedded API server, they do on a real one; so does what is made for clusters, with no more
+/// rights than the chart gives.
 fn test_on_kubernetes(root: &Path) -> Result<()> {
     ensure_peers(false)?;
-    let suites: [(&str, &[&str]); 2] =
-        [("ferroplane-controllers", &[]), ("ferroplane", &["--test-threads=1", "start::", "why::"])];
+    let suites: [(&str, &[&str], fn(Vec<OsString>) -> oracle::Oracle); 3] = [
+        ("ferroplane-controllers", &[], oracle::Oracle::beside),
+        ("ferroplane", &["--test-threads=1", "start::", "why::"], oracle::Oracle::beside),
+        ("ferroplane", &["deploy::rights"], oracle::Oracle::audited),
+    ];
     // First, or the servers wait for the compiler.
-    for (package, _) in suites {
+    for (package, ..) in suites {
         cargo(root, &["test", "--package", package, "--test", "it", "--no-run"]).run()?;
     }
-    for (package, filters) in suites {
+    for (package, filters, beside) in suites {
         let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
         let peers = [OsString::from("FERROPLANE_PEERS="), peers::directory().into()].into_iter().collect();
         let mut command: Vec<OsString> = vec!["env".into(), peers, cargo];
         command.extend(["test", "--package", package, "--test", "it", "--"].map(OsString::from));
         command.extend(filters.iter().map(OsString::from));
-        oracle::Oracle::beside(command).run(root)?;
+        beside(command).run(root)?;
     }
     Ok(())
 }

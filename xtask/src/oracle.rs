@@ -32,12 +32,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A real Kubernetes API server, to compare with
 #[derive(Debug, clap::Args)]
 pub(crate) struct Oracle {
-    /// Also start the controllers: garbage collection, namespaces, and the like
-    #[arg(long)]
-    controllers: bool,
-    /// Let etcd wait for the disk, as it would where it matters
-    #[arg(long)]
-    durable: bool,
+    #[command(flatten)]
+    manner: Manner,
     /// Compare what it answers to generated requests with what we answer
     #[arg(long, conflicts_with = "command")]
     compare: bool,
@@ -52,15 +48,37 @@ pub(crate) struct Oracle {
     command: Vec<OsString>,
 }
 
+/// How the servers run.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Manner {
+    /// Also start the controllers: garbage collection, namespaces, and the like
+    #[arg(long)]
+    controllers: bool,
+    /// Let etcd wait for the disk, as it would where it matters
+    #[arg(long)]
+    durable: bool,
+    /// Write down who asked for what and whether that was allowed, and be as strict about rights as some clusters are
+    #[arg(long)]
+    audit: bool,
+}
+
 impl Oracle {
     /// With controllers, for one command.
     pub(crate) fn beside(command: Vec<OsString>) -> Self {
-        Self { controllers: true, compare: false, cases: 0, seed: 0, durable: false, command }
+        let manner = Manner { controllers: true, durable: false, audit: false };
+        Self { manner, compare: false, cases: 0, seed: 0, command }
+    }
+
+    /// The same with an audit log.
+    pub(crate) fn audited(command: Vec<OsString>) -> Self {
+        let mut oracle = Self::beside(command);
+        oracle.manner.audit = true;
+        oracle
     }
 
     pub(crate) fn run(self, root: &Path) -> Result<()> {
         peers::ensure_oracle()?;
-        let servers = Servers::start(self.controllers, self.durable)?;
+        let servers = Servers::start(self.manner)?;
         let Some(mut command) = self.command(root) else {
             servers.describe()?;
             return servers.wait();
@@ -96,8 +114,9 @@ struct Servers {
     supervisor: Child,
     url: String,
     etcd: String,
-    has_controllers: bool,
-    is_durable: bool,
+    manner: Manner,
+    /// Where who asked for what is written down.
+    audit: Option<PathBuf>,
     /// How long that took.
     ready: Duration,
     credentials: Credentials,
@@ -105,7 +124,7 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(with_controllers: bool, is_durable: bool) -> Result<Self> {
+    fn start(manner: Manner) -> Result<Self> {
         // The supervisor removes it, because it may live longer than we do.
         let directory = tempfile::Builder::new()
             .prefix("ferroplane-oracle-")
@@ -116,21 +135,20 @@ impl Servers {
         let [etcd, etcd_peers, api, controllers] = free_ports()?;
         let url = format!("https://127.0.0.1:{api}");
         let credentials = Credentials::create(&directory, &url)?;
+        let audit = manner.audit.then(|| flags::prepare_audit(&directory)).transpose()?;
         let programs = peers::directory();
         let mut commands = vec![
-            flags::etcd(&programs, &directory, etcd, etcd_peers, is_durable),
-            flags::api_server(&programs, &directory, etcd, api),
+            flags::etcd(&programs, &directory, etcd, etcd_peers, manner.durable),
+            flags::api_server(&programs, &directory, etcd, api, audit.as_deref()),
         ];
-        if with_controllers {
+        if manner.controllers {
             commands.push(flags::controller_manager(&programs, &directory, controllers));
         }
         let started = Instant::now();
         let supervisor = supervise(&directory, &commands)?;
         let etcd = format!("http://127.0.0.1:{etcd}");
         let ready = Duration::ZERO;
-        let has_controllers = with_controllers;
-        let servers =
-            Self { supervisor, url, etcd, has_controllers, is_durable, ready, credentials, directory };
+        let servers = Self { supervisor, url, etcd, manner, audit, ready, credentials, directory };
         match servers.wait_until_ready() {
             Ok(()) => Ok(Self { ready: started.elapsed(), ..servers }),
             Err(error) => {
@@ -182,7 +200,10 @@ impl Servers {
             .env("FERROPLANE_ORACLE_ETCD", &self.etcd);
         command.env("FERROPLANE_ORACLE_SUPERVISOR", self.supervisor.id().to_string());
         command.env("FERROPLANE_ORACLE_READY", self.ready.as_millis().to_string());
-        for (name, is_so) in [("CONTROLLERS", self.has_controllers), ("DURABLE", self.is_durable)] {
+        if let Some(log) = &self.audit {
+            command.env("FERROPLANE_ORACLE_AUDIT", log);
+        }
+        for (name, is_so) in [("CONTROLLERS", self.manner.controllers), ("DURABLE", self.manner.durable)] {
             if is_so {
                 command.env(format!("FERROPLANE_ORACLE_{name}"), "1");
             }

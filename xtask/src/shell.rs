@@ -32,6 +32,11 @@ pub(crate) fn git(root: &Path, arguments: &[&str]) -> Shell {
     Shell(command)
 }
 
+/// A program that is not on the path.
+pub(crate) fn program(path: &Path) -> Shell {
+    Shell(Command::new(path))
+}
+
 impl Shell {
     pub(crate) fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
         self.0.arg(argument);

@@ -5,6 +5,7 @@ mod bad_input;
 mod clients;
 mod commands;
 mod demo;
+mod deploy;
 mod examples;
 mod functions;
 mod kill;

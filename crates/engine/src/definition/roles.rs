@@ -13,9 +13,13 @@ const GATHERED: &str = "rbac.crossplane.io/aggregate-to-";
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// The `ClusterRole`s of a definition.
+/// The `ClusterRole`s of a definition. None if it can never become a kind: whoever may write definitions must not gain rights
+/// on kinds of Kubernetes by naming them.
 pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
     let group = text(xrd, "group").unwrap_or_default();
+    if !can_be_defined(group) {
+        return Vec::new();
+    }
     let plural = |names: &str| spec(xrd).and_then(|spec| spec.get(names)?.get("plural")?.as_str());
     let composites = plural("names");
     let both: Vec<_> = composites.into_iter().chain(plural("claimNames")).collect();
@@ -36,6 +40,13 @@ pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
     .into_iter()
     .map(|(name, gathered_by, rules)| role(xrd, name, gathered_by, rules))
     .collect()
+}
+
+/// Whether an API server takes definitions of kinds in a group: Kubernetes keeps its own for itself.
+fn can_be_defined(group: &str) -> bool {
+    let is_kept =
+        |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    group.contains('.') && !["k8s.io", "kubernetes.io"].into_iter().any(is_kept)
 }
 
 /// The `ClusterRole`s that gather those of definitions, and what else whoever has them needs to know of a plane.
@@ -183,6 +194,21 @@ mod tests {
         );
         let claimless: Vec<_> = cluster_roles(&xrd(false)).iter().map(|role| role["rules"].clone()).collect();
         assert!(!json!(claimless).to_string().contains("cs"), "{claimless:?}");
+    }
+
+    #[test]
+    fn naming_a_kind_of_kubernetes_gives_no_rights() {
+        let in_group = |group: &str| {
+            let mut definition = xrd(false);
+            definition["spec"]["group"] = json!(group);
+            cluster_roles(&definition).len()
+        };
+        for group in ["", "apps", "k8s.io", "rbac.authorization.k8s.io", "x.kubernetes.io"] {
+            assert_eq!(in_group(group), 0, "{group}");
+        }
+        for group in ["example.org", "myk8s.io", "k8s.io.example.org"] {
+            assert_eq!(in_group(group), 4, "{group}");
+        }
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! What the chart renders.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{chart, find, objects, path, template};
+use crate::peers::{heavy_peer, peer};
+use crate::plane::Plane;
+use crate::sandbox::Ran;
+
+/// Values that turn on everything that Kubernetes itself knows.
+const EVERYTHING: &[&str] = &[
+    "--set=replicas=3,metrics.enabled=true,functionCache.enabled=true,debug=true,hostNetwork=true",
+    "--set=rbac.crossplaneDefaults=true,rbac.aggregateToKubernetesRoles=true,image.tag=v9,priorityClassName=high",
+    "--set=customLabels.team=platform,customAnnotations.note=hi,podAnnotations.pod=yes,extraEnvVars.RUST_LOG=warn",
+    "--set=args={--lease-duration=30s},imagePullSecrets={mine},serviceAccount.customAnnotations.role=x",
+    r#"--set-json=config={"leaseDuration":"20s"}"#,
+    r#"--set-json=rbac.composedResources=[{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get"]}]"#,
+    r#"--set-json=networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]"#,
+    r#"--set-json=networkPolicy.extraEgress=[{"ports":[{"port":4317}]}]"#,
+    r#"--set-json=extraObjects=["{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}-more}}"]"#,
+    r#"--set-json=extraVolumes=[{"name":"v","emptyDir":{}}]"#,
+    r#"--set-json=extraVolumeMounts=[{"name":"v","mountPath":"/v"}]"#,
+];
+
+fn rendered(flags: &[&str]) -> Option<Vec<Value>> {
+    Some(objects(&template(flags)?.ok()))
+}
+
+#[test]
+fn helm_has_nothing_to_say_against_the_chart() {
+    let Some(helm) = heavy_peer("helm") else { return };
+    Ran::from(Command::new(helm).args(["lint", "--strict", &chart()]).output().unwrap()).ok();
+}
+
+#[test]
+fn pods_may_do_nothing_that_they_need_not() {
+    for flags in [&[][..], EVERYTHING] {
+        let Some(objects) = rendered(flags) else { return };
+        for pod in [
+            &find(&objects, "Deployment", "ferroplane")["spec"]["template"]["spec"],
+            &find(&objects, "Pod", "ferroplane-test")["spec"],
+        ] {
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+            for container in pod["containers"].as_array().unwrap() {
+                let allowed = json!({
+                    "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+                });
+                assert_eq!(container["securityContext"], allowed);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_replica_can_be_drained_and_two_not_at_once() {
+    let Some(one) = rendered(&[]) else { return };
+    assert!(one.iter().all(|object| object["kind"] != "PodDisruptionBudget"));
+    let two = rendered(&["--set=replicas=2"]).unwrap();
+    assert_eq!(find(&two, "PodDisruptionBudget", "ferroplane")["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
+fn rights_are_never_more_than_was_asked_for() {
+    let Some(objects) = rendered(&[]) else { return };
+    let roles =
+        objects.iter().filter(|object| ["ClusterRole", "Role"].contains(&object["kind"].as_str().unwrap()));
+    let given: Vec<_> = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten()).collect();
+    assert!(given.len() > 10);
+    assert!(!json!(given).to_string().contains('*'), "{given:#?}");
+    // What others gather must not come with what only this service account should have.
+    let label = "rbac.crossplane.io/aggregate-to-crossplane";
+    let gathered = |objects: &[Value]| {
+        let labelled = objects.iter().filter(|object| object["metadata"]["labels"][label] == "true");
+        labelled.map(|role| role["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(gathered(&objects), Vec::<String>::new());
+    let everything = rendered(EVERYTHING).unwrap();
+    assert_eq!(gathered(&everything), ["ferroplane:composed-resources", "ferroplane:crossplane-defaults"]);
+
+    let admin = rendered(&["--set=rbac.clusterAdmin=true"]).unwrap();
+    let bound: Vec<_> = admin.iter().filter_map(|object| object["roleRef"]["name"].as_str()).collect();
+    assert_eq!(bound, ["cluster-admin"]);
+    let none = rendered(&["--set=rbac.create=false"]).unwrap();
+    assert!(none.iter().all(|object| object["roleRef"].is_null()));
+    let own = rendered(&["--set=rbac.clusterWideSecrets=false"]).unwrap();
+    assert!(!find(&own, "ClusterRole", "ferroplane:system").to_string().contains("secrets"));
+}
+
+#[test]
+fn nothing_of_the_release_is_what_must_stay() {
+    let Some(objects) = rendered(EVERYTHING) else { return };
+    for object in objects {
+        let kind = object["kind"].as_str().unwrap();
+        assert!(!["CustomResourceDefinition", "Secret", "Namespace", "Lease"].contains(&kind), "{object:#}");
+    }
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused() {
+    for (flag, complaint) in [
+        ("--set=replica=2", "additional properties 'replica' not allowed"),
+        ("--set=replicas=two", "at '/replicas': got string, want integer"),
+        ("--set=replicas=-1", "at '/replicas'"),
+        ("--set=leaderElection=false", "value must be 'Recreate'"),
+        ("--set=leaderElection=false,deploymentStrategy=Recreate,replicas=2", "at '/replicas'"),
+        ("--set=resources.limits.memory=lots", "'lots' does not match pattern"),
+        ("--set=image.digest=latest", "at '/image/digest'"),
+        ("--set=webhooks.port=99999", "at '/webhooks/port'"),
+        ("--set=rbac.composedResources[0].resources={pods}", "missing property 'verbs'"),
+        ("--set=metrics.podMonitor.enabled=true", "a PodMonitor needs metrics.enabled"),
+        (
+            "--set=serviceAccount.create=false",
+            "serviceAccount.name is needed if serviceAccount.create is false",
+        ),
+    ] {
+        let Some(ran) = template(&[flag]) else { return };
+        let said = ran.fails_with(1);
+        assert!(said.contains(complaint), "{flag}: {said}");
+    }
+}
+
+#[test]
+fn every_value_is_explained() {
+    let values = fs::read_to_string(path("deploy/chart/ferroplane/values.yaml")).unwrap();
+    let schema = fs::read_to_string(path("deploy/chart/ferroplane/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let present: Value = serde_saphyr::from_str(&values).unwrap();
+    compare("", &present, &schema);
+}
+
+/// The schema knows each value, and there is a value, so that there is a comment, for all that the schema knows.
+fn compare(place: &str, values: &Value, schema: &Value) {
+    let (Some(values), Some(known)) = (values.as_object(), schema["properties"].as_object()) else { return };
+    for (name, value) in values {
+        assert!(known.contains_key(name), "the schema does not know {place}{name}");
+        compare(&format!("{place}{name}."), value, &known[name]);
+    }
+    for name in known.keys().filter(|name| !["global", "claims"].contains(&name.as_str())) {
+        assert!(values.contains_key(name), "{place}{name} is not explained");
+    }
+}
+
+#[test]
+fn manifests_are_what_the_chart_renders() {
+    let Some(rendered) = rendered(&["--skip-tests"]) else { return };
+    let manifests = fs::read_to_string(path("deploy/manifests/ferroplane.yaml")).unwrap();
+    assert!(!manifests.contains("helm"), "nothing says that Helm looks after it");
+    let mut manifests = objects(&manifests);
+    assert_eq!(manifests.remove(0)["kind"], "Namespace");
+    let without_marks = |mut object: Value| {
+        for pointer in ["/metadata/labels", "/spec/template/metadata/labels"] {
+            if let Some(labels) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+                labels.retain(|name, _| name != "helm.sh/chart" && name != "app.kubernetes.io/managed-by");
+            }
+        }
+        object
+    };
+    let rendered: Vec<_> = rendered.into_iter().map(without_marks).collect();
+    assert_eq!(manifests, rendered, "run `cargo xtask codegen`");
+}
+
+#[test]
+fn api_server_takes_everything_that_is_rendered() {
+    let (Some(_), Some(plain), Some(full)) = (peer("kubectl"), template(&[]), template(EVERYTHING)) else {
+        return;
+    };
+    let plane = Plane::new();
+    plane.says("kubectl create namespace ferroplane-system");
+    for rendered in [plain.ok(), full.ok()] {
+        plane.told("kubectl apply --dry-run=server --validate=strict -f -", &rendered);
+    }
+    let manifests = path("deploy/manifests/ferroplane.yaml");
+    plane.says(&format!("kubectl apply --server-side -f {manifests}"));
+    let again = plane.says(&format!("kubectl diff -f {manifests}"));
+    assert_eq!(again, "", "what is applied twice is the same");
+}

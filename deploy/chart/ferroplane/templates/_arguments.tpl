@@ -1,0 +1,29 @@
+{{/* The arguments of the container. Flags that the user gives come last, and win. */}}
+{{- define "ferroplane.arguments" -}}
+- start
+- --health-address={{ .Values.listenAddress }}:{{ .Values.health.port }}
+{{- /* Nobody else reads metrics that nobody should. */}}
+- --metrics-address={{ .Values.metrics.enabled | ternary .Values.listenAddress "127.0.0.1" }}:{{ .Values.metrics.port }}
+{{- if .Values.webhooks.enabled }}
+- --webhook-address={{ .Values.listenAddress }}:{{ .Values.webhooks.port }}
+- --webhook-service={{ include "ferroplane.webhookService" . }}
+{{- else }}
+- --enable-webhooks=false
+{{- end }}
+{{- if not .Values.rbac.manageRoles }}
+- --write-roles=false
+{{- end }}
+{{- if .Values.functionCache.enabled }}
+- --xfn-cache-dir=/cache/xfn
+{{- end }}
+- --log-format={{ .Values.logFormat }}
+{{- if .Values.debug }}
+- --debug
+{{- end }}
+{{- if .Values.config }}
+- --config=/etc/ferroplane/config.yaml
+{{- end }}
+{{- range .Values.args }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}

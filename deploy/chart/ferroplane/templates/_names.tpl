@@ -1,0 +1,70 @@
+{{/* What things are called, and the labels that all of them have. */}}
+
+{{- define "ferroplane.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "ferroplane.fullname" -}}
+{{- $name := include "ferroplane.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ferroplane.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "ferroplane.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is needed if serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ferroplane.webhookService" -}}
+{{- printf "%s-webhooks" (include "ferroplane.fullname" .) -}}
+{{- end -}}
+
+{{- define "ferroplane.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the pods of this release have, and no others. Never changes: a Deployment's selector cannot. */}}
+{{- define "ferroplane.selector" -}}
+app.kubernetes.io/name: {{ include "ferroplane.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "ferroplane.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "ferroplane.selector" . }}
+app.kubernetes.io/component: control-plane
+app.kubernetes.io/part-of: ferroplane
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.customLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The rest of `metadata`, indented: labels and annotations. */}}
+{{- define "ferroplane.metadata" -}}
+labels:
+  {{- include "ferroplane.labels" . | nindent 2 }}
+{{- with .Values.customAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "ferroplane.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "ferroplane.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
