@@ -137,17 +137,17 @@ impl<'a> Replica<'a> {
         let mut election = self.election();
         // Those who stand by renew certificates, too: whoever is first does.
         loop {
-            let end = tokio::select! {
+            tokio::select! {
                 biased;
                 _ = interrupts.next() => return Ok(Verdict::Yes),
                 () = win(election.as_mut()) => break,
-                () = until(self.credentials.renewal) => End::Due,
-            };
-            debug_assert!(matches!(end, End::Due));
-            self.renew().await?;
+                () = until(self.credentials.renewal) => {}
+            }
+            (self.credentials, self.standby) = renewed(self.configuration, self.site).await?;
+            self.take_up()?;
         }
-        self.site.health.set_leading(true);
         loop {
+            self.site.health.set_leading(true);
             let controllers = self.standby.lead();
             let end = tokio::select! {
                 biased;
@@ -157,30 +157,27 @@ impl<'a> Replica<'a> {
             };
             self.site.health.set_leading(false);
             match end {
-                End::Told => return self::hand_over(controllers, self.site, election, interrupts).await,
+                End::Told => return hand_over(controllers, self.site, election, interrupts).await,
                 End::Lost => {
                     // Nothing is written any more, whatever is still under way.
                     self.site.health.set_stopping();
                     controllers.stop().await;
-                    return Err(anyhow!("lost the lease; another replica leads, or will"));
+                    return Err(lost());
                 }
                 End::Due => {
-                    finish(controllers).await;
-                    self.credentials = initialise::credentials(self.configuration, self.site).await?;
-                    self.standby = stand_by(self.configuration, self.site, &self.credentials).await?;
+                    let renewal = async {
+                        finish(controllers).await;
+                        renewed(self.configuration, self.site).await
+                    };
+                    (self.credentials, self.standby) = tokio::select! {
+                        biased;
+                        renewed = renewal => renewed?,
+                        () = keep(election.as_mut()) => return Err(lost()),
+                    };
                     self.take_up()?;
-                    self.site.health.set_leading(true);
                 }
             }
         }
-    }
-
-    /// New certificates, for whoever stands by.
-    async fn renew(&mut self) -> anyhow::Result<()> {
-        info!("renews certificates");
-        self.credentials = initialise::credentials(self.configuration, self.site).await?;
-        self.standby = stand_by(self.configuration, self.site, &self.credentials).await?;
-        self.take_up()
     }
 
     /// Everybody is answered by those who stand by now, with the certificates that hold now.
@@ -204,6 +201,18 @@ impl<'a> Replica<'a> {
         let client = self.site.client.clone();
         Some(Election::new(client, Clock::system(), candidacy, self.site.term.clone()))
     }
+}
+
+/// New certificates, and whoever stands by with them.
+async fn renewed(configuration: &Configuration, site: &Site) -> anyhow::Result<(Credentials, Standby)> {
+    info!("renews certificates");
+    let credentials = initialise::credentials(configuration, site).await?;
+    let standby = stand_by(configuration, site, &credentials).await?;
+    Ok((credentials, standby))
+}
+
+fn lost() -> anyhow::Error {
+    anyhow!("lost the lease; another replica leads, or will")
 }
 
 /// A name that no other replica has.

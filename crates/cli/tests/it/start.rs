@@ -162,3 +162,38 @@ fn what_was_recorded_on_a_cluster_can_be_had_again() {
     assert!(said.contains("same, byte for byte"), "{said}");
     replica.stop();
 }
+
+#[test]
+fn certificates_are_made_only_where_those_that_are_there_will_not_do() {
+    let ground = Ground::new();
+    // As Crossplane's chart leaves it.
+    let empty = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "crossplane-tls-client", "labels": {"theirs": "yes"}}});
+    ground.create(SECRETS, &empty);
+    Replica::start(&ground, &[]).stop();
+    let secret = |name: &str| ground.get(&format!("{SECRETS}/{name}"));
+    let (authority, client) = (secret("crossplane-root-ca"), secret("crossplane-tls-client"));
+    assert!(client["data"]["tls.crt"].is_string(), "{client:#}");
+    assert_eq!(client["metadata"]["labels"]["theirs"], "yes");
+
+    let mut broken = secret("crossplane-tls-server");
+    let before = broken["data"]["tls.crt"].take();
+    broken["data"]["tls.crt"] = client["data"]["tls.crt"].clone();
+    assert_eq!(ground.send("PUT", &format!("{SECRETS}/crossplane-tls-server"), &broken).0, 200);
+    Replica::start(&ground, &[]).stop();
+    let after = secret("crossplane-tls-server");
+    assert!(after["data"]["tls.crt"] != client["data"]["tls.crt"] && after["data"]["tls.crt"] != before);
+    assert_eq!(after["data"]["ca.crt"], authority["data"]["tls.crt"]);
+    assert_eq!(secret("crossplane-root-ca"), authority);
+    assert_eq!(secret("crossplane-tls-client"), client);
+
+    // Functions trust the authority: it is not replaced because it cannot be read.
+    let mut broken = authority.clone();
+    broken["data"]["tls.key"] = "eA==".into();
+    assert_eq!(ground.send("PUT", &format!("{SECRETS}/crossplane-root-ca"), &broken).0, 200);
+    let said = replica::refused(&ground, &[]);
+    assert!(
+        said.contains("cannot use the certificate authority in the Secret `crossplane-root-ca`"),
+        "{said}"
+    );
+    assert_eq!(secret("crossplane-root-ca")["data"]["tls.key"], "eA==");
+}

@@ -196,11 +196,25 @@ impl Election {
     /// Gives the lease back, so that somebody else can lead at once. Nothing may be written any more.
     pub async fn release(&mut self) {
         self.term.end();
-        let Some((lease, _)) = self.seen.clone().filter(|_| !self.is_somebody_elses()) else { return };
-        let spec = released_lease(&lease, &self.clock.micros());
-        match in_time(PATIENCE, self.write(spec)).await {
+        match in_time(PATIENCE, self.try_to_release()).await {
             Ok(()) => info!(lease = self.candidacy.lease, "gave the lease back"),
             Err(error) => warn!(error = chain(&error), "cannot give the lease back; it ends by itself"),
+        }
+    }
+
+    async fn try_to_release(&mut self) -> Result<(), Error> {
+        loop {
+            let Some((lease, _)) = self.seen.clone().filter(|_| !self.is_somebody_elses()) else {
+                return Ok(());
+            };
+            match self.write(released_lease(&lease, &self.clock.micros())).await {
+                // A renewal that was broken off may have succeeded.
+                Err(error) if error.is_conflict() => {
+                    let present = self.cluster.get_object(self.place()).await?;
+                    self.notice(present.unwrap_or_default());
+                }
+                answer => return answer,
+            }
         }
     }
 

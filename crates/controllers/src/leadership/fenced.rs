@@ -63,3 +63,55 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Answers after a while, and counts what it has done.
+    #[derive(Clone, Default)]
+    struct Slow(Arc<AtomicUsize>);
+
+    impl Service<Request<()>> for Slow {
+        type Response = ();
+        type Error = Infallible;
+        type Future = Pin<Box<dyn Future<Output = Result<(), Infallible>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            let done = self.0.clone();
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    }
+
+    fn request(method: Method) -> Request<()> {
+        Request::builder().method(method).body(()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_before_and_after_a_term() {
+        let (slow, term) = (Slow::default(), Term::new());
+        let mut door = Fenced::new(slow.clone(), term.clone());
+        let write = |door: &mut Fenced<Slow>| door.call(request(Method::PATCH));
+        assert!(write(&mut door).await.is_err());
+        assert!(door.call(request(Method::GET)).await.is_ok());
+        term.extend(tokio::time::Instant::now() + Duration::from_secs(8));
+        assert!(write(&mut door).await.is_ok());
+        // Three seconds are left, and it takes five.
+        assert!(write(&mut door).await.is_err());
+        assert!(write(&mut door).await.is_err());
+        assert_eq!(slow.0.load(Ordering::Relaxed), 2);
+    }
+}
