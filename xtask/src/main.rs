@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
+use oracle::Oracle;
 use shell::{cargo, step};
 
 /// Chores of this repository
@@ -51,7 +52,7 @@ enum Chore {
     /// Compare the built-in functions with their originals, and write docs/compatibility.md
     Compatibility(compatibility::Compatibility),
     /// Start a real Kubernetes API server on loopback: for a person, for one command (after `--`), or to compare with
-    Oracle(oracle::Oracle),
+    Oracle(Oracle),
     /// Measure, and print a table
     Bench {
         /// Only what contains this
@@ -140,19 +141,24 @@ fn test(root: &Path, heavy: bool) -> Result<()> {
     command.run()
 }
 
-/// What controllers do on the embedded API server, they do on a real one, and with no more rights than the chart gives.
+/// What controllers do on the embedded API server, they do on a real one, by themselves and as `ferroplane start`, and with
+/// no more rights than the chart gives.
 fn test_on_kubernetes(root: &Path) -> Result<()> {
-    let controllers = ["test", "--package", "ferroplane-controllers", "--test", "it"];
-    let rights = ["test", "--package", "ferroplane", "--test", "it", "deploy::rights"];
-    // First, or the servers wait for the compiler.
-    for arguments in [&controllers[..], &rights] {
-        cargo(root, arguments).arg("--no-run").run()?;
+    for (package, filter, is_audited) in [
+        ("ferroplane-controllers", None, false),
+        ("ferroplane", Some("start::"), false),
+        ("ferroplane", Some("deploy::rights"), true),
+    ] {
+        let arguments = ["test", "--package", package, "--test", "it"];
+        // First, or the servers wait for the compiler.
+        cargo(root, &arguments).arg("--no-run").run()?;
+        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+        let command =
+            std::iter::once(cargo).chain(arguments.into_iter().chain(filter).map(Into::into)).collect();
+        let oracle = if is_audited { Oracle::audited(command) } else { Oracle::beside(command) };
+        oracle.run(root)?;
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let command =
-        |arguments: &[&str]| std::iter::once(cargo.clone()).chain(arguments.iter().map(Into::into)).collect();
-    oracle::Oracle::beside(command(&controllers)).run(root)?;
-    oracle::Oracle::audited(command(&rights)).run(root)
+    Ok(())
 }
 
 fn ensure_peers(heavy: bool) -> Result<()> {

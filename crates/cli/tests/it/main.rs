@@ -15,6 +15,7 @@ mod peers;
 mod plane;
 mod render;
 mod sandbox;
+mod start;
 mod up;
 mod validate;
 mod versions;

@@ -44,6 +44,8 @@ pub struct Election {
     /// As it is, for whoever wants to change it.
     object: Object,
     renewed: Instant,
+    /// For whom we said that we stand by.
+    told: String,
 }
 
 impl Election {
@@ -64,20 +66,16 @@ impl Election {
             seen: None,
             object: Object::new(),
             renewed: Instant::now(),
+            told: String::new(),
         }
     }
 
     /// Waits until we lead. From then on, [`Election::keep`] has to be polled.
     pub async fn win(&mut self) {
-        let mut told = String::new();
         loop {
             match self.try_to_win().await {
-                Ok(None) => return info!(lease = self.candidacy.lease, "leads"),
-                Ok(Some(holder)) if holder != told => {
-                    info!(lease = self.candidacy.lease, holder, "stands by");
-                    told = holder;
-                }
-                Ok(Some(_)) => {}
+                Ok(true) => return info!(lease = self.candidacy.lease, "leads"),
+                Ok(false) => {}
                 Err(error) => {
                     warn!(error = chain(&error), "cannot take part in the election of a leader");
                     tokio::time::sleep(PAUSE).await;
@@ -86,24 +84,24 @@ impl Election {
         }
     }
 
-    /// Who holds the lease, if it is not us, after it was held for as long as that is.
-    async fn try_to_win(&mut self) -> Result<Option<String>, Error> {
+    /// Whether we lead now. If not, a time has passed after which it is worth to try again.
+    async fn try_to_win(&mut self) -> Result<bool, Error> {
         let present = in_time(PATIENCE, self.cluster.get_object(self.place())).await?;
         self.notice(present.unwrap_or_default());
         if let Some((lease, since)) = &self.seen
             && let LeaseClaim::Wait(left) = lease.claim(&self.candidacy.identity, since.elapsed())
         {
-            let holder = lease.holder.clone();
+            if lease.holder != self.told {
+                info!(lease = self.candidacy.lease, holder = lease.holder, "stands by");
+                self.told.clone_from(&lease.holder);
+            }
             self.follow(Instant::now() + left).await?;
-            return Ok(Some(holder));
+            return Ok(false);
         }
         match in_time(PATIENCE, self.write_held()).await {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok(true),
             // Somebody was faster.
-            Err(error) if error.is_conflict() || error.is_taken() || error.is_not_found() => {
-                self.seen = None;
-                Ok(Some(String::new()))
-            }
+            Err(error) if error.is_conflict() || error.is_taken() => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -1,0 +1,131 @@
+//! `ferroplane start` as a process: on an API server of ours without controllers or, if the environment names one
+//! (`cargo xtask oracle -- cargo test …`), on a real one.
+
+mod company;
+mod ground;
+mod leaders;
+mod replica;
+mod webhooks;
+
+use serde_json::{Value, json};
+
+use ground::{Ground, MAPS, SECRETS, SITES, composed};
+use replica::Replica;
+
+#[test]
+fn composite_resource_becomes_ready_on_a_cluster() {
+    let ground = Ground::new();
+    let replica = Replica::start(&ground, &[]);
+    replica.until("leads");
+    ground.define();
+    ground.create_site("blog", "red");
+    let site = ground.until(&format!("{SITES}/blog"), Ground::is_ready);
+    let map = composed(&site);
+    assert_eq!(ground.get(&map)["data"]["colour"], "red");
+    assert_eq!(replica.page("/readyz").0, 200);
+    assert!(replica.page("/readyz").1.ends_with("leads\n"));
+    assert_eq!(replica.page("/livez").0, 200);
+    assert_eq!(replica.page("/nowhere").0, 404);
+    let (_, numbers) = replica.metrics();
+    let leads = r#"leader_election_master_status{name="crossplane-leader-election-core"} 1"#;
+    assert!(numbers.contains(leads), "{numbers}");
+    assert!(numbers.contains("controller_runtime_reconcile_total"), "{numbers}");
+    replica.stop();
+}
+
+#[test]
+fn second_start_writes_nothing() {
+    let ground = Ground::new();
+    let replica = Replica::start(&ground, &[]);
+    replica.until("leads");
+    ground.define();
+    ground.create_site("blog", "red");
+    let site = ground.until(&format!("{SITES}/blog"), Ground::is_ready);
+    let mut paths = ground.everything();
+    paths.extend([format!("{SITES}/blog"), composed(&site)]);
+    replica.stop();
+    let before = ground.versions(&paths);
+
+    let replica = Replica::start(&ground, &[]);
+    replica.until("leads");
+    // Once this is done, so is everything that was there before.
+    ground.create_site("shop", "blue");
+    ground.until(&format!("{SITES}/shop"), Ground::is_ready);
+    assert_eq!(ground.versions(&paths), before);
+    replica.stop();
+}
+
+#[test]
+fn replicas_that_start_at_the_same_time_agree_on_certificates() {
+    let ground = Ground::new();
+    let replicas: Vec<_> = (0..3).map(|_| Replica::begin(&ground, &[])).collect();
+    for replica in &replicas {
+        replica.until("is ready");
+    }
+    let secret = |name: &str| ground.get(&format!("{SECRETS}/{name}"))["data"].clone();
+    let authority = secret("crossplane-root-ca")["tls.crt"].clone();
+    assert!(authority.is_string());
+    for name in ["crossplane-tls-server", "crossplane-tls-client"] {
+        assert_eq!(secret(name)["ca.crt"], authority, "{name}");
+    }
+    for name in ["crossplane-no-usages", "ferroplane-function-versions"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}");
+        assert_eq!(ground.get(&path)["webhooks"][0]["clientConfig"]["caBundle"], authority, "{name}");
+    }
+    let leaders = replicas.iter().filter(|replica| replica.page("/readyz").1.contains("leads")).count();
+    assert!(leaders <= 1, "{leaders} lead");
+    for replica in replicas {
+        replica.stop();
+    }
+}
+
+#[test]
+fn dry_run_writes_nothing_and_tells_what_would_be() {
+    let ground = Ground::new();
+    let touch = |count: u32| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "clock"}, "data": {"at": count.to_string()}});
+        let (method, path) =
+            if count == 0 { ("POST", MAPS.to_owned()) } else { ("PUT", format!("{MAPS}/clock")) };
+        let map = ground.send(method, &path, &map).1;
+        map["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let before = touch(0);
+    let (code, said) = replica::dry_run(&ground);
+    let after = touch(1);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("create   Secret `crossplane-root-ca`"), "{said}");
+    assert!(said.contains("create   ValidatingWebhookConfiguration `crossplane-no-usages`"), "{said}");
+    assert!(said.contains("nobody, as far as can be seen"), "{said}");
+    // A real server writes to itself.
+    if ground.is_embedded() {
+        assert!(
+            said.contains("create   CustomResourceDefinition `compositions.apiextensions.crossplane.io`"),
+            "{said}"
+        );
+        assert_eq!(after, before + 1);
+    }
+    assert_eq!(ground.get(&format!("{SECRETS}/crossplane-root-ca")), Value::Null);
+
+    let replica = Replica::start(&ground, &[]);
+    replica.until("leads");
+    ground.define();
+    let (code, said) = replica::dry_run(&ground);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("leave    Secret `crossplane-tls-client`"), "{said}");
+    assert!(said.contains("Ferroplane: `ferroplane_"), "{said}");
+    assert!(said.contains("1 CompositeResourceDefinition"), "{said}");
+    assert!(!said.contains("create") && !said.contains("change  "), "{said}");
+    replica.stop();
+}
+
+#[test]
+fn start_without_its_namespace_says_so() {
+    let ground = Ground::new();
+    let said = replica::refused(&ground, &["--namespace", "nowhere"]);
+    assert!(said.contains("there is no namespace `nowhere`; create it first"), "{said}");
+    let said = replica::refused(&ground, &["--enable-operations"]);
+    assert!(said.contains("Operations are not run yet"), "{said}");
+    std::fs::write(ground.path("options.yaml"), "namspace: x\n").unwrap();
+    let said = replica::refused(&ground, &["--config", "options.yaml"]);
+    assert!(said.contains("options.yaml") && said.contains("namspace"), "{said}");
+}

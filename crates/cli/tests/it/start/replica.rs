@@ -1,0 +1,141 @@
+//! A replica that runs as a process of its own.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::ground::Ground;
+use crate::plane::ferroplane;
+use crate::sandbox::Ran;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(super) struct Replica {
+    child: Child,
+    lines: Receiver<String>,
+    ports: [u16; 3],
+}
+
+/// Ports that are free.
+pub(super) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let listeners: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn command(ground: &Ground, [health, metrics, hooks]: [u16; 3], flags: &[&str]) -> Command {
+    let mut command = ferroplane(&ground.path(""), &["start", "--log-format", "json"]);
+    if !flags.contains(&"--kubeconfig") {
+        command.arg("--kubeconfig").arg(ground.kubeconfig());
+    }
+    for (flag, port) in [("health", health), ("metrics", metrics), ("webhook", hooks)] {
+        command.args([format!("--{flag}-address"), format!("127.0.0.1:{port}")]);
+    }
+    if !flags.contains(&"--webhook-url") {
+        // There is one webhook, whoever answers.
+        command.args(["--webhook-url", "https://localhost:19443"]);
+    }
+    command.args(flags).env_remove("POD_NAMESPACE").env_remove("KUBECONFIG");
+    command
+}
+
+/// What a start says that does not go on.
+pub(super) fn refused(ground: &Ground, flags: &[&str]) -> String {
+    let ran = Ran::from(command(ground, free_ports(), flags).output().unwrap());
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    ran.stderr
+}
+
+/// What a dry run says, and how it ends.
+pub(super) fn dry_run(ground: &Ground) -> (Option<i32>, String) {
+    let ran = Ran::from(command(ground, free_ports(), &["--dry-run"]).output().unwrap());
+    (ran.code, ran.stdout + &ran.stderr)
+}
+
+impl Replica {
+    /// One that is ready.
+    pub(super) fn start(ground: &Ground, flags: &[&str]) -> Self {
+        let replica = Self::begin(ground, flags);
+        replica.until("is ready");
+        replica
+    }
+
+    /// One that has just been started.
+    pub(super) fn begin(ground: &Ground, flags: &[&str]) -> Self {
+        Self::begin_on(ground, free_ports(), flags)
+    }
+
+    /// The same on these ports: health, metrics, webhooks.
+    pub(super) fn begin_on(ground: &Ground, ports: [u16; 3], flags: &[&str]) -> Self {
+        let mut command = command(ground, ports, flags);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines, ports }
+    }
+
+    /// Waits until it says just this.
+    pub(super) fn until(&self, message: &str) -> Value {
+        let mut said = Vec::new();
+        loop {
+            let line = match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(error) => panic!("{error} before {message:?}: {said:#?}"),
+            };
+            let fields: Value = serde_json::from_str(&line).unwrap_or_default();
+            if fields["message"] == message {
+                return fields;
+            }
+            said.push(line);
+        }
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(super) fn end(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Tells it to end, and waits until it has, well.
+    pub(super) fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let status = self.end();
+        assert!(status.success(), "{status}: {:#?}", self.lines.try_iter().collect::<Vec<_>>());
+    }
+
+    pub(super) fn page(&self, path: &str) -> (u16, String) {
+        get(self.ports[0], path)
+    }
+
+    pub(super) fn metrics(&self) -> (u16, String) {
+        get(self.ports[1], "/metrics")
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(port: u16, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
