@@ -23,6 +23,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow};
 
 use recipe::Recipe;
+use tool::Tool;
 
 /// Where the builds of releases put the version that a program reports and compares with.
 const CROSSPLANE_VERSION: &str = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version";
@@ -87,6 +88,7 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "oracles/crossplane-compositions", package: ".", version: None },
     ),
     Peer::new("clients-go", Recipe::Go { source: "clients/go", package: ".", version: None }).slow(),
+    Peer::new("otel-collector", Recipe::Go { source: "collector", package: ".", version: None }).slow(),
     Peer::new("clients-python", Recipe::Python { source: "clients/python" }),
     Peer::new("clients-typescript", Recipe::Node { source: "clients/typescript" }),
 ];
@@ -154,6 +156,7 @@ const ORACLE: &[Peer] = &[
 
 /// Makes sure that the peers of the ordinary test run are there.
 pub(crate) fn ensure_default() -> Result<()> {
+    Tool::PROMETHEUS.ensure()?;
     ensure_all(DEFAULT)
 }
 

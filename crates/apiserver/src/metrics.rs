@@ -145,8 +145,8 @@ fn write_store(text: &mut String, store: &Store) {
     }
     head(text, "ferroplane_store_revision", "gauge", "The revision of the newest change.");
     line(text, "ferroplane_store_revision", "", store.revision());
-    head(text, "ferroplane_store_queue_kibibytes", "gauge", "How much waits to be written.");
-    line(text, "ferroplane_store_queue_kibibytes", "", store.waiting());
+    head(text, "ferroplane_store_queue_bytes", "gauge", "How much waits to be written.");
+    line(text, "ferroplane_store_queue_bytes", "", store.waiting() * 1024);
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -9,6 +9,7 @@ mod functions;
 mod interrupt;
 mod manifest;
 mod render;
+mod telemetry;
 mod terminal;
 mod up;
 mod validate;

@@ -3,7 +3,6 @@
 mod controllers;
 mod demo;
 mod follow;
-mod logging;
 mod manifests;
 mod objects;
 mod plane;
@@ -18,6 +17,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::Verdict;
 use crate::interrupt::Interrupts;
+use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use demo::Demo;
 use manifests::Manifests;
@@ -39,6 +39,7 @@ pub(crate) struct Configuration {
     /// Whether to show what this is for.
     pub(crate) has_demo: bool,
     pub(crate) manifests: Wanted,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Manifests of what is to be there.
@@ -65,13 +66,14 @@ pub(crate) fn data_directory() -> anyhow::Result<PathBuf> {
 pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     let began = Instant::now();
     // Who looks on for the first time is told what happens in other words.
-    logging::start(if configuration.has_demo { LevelFilter::WARN } else { LevelFilter::INFO });
+    let usual = if configuration.has_demo { LevelFilter::WARN } else { LevelFilter::INFO };
+    let telemetry = configuration.telemetry.install(usual)?;
     make_room_for_connections();
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
         // Whoever sees that it is ready may end it, and expects a clean end.
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
-        let plane = Plane::start(configuration).await?;
+        let plane = Plane::start(configuration, &telemetry).await?;
         welcome(&plane, configuration, began.elapsed(), terminal);
         let ended = tokio::select! {
             signal = interrupts.next() => Ok(signal),

@@ -7,6 +7,7 @@
 //! * What the server refuses is an [`Error::Refused`] that carries its word; everything else is [`Error::Unreachable`].
 
 mod discovery;
+mod errand;
 mod path;
 mod pieces;
 mod refusal;
@@ -22,13 +23,19 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::Instrument as _;
 
 pub(crate) use discovery::Discovery;
+use errand::Errand;
+pub(crate) use errand::Verb;
 pub use path::Resource;
 pub(crate) use path::{Query, Selector};
 pub(crate) use pieces::Pieces;
 pub use refusal::{Error, Refusal};
 pub(crate) use watch::{Watch, WatchEvent};
+
+use crate::metrics::Metrics;
 
 /// How long a request may take that is not a watch.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -46,6 +53,7 @@ pub struct Cluster {
     client: kube::Client,
     discovery: Arc<Discovery>,
     written: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -79,7 +87,12 @@ pub(crate) struct Place<'a> {
 
 impl Cluster {
     pub fn new(client: kube::Client) -> Self {
-        Self { client, discovery: Arc::default(), written: Arc::default() }
+        Self { client, discovery: Arc::default(), written: Arc::default(), metrics: Arc::default() }
+    }
+
+    /// What is counted of this and of everything that is done with it.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// How many requests to change something were sent.
@@ -104,7 +117,7 @@ impl Cluster {
     /// One object, as the server has it. None if there is none.
     pub(crate) async fn get(&self, place: Place<'_>) -> Result<Option<Bytes>, Error> {
         let uri = place.uri(Part::Whole, &Query::default());
-        match self.send(Method::GET, &uri, None).await {
+        match self.send(Errand::to(Verb::Get, place, Part::Whole), &uri, None).await {
             Err(error) if error.is_not_found() => Ok(None),
             answer => answer.map(Some),
         }
@@ -125,7 +138,8 @@ impl Cluster {
     ) -> Result<Pieces, Error> {
         // Whole objects even if only heads are wanted: asked for metadata alone, a real API server is not followed well.
         let request = request(Method::GET, &resource.uri(namespace, query), JSON, None)?;
-        in_time(async { collect_pieces(self.exchange(request).await?).await }).await
+        let errand = Errand::among(Verb::List, resource, namespace);
+        self.run(errand, request, collect_pieces).await
     }
 
     /// Every object of a kind that is selected.
@@ -156,7 +170,8 @@ impl Cluster {
         object: &Object,
     ) -> Result<Bytes, Error> {
         let query = Query { manager: Some(MANAGER), ..Query::default() };
-        self.send(Method::POST, &resource.uri(namespace, &query), Some((JSON, to_bytes(object)))).await
+        let errand = Errand::among(Verb::Create, resource, namespace);
+        self.send(errand, &resource.uri(namespace, &query), Some((JSON, to_bytes(object)))).await
     }
 
     /// Put an object in the place of the one that is there. What it says its version is has to be that of the other.
@@ -167,14 +182,16 @@ impl Cluster {
         object: &Object,
     ) -> Result<Bytes, Error> {
         let query = Query { manager: Some(MANAGER), ..Query::default() };
-        self.send(Method::PUT, &place.uri(part, &query), Some((JSON, to_bytes(object)))).await
+        let errand = Errand::to(Verb::Update, place, part);
+        self.send(errand, &place.uri(part, &query), Some((JSON, to_bytes(object)))).await
     }
 
     /// Change some fields of an object.
     pub(crate) async fn merge(&self, place: Place<'_>, part: Part, patch: &Value) -> Result<Bytes, Error> {
         let query = Query { manager: Some(MANAGER), ..Query::default() };
         let body = serde_json::to_vec(patch).unwrap_or_default().into();
-        self.send(Method::PATCH, &place.uri(part, &query), Some((MERGE, body))).await
+        let errand = Errand::to(Verb::Patch, place, part);
+        self.send(errand, &place.uri(part, &query), Some((MERGE, body))).await
     }
 
     /// Say what fields of an object should be, as their owner: server-side apply, whoever else wants otherwise.
@@ -186,7 +203,8 @@ impl Cluster {
         object: &Object,
     ) -> Result<Bytes, Error> {
         let query = Query { manager: Some(manager), force: true, ..Query::default() };
-        self.send(Method::PATCH, &place.uri(part, &query), Some((APPLY, to_bytes(object)))).await
+        let errand = Errand::to(Verb::Apply, place, part);
+        self.send(errand, &place.uri(part, &query), Some((APPLY, to_bytes(object)))).await
     }
 
     /// Delete an object, if it still is this one. One that is gone already is as good.
@@ -207,7 +225,7 @@ impl Cluster {
         }
         let body = serde_json::to_vec(&options).unwrap_or_default().into();
         let uri = place.uri(Part::Whole, &Query::default());
-        match self.send(Method::DELETE, &uri, Some((JSON, body))).await {
+        match self.send(Errand::to(Verb::Delete, place, Part::Whole), &uri, Some((JSON, body))).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
@@ -216,7 +234,7 @@ impl Cluster {
     /// Delete every object of a kind, in one namespace or, for kinds that have none, at all.
     pub(crate) async fn delete_all(&self, resource: &Resource, namespace: &str) -> Result<(), Error> {
         let uri = resource.uri(namespace, &Query::default());
-        match self.send(Method::DELETE, &uri, None).await {
+        match self.send(Errand::among(Verb::DeleteCollection, resource, namespace), &uri, None).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
@@ -224,7 +242,7 @@ impl Cluster {
 
     /// Read something that is no object, such as the schemas of an API group.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
-        match self.send(Method::GET, path, None).await {
+        match self.send(Errand::elsewhere(Verb::Get), path, None).await {
             Err(error) if error.is_not_found() => Ok(None),
             answer => answer.map(Some),
         }
@@ -233,7 +251,7 @@ impl Cluster {
     /// Ask a question that is put by creating an object, such as whether something is allowed.
     pub(crate) async fn ask(&self, path: &str, question: &Value) -> Result<Value, Error> {
         let body = serde_json::to_vec(question).unwrap_or_default().into();
-        let bytes = self.send(Method::POST, path, Some((JSON, body))).await?;
+        let bytes = self.send(Errand::elsewhere(Verb::Create), path, Some((JSON, body))).await?;
         serde_json::from_slice(&bytes).map_err(Error::garbled)
     }
 
@@ -246,7 +264,13 @@ impl Cluster {
     ) -> Result<Watch, Error> {
         let request = request(Method::GET, &resource.uri(namespace, query), query.accept(), None)?;
         let answer = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
-        let response = answer.map_err(|_| Error::timeout())?.map_err(Error::unreachable)?;
+        let response = answer.map_err(|_| Error::timeout()).and_then(|it| it.map_err(Error::unreachable));
+        let code = match &response {
+            Ok(response) => Some(response.status().as_u16()),
+            Err(error) => error.answered(),
+        };
+        self.metrics.count_request(Verb::Watch, Some(resource), "", code, None);
+        let response = response?;
         if response.status() == StatusCode::OK {
             return Ok(Watch::new(response.into_body()));
         }
@@ -256,20 +280,49 @@ impl Cluster {
 
     async fn send(
         &self,
-        method: Method,
+        errand: Errand<'_>,
         uri: &str,
         body: Option<(&'static str, Bytes)>,
     ) -> Result<Bytes, Error> {
-        if method != Method::GET {
+        if errand.verb.is_write() {
             self.written.fetch_add(1, Ordering::Relaxed);
         }
-        let request = request(method, uri, JSON, body)?;
-        in_time(async { collect(self.exchange(request).await?).await }).await
+        self.run(errand, request(errand.verb.method(), uri, JSON, body)?, collect).await
+    }
+
+    /// Sends a request, takes the answer, and counts both.
+    async fn run<T, F>(
+        &self,
+        errand: Errand<'_>,
+        request: Request<Body>,
+        take: impl FnOnce(Body) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let (span, began_at) = (errand.span(), Instant::now());
+        let mut code = None;
+        let exchange = async { take(self.exchange(request, &mut code).await?).await };
+        let result = in_time(exchange).instrument(span.clone()).await;
+        self.metrics.count_request(
+            errand.verb,
+            errand.resource,
+            errand.subresource,
+            code,
+            Some(began_at.elapsed()),
+        );
+        Errand::close(&span, code);
+        result
     }
 
     /// What a request that succeeds is answered.
-    async fn exchange(&self, request: Request<Body>) -> Result<Body, Error> {
-        let response = self.client.send(request).await.map_err(Error::unreachable)?;
+    async fn exchange(&self, request: Request<Body>, code: &mut Option<u16>) -> Result<Body, Error> {
+        let response = self.client.send(request).await.map_err(Error::unreachable);
+        *code = match &response {
+            Ok(response) => Some(response.status().as_u16()),
+            Err(error) => error.answered(),
+        };
+        let response = response?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());

@@ -19,6 +19,7 @@ mod reconcile;
 mod rights;
 mod settle;
 mod settled;
+mod story;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -49,7 +49,7 @@ impl Context {
         kinds.listen(move |_, _| forgetful.forget_kinds());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
-            metrics: Arc::default(),
+            metrics: cluster.metrics().clone(),
             definitions: follow(
                 keys::APIEXTENSIONS,
                 "v1",

@@ -4,53 +4,92 @@
 //! # Guarantees
 //! * Labels are made of functions, controllers and states that there are, so that nobody can make up new series without end.
 
+mod breaker;
+mod requests;
 mod series;
+mod states;
 mod work;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_engine::Ran;
 use ferroplane_runner::Happening;
 
-use series::{Counters, Histograms, labels};
+use crate::cluster::{Resource, Verb};
+use breaker::Breakings;
+pub(crate) use breaker::{Breaking, Passage};
+pub(crate) use requests::Watched;
+use requests::{Requests, Watches};
+use series::{Histograms, Numbers, labels};
+use states::States;
+pub(crate) use states::Tally;
 use work::Works;
 pub(crate) use work::{Ending, Work};
 
 /// What has been counted since the start.
 #[derive(Debug)]
 pub struct Metrics {
-    requests: Counters,
-    responses: Counters,
+    requests: Numbers,
+    responses: Numbers,
     seconds: Histograms,
-    cache_hits: Counters,
-    cache_misses: Counters,
-    cache_writes: Counters,
-    cache_bytes: Counters,
-    versions: Counters,
+    cache_hits: Numbers,
+    cache_misses: Numbers,
+    cache_writes: Numbers,
+    cache_bytes: Numbers,
+    versions: Numbers,
+    controllers_started: Numbers,
+    controllers_stopped: Numbers,
     works: Works,
+    breakings: Breakings,
+    states: States,
+    api: Requests,
+    watches: Watches,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let cache =
-            |name| Counters::new(name, "Answers of functions that are kept for as long as they hold.");
         Self {
-            requests: Counters::new("function_run_function_request_total", "Calls of functions."),
-            responses: Counters::new(
+            requests: Numbers::counter("function_run_function_request_total", "Calls of functions."),
+            responses: Numbers::counter(
                 "function_run_function_response_total",
                 "Calls of functions that ended.",
             ),
             seconds: Histograms::new("function_run_function_seconds", "How long calls of functions took."),
-            cache_hits: cache("function_run_function_response_cache_hits_total"),
-            cache_misses: cache("function_run_function_response_cache_misses_total"),
-            cache_writes: cache("function_run_function_response_cache_writes_total"),
-            cache_bytes: cache("function_run_function_response_cache_bytes_written_total"),
-            versions: Counters::new(
+            cache_hits: Numbers::counter(
+                "function_run_function_response_cache_hits_total",
+                "Calls of functions that were not needed, because an answer that was kept still holds.",
+            ),
+            cache_misses: Numbers::counter(
+                "function_run_function_response_cache_misses_total",
+                "Calls of functions for which no answer was kept.",
+            ),
+            cache_writes: Numbers::counter(
+                "function_run_function_response_cache_writes_total",
+                "Answers of functions that were kept.",
+            ),
+            cache_bytes: Numbers::counter(
+                "function_run_function_response_cache_bytes_written_total",
+                "How large the answers were that were kept.",
+            ),
+            versions: Numbers::counter(
                 "engine_function_version_use_total",
                 "Steps that ran, by what they called.",
             ),
+            controllers_started: Numbers::counter(
+                "engine_controllers_started_total",
+                "Controllers of kinds that were started.",
+            ),
+            controllers_stopped: Numbers::counter(
+                "engine_controllers_stopped_total",
+                "Controllers of kinds that were stopped.",
+            ),
             works: Works::default(),
+            breakings: Breakings::default(),
+            states: States::default(),
+            api: Requests::default(),
+            watches: Watches::default(),
         }
     }
 }
@@ -66,7 +105,7 @@ impl Metrics {
     /// All numbers as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let counters = [
+        let numbers = [
             &self.requests,
             &self.responses,
             &self.cache_hits,
@@ -74,18 +113,66 @@ impl Metrics {
             &self.cache_writes,
             &self.cache_bytes,
             &self.versions,
+            &self.controllers_started,
+            &self.controllers_stopped,
         ];
-        for counters in counters {
-            counters.write(&mut text);
+        for numbers in numbers {
+            numbers.write(&mut text);
         }
         self.seconds.write(&mut text);
         self.works.write(&mut text);
+        self.breakings.write(&mut text);
+        self.states.write(&mut text);
+        self.api.write(&mut text);
+        self.watches.write(&mut text);
         text
     }
 
     /// The work of a controller.
     pub(crate) fn work(&self, controller: &str) -> Arc<Work> {
         self.works.of(controller)
+    }
+
+    /// How often too much happened to those of a controller.
+    pub(crate) fn breaking(&self, controller: &str) -> Arc<Breaking> {
+        self.breakings.of(controller)
+    }
+
+    /// The controller of a kind was started.
+    pub(crate) fn controller_started(&self, controller: &str) {
+        self.controllers_started.add(labels(&[("controller", controller)]), 1);
+    }
+
+    /// The controller of a kind was stopped.
+    pub(crate) fn controller_stopped(&self, controller: &str) {
+        self.controllers_stopped.add(labels(&[("controller", controller)]), 1);
+    }
+
+    /// Begin to count composite resources of a kind.
+    pub(crate) fn tally(&self, resource: &Resource) -> Arc<Tally> {
+        self.states.begin(resource.group(), &resource.kind)
+    }
+
+    /// Nobody counts them any more.
+    pub(crate) fn end_tally(&self, resource: &Resource, tally: &Arc<Tally>) {
+        self.states.end(resource.group(), &resource.kind, tally);
+    }
+
+    /// A request to the API server is over. That of a watch takes as long as it wants, so that its time is not counted.
+    pub(crate) fn count_request(
+        &self,
+        verb: Verb,
+        resource: Option<&Resource>,
+        subresource: &str,
+        code: Option<u16>,
+        took: Option<Duration>,
+    ) {
+        self.api.count(verb, resource, subresource, code, took);
+    }
+
+    /// Something happened to a watch.
+    pub(crate) fn count_watch(&self, resource: &Resource, watched: Watched<'_>) {
+        self.watches.count(resource, watched);
     }
 
     /// Something happened to a call.
@@ -119,7 +206,7 @@ impl Metrics {
             Happening::NotRecalled => self.cache_misses.add(labels(&[function_name]), 1),
             Happening::Kept { bytes } => {
                 self.cache_writes.add(labels(&[function_name]), 1);
-                self.cache_bytes.add(labels(&[function_name]), bytes as u64);
+                self.cache_bytes.add(labels(&[function_name]), i64::try_from(bytes).unwrap_or(i64::MAX));
             }
         }
     }
@@ -178,7 +265,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_counted_is_not_there() {
-        assert_eq!(Metrics::default().text(), "");
+    fn what_was_never_counted_has_a_name_and_no_numbers() {
+        let text = Metrics::default().text();
+        assert!(text.contains("# TYPE circuit_breaker_opens_total counter"), "{text}");
+        assert!(text.lines().all(|line| line.starts_with('#')), "{text}");
     }
 }

@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Error, Query, Resource, Selector, WatchEvent};
 use crate::head::Head;
+use crate::metrics::Watched;
 
 /// How many objects are read at a time.
 const PAGE: u32 = 500;
@@ -116,6 +117,7 @@ impl Mirror {
             turned: Notify::new(),
             task: Mutex::default(),
         });
+        mirror.count(Watched::Began);
         let task = tokio::spawn(mirror.clone().follow());
         *mirror.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         mirror
@@ -148,7 +150,12 @@ impl Mirror {
     pub(crate) fn stop(&self) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
+            self.count(Watched::Ended);
         }
+    }
+
+    fn count(&self, watched: Watched<'_>) {
+        self.cluster.metrics().count_watch(&self.subject.resource, watched);
     }
 
     /// Wait until everything that was there has been read.
@@ -246,6 +253,7 @@ impl Mirror {
                 Err(error) => Err(error),
             };
             let Err(error) = result else { continue };
+            self.count(Watched::Failed(&error));
             if error.is_gone() {
                 debug!(kind = self.subject.resource.kind, "reads everything again");
                 continue;
@@ -292,6 +300,7 @@ impl Mirror {
                 let version = page.metadata.resource_version;
                 self.note(version.parse().unwrap_or_default());
                 self.turn(Phase::Complete);
+                self.count(Watched::Listed);
                 return Ok(version);
             }
         }
@@ -299,7 +308,11 @@ impl Mirror {
 
     /// Follow what happens after this version, through as many watches as it takes.
     async fn watch(&self, mut version: String, backoff: &mut Backoff) -> Result<(), Error> {
+        let mut is_first = true;
         loop {
+            if !std::mem::take(&mut is_first) {
+                self.count(Watched::Restarted);
+            }
             let query = Query {
                 labels: Some(&self.subject.labels),
                 resource_version: Some(&version),

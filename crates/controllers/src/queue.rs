@@ -6,6 +6,7 @@
 //! * However often a name is asked for, it waits once, behind those that were asked for before.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,8 +66,8 @@ struct Shared<K> {
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<K>,
-    /// What is to be done: in `ready`, unless it is being done at the moment.
-    wanted: HashSet<K>,
+    /// What is to be done, and since when: in `ready`, unless it is being done at the moment.
+    wanted: HashMap<K, Instant>,
     busy: HashSet<K>,
     /// What is to be done at some time, in that order.
     later: BTreeMap<(Instant, u64), K>,
@@ -81,12 +82,12 @@ impl<K> Clone for Queue<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
+impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     /// Work of which nothing waits longer than this after a failure.
     pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>) -> Self {
         let state = State {
             ready: VecDeque::new(),
-            wanted: HashSet::new(),
+            wanted: HashMap::new(),
             busy: HashSet::new(),
             later: BTreeMap::new(),
             due: HashMap::new(),
@@ -110,7 +111,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
     pub(crate) fn len(&self) -> usize {
         let state = self.lock();
         let known =
-            state.wanted.iter().chain(&state.busy).chain(state.due.keys()).chain(state.failures.keys());
+            state.wanted.keys().chain(&state.busy).chain(state.due.keys()).chain(state.failures.keys());
         known.collect::<HashSet<_>>().len()
     }
 
@@ -136,6 +137,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
     where
         F: Future<Output = Next> + Send + 'static,
     {
+        self.0.metrics.set_limit(concurrency);
         let slots = Arc::new(Semaphore::new(concurrency));
         // Dropping the set ends what is under way.
         let mut tasks = tokio::task::JoinSet::new();
@@ -145,16 +147,17 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
             let (queue, doing) = (self.clone(), work(key.clone(), slot));
             tasks.spawn(async move {
-                let began_at = Instant::now();
+                let piece = queue.0.metrics.begin();
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
                 let next = attempt.await.unwrap_or_else(|failure| {
                     if failure.is_panic() {
-                        error!("a controller panicked; it will try again");
+                        piece.panicked();
+                        error!(?key, "a controller panicked; it will try again");
                     }
                     Next::Retry
                 });
-                queue.0.metrics.end(next.ending(), began_at.elapsed());
+                piece.end(next.ending());
                 queue.done(key, next);
             });
         }
@@ -167,7 +170,8 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
             let wake = {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
-                if let Some(key) = state.take() {
+                if let Some((key, since)) = state.take() {
+                    self.0.metrics.waited(since.elapsed());
                     self.tell_load(&state);
                     return key;
                 }
@@ -185,7 +189,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
     fn done(&self, key: K, next: Next) {
         let mut state = self.lock();
         state.busy.remove(&key);
-        if state.wanted.contains(&key) {
+        if state.wanted.contains_key(&key) {
             state.ready.push_back(key.clone());
         }
         let failures = *state.failures.get(&key).unwrap_or(&0);
@@ -223,9 +227,10 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: K) {
-        if !self.wanted.insert(key.clone()) {
+        if self.wanted.contains_key(&key) {
             return;
         }
+        self.wanted.insert(key.clone(), Instant::now());
         if !self.busy.contains(&key) {
             self.ready.push_back(key);
         }
@@ -256,15 +261,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    /// What is next, and since when it is wanted.
+    fn take(&mut self) -> Option<(K, Instant)> {
         let key = self.ready.pop_front()?;
-        self.wanted.remove(&key);
+        let since = self.wanted.remove(&key).unwrap_or_else(Instant::now);
         // It is looked at now: no need to look again later.
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
         }
         self.busy.insert(key.clone());
-        Some(key)
+        Some((key, since))
     }
 }
 

@@ -12,6 +12,7 @@ use ferroplane_wire::{Struct, check};
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::outcome::Outcome;
+use crate::pipeline::Step;
 use crate::requirements::{Given, Resolution};
 use crate::run::Run;
 
@@ -36,6 +37,16 @@ impl Turn {
             Self::Call(call) => call.is_first(),
             Self::Fetch(fetch) => !matches!(fetch.then, Then::Iterate(_)),
             Self::Done(outcome) => outcome.result.is_ok(),
+        }
+    }
+
+    /// The step that it is about. None once all of them have been called.
+    pub fn step(&self) -> Option<&Step> {
+        match self {
+            Self::Call(call) => Some(call.run.step()),
+            Self::Fetch(fetch) if matches!(fetch.then, Then::Plan) => None,
+            Self::Fetch(fetch) => Some(fetch.run.step()),
+            Self::Done(_) => None,
         }
     }
 }

@@ -10,12 +10,16 @@ use ferroplane_functions::{Implementation, Library};
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span, debug_span, field};
 
 use crate::answers::Answers;
 use crate::error::CallError;
 use crate::grpc;
 use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
+
+/// Where functions are that are built in.
+const BUILT_IN: &str = "builtin";
 
 /// The functions that can be called, by name. Clones share the functions.
 #[derive(Debug, Default, Clone)]
@@ -129,9 +133,11 @@ impl Directory {
         if let Some(peer) = peer {
             self.tell(name, Happening::Called(peer));
         }
-        let result = self.call_in_time(name, request).await;
+        let span = peer.map_or_else(Span::none, |peer| call_span(peer));
+        let result = self.call_in_time(name, request).instrument(span.clone()).await;
         if let Some(peer) = peer {
             let ((code, severity), took) = (verdict(&result), began_at.elapsed());
+            note_code(&span, code);
             self.tell(name, Happening::Ended { peer, code, severity, took });
         }
         result
@@ -181,9 +187,19 @@ impl Directory {
 }
 
 impl Runner {
+    /// Where it runs, in one word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Builtin(_) => "builtin",
+            Self::Grpc(_) => "grpc",
+            Self::Program(_) => "program",
+            Self::Inside(_) => "inside",
+        }
+    }
+
     fn peer(&self) -> Peer<'_> {
         match self {
-            Self::Builtin(_) | Self::Inside(_) => Peer { target: "builtin", method: methods::V1 },
+            Self::Builtin(_) | Self::Inside(_) => Peer { target: BUILT_IN, method: methods::V1 },
             Self::Grpc(client) => client.peer(),
             Self::Program(program) => program.peer(),
         }
@@ -194,6 +210,30 @@ impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
         let runners = runners.into_iter().map(|(name, runner)| (name, Arc::new(runner)));
         Self { runners: runners.collect(), deadline: None, answers: None, observer: None }
+    }
+}
+
+/// How a call is seen in a trace. One that goes nowhere is part of its step.
+fn call_span(peer: Peer<'_>) -> Span {
+    if peer.target == BUILT_IN || Span::current().is_none() {
+        return Span::none();
+    }
+    debug_span!(
+        "call",
+        otel.name = peer.method.trim_start_matches('/'),
+        otel.kind = "client",
+        otel.status_code = field::Empty,
+        rpc.system = "grpc",
+        rpc.method = peer.method,
+        server.address = peer.target,
+        rpc.grpc.status = field::Empty,
+    )
+}
+
+fn note_code(span: &Span, code: &'static str) {
+    span.record("rpc.grpc.status", code);
+    if code != "OK" {
+        span.record("otel.status_code", "ERROR");
     }
 }
 

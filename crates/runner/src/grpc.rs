@@ -53,11 +53,39 @@ pub struct Options {
     pub max_response: usize,
     /// Without it, plain text.
     pub tls: Option<Tls>,
+    /// What to tell functions beside the request.
+    pub metadata: Option<Metadata>,
+}
+
+/// Writes what functions are told beside a request, each time one is sent: where in which trace it belongs, say.
+#[derive(Clone)]
+pub struct Metadata(Arc<dyn Fn(&mut http::HeaderMap) + Send + Sync>);
+
+impl Metadata {
+    pub fn new(write: impl Fn(&mut http::HeaderMap) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
+    }
+
+    fn write(&self, headers: &mut http::HeaderMap) {
+        (self.0)(headers);
+    }
+}
+
+impl std::fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metadata")
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout: Duration::from_mins(1), max_request: 32 << 20, max_response: 32 << 20, tls: None }
+        Self {
+            timeout: Duration::from_mins(1),
+            max_request: 32 << 20,
+            max_response: 32 << 20,
+            tls: None,
+            metadata: None,
+        }
     }
 }
 
@@ -216,6 +244,7 @@ impl Client {
             message: call.message.clone(),
             timeout: call.deadline.saturating_duration_since(Instant::now()) + DEADLINE_SLACK,
             max_response: self.options.max_response,
+            metadata: self.options.metadata.clone(),
             progress: call.progress.clone(),
         };
         let result = attempt.make(channel).await;

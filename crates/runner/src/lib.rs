@@ -13,6 +13,7 @@ mod drive;
 mod error;
 mod observer;
 mod process;
+mod steps;
 
 pub mod grpc;
 

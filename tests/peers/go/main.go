@@ -16,6 +16,7 @@ import (
 	"github.com/crossplane/function-sdk-go/request"
 	"github.com/crossplane/function-sdk-go/resource"
 	"github.com/crossplane/function-sdk-go/response"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -42,12 +43,22 @@ type greeter struct {
 }
 
 // RunFunction greets, or answers with the reason why it cannot.
-func (*greeter) RunFunction(_ context.Context, req *v1.RunFunctionRequest) (*v1.RunFunctionResponse, error) {
+func (*greeter) RunFunction(ctx context.Context, req *v1.RunFunctionRequest) (*v1.RunFunctionResponse, error) {
+	tellTrace(ctx)
 	rsp := response.To(req, response.DefaultTTL)
 	if err := greet(req, rsp); err != nil {
 		response.Fatal(rsp, err)
 	}
 	return rsp, nil
+}
+
+// tellTrace says which trace a call belongs to, for whoever asks for it.
+func tellTrace(ctx context.Context) {
+	if os.Getenv("GREETER_TELL_TRACE") == "" {
+		return
+	}
+	incoming, _ := metadata.FromIncomingContext(ctx)
+	log.Printf("traceparent %q tracestate %q", incoming.Get("traceparent"), incoming.Get("tracestate"))
 }
 
 func greet(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::run;
 
-/// A tool of another language.
+/// A tool of another language, or a program that Debian has.
 #[derive(Debug)]
 pub(super) struct Tool {
     what: &'static str,
@@ -30,6 +30,10 @@ impl Tool {
     /// Debian's `npm` brings `node`.
     pub(super) const NODE: Self =
         Self { what: "Node 20 with npm", probe: &["npm", "--version"], package: "npm" };
+
+    /// Scrapes our metrics, and `promtool` checks them.
+    pub(super) const PROMETHEUS: Self =
+        Self { what: "Prometheus 2.40", probe: &["promtool", "--version"], package: "prometheus" };
 
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {

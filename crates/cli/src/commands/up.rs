@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 
 use crate::Verdict;
+use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use crate::up::{self, Configuration, Wanted, data_directory};
 
@@ -57,6 +58,9 @@ pub(crate) struct Up {
     /// Certificates to call functions with: a directory with ca.crt, tls.crt and tls.key
     #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
     tls_client_certs_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    telemetry: Telemetry,
 }
 
 /// What is to be on the plane.
@@ -109,6 +113,7 @@ impl Up {
                 are_watched: self.manifests.watch,
                 are_pruned: self.manifests.prune,
             },
+            telemetry: self.telemetry,
         };
         up::run(&configuration, terminal)
     }

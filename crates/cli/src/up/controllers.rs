@@ -15,6 +15,7 @@ use ferroplane_runner::{Answers, Directory, grpc};
 use serde_json::json;
 
 use super::Configuration;
+use crate::telemetry::Installed;
 
 /// As whom controllers come to the API server.
 const IDENTITY: &str = "system:ferroplane";
@@ -24,7 +25,11 @@ const PROTECTION: &str = "protection.ferroplane.internal";
 const ADVISOR: &str = "versions.ferroplane.internal";
 
 /// Start all controllers.
-pub(super) async fn start(server: &Server, configuration: &Configuration) -> anyhow::Result<Controllers> {
+pub(super) async fn start(
+    server: &Server,
+    configuration: &Configuration,
+    telemetry: &Installed,
+) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
     let client = kube::Client::new(Door::inside(server.clone(), identity), "default");
     install(&Cluster::new(client.clone())).await.context("cannot install the kinds we serve")?;
@@ -32,15 +37,13 @@ pub(super) async fn start(server: &Server, configuration: &Configuration) -> any
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,
-        calls: grpc::Options { tls, ..grpc::Options::default() },
+        calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         answers: Arc::new(answers(configuration)?),
         writes_roles: true,
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
     advise(server, &controllers.advisor()).await.context("cannot advise on versions of functions")?;
-    let metrics = controllers.metrics();
-    server.serve_metrics(move || metrics.text());
     Ok(controllers)
 }
 

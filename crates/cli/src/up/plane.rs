@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Configuration, controllers};
+use crate::telemetry::Installed;
 
 /// Who has the kubeconfig: one who may do everything.
 const ADMIN: &str = "ferroplane-admin";
@@ -42,7 +43,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    pub(super) async fn start(configuration: &Configuration) -> anyhow::Result<Self> {
+    pub(super) async fn start(configuration: &Configuration, telemetry: &Installed) -> anyhow::Result<Self> {
         let store = open(configuration.data_dir.as_deref())?;
         let certificates = Arc::new(certificates(configuration)?);
         let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
@@ -67,8 +68,9 @@ impl Plane {
         let renewal = tokio::spawn(certificates.keep_renewed());
         let mut controllers = None;
         if configuration.has_controllers {
-            controllers = Some(controllers::start(&server, configuration).await?);
+            controllers = Some(controllers::start(&server, configuration, telemetry).await?);
         }
+        serve_metrics(&server, controllers.as_ref(), telemetry);
         Ok(Self { server, address, kubeconfig, end, door, renewal, controllers, _temporary: temporary })
     }
 
@@ -99,6 +101,18 @@ impl Plane {
         drop(self.server);
         store.close().await;
     }
+}
+
+/// Have the API server tell the numbers of everybody else in this process with its own.
+fn serve_metrics(server: &Server, controllers: Option<&Controllers>, telemetry: &Installed) {
+    let (process, controllers) = (telemetry.numbers(), controllers.map(Controllers::metrics));
+    server.serve_metrics(move || {
+        let mut text = process();
+        if let Some(metrics) = &controllers {
+            text += &metrics.text();
+        }
+        text
+    });
 }
 
 fn open(directory: Option<&Path>) -> anyhow::Result<Store> {

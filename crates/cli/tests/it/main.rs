@@ -14,6 +14,7 @@ mod peers;
 mod plane;
 mod render;
 mod sandbox;
+mod telemetry;
 mod up;
 mod validate;
 mod versions;

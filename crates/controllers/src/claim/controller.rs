@@ -51,6 +51,8 @@ impl std::fmt::Debug for Controller {
 impl Controller {
     pub(super) fn start(kind: Kind, context: Arc<Context>) -> Arc<Self> {
         info!(definition = kind.definition, "starts to serve claims");
+        let name = format!("claim/{}", kind.definition);
+        context.metrics.controller_started(&name);
         let follow = |resource: &Arc<Resource>| {
             let subject =
                 Subject { resource: resource.clone(), labels: Selector::default(), heads_only: false };
@@ -64,7 +66,7 @@ impl Controller {
             composites: follow(composite),
             propagated: Mutex::default(),
             is_enforced: AtomicBool::new(kind.is_enforced),
-            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(&format!("claim/{}", kind.definition))),
+            queue: Queue::new(LONGEST_PAUSE, context.metrics.work(&name)),
             worker: Mutex::default(),
             kind,
             context,
@@ -95,6 +97,7 @@ impl Controller {
         if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             worker.abort();
         }
+        self.context.metrics.controller_stopped(&format!("claim/{}", self.kind.definition));
         info!(definition = self.kind.definition, "serves claims no longer");
     }
 

@@ -71,6 +71,14 @@ impl Error {
         Self::Unreachable(error.into())
     }
 
+    /// The code of the answer, if there was one.
+    pub(super) fn answered(&self) -> Option<u16> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code),
+            Self::Unreachable(_) => None,
+        }
+    }
+
     fn code(&self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.code,

@@ -135,7 +135,13 @@ impl Controller {
         let name = name_of(composite);
         let events = self.memory.lose(&name, losses);
         for event in &events {
-            warn!(name = &*name, message = event.message, "somebody keeps changing what is composed");
+            warn!(
+                kind = meta::kind(composite),
+                namespace = meta::namespace(composite),
+                name = meta::name(composite),
+                problem = event.message,
+                "somebody keeps changing what is composed"
+            );
         }
         events
     }
@@ -179,7 +185,7 @@ impl Controller {
         let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {
             let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
             let message = format!("{}: there is no kind {kind} in {api_version}: is it installed?", what());
-            return Err(Problem::new(COMPOSE, message));
+            return Err(Problem::new(COMPOSE, message).about(wanted));
         };
         // From now on it is followed: what happens to it is not missed.
         self.shared.dependencies.composed(&resource);
@@ -202,7 +208,7 @@ impl Controller {
                 if error.is_forbidden() {
                     denied = self.denied(&resource, meta::namespace(&wanted.object)).await;
                 }
-                Err(Problem::refused(COMPOSE, &what(), &error).with_denial(denied))
+                Err(Problem::refused(COMPOSE, &what(), &error).about(wanted).with_denial(denied))
             }
         }
     }

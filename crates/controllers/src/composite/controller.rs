@@ -12,6 +12,7 @@ use super::memory::{Memory, Name};
 use super::{GroupKind, Kind, Shared};
 use crate::cluster::{Resource, Selector};
 use crate::events::Recorder;
+use crate::metrics::Tally;
 use crate::mirror::{Change, Mirror, Subject, key};
 use crate::queue::Queue;
 
@@ -32,13 +33,17 @@ pub(super) struct Controller {
     pub(super) memory: Memory,
     pub(super) recorder: Recorder,
     pub(super) queue: Queue<Name>,
+    /// How they are, for those who count.
+    pub(super) tally: Arc<Tally>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Controller {
     pub(super) fn start(kind: Kind, shared: Arc<Shared>) -> Arc<Self> {
         info!(definition = kind.definition, "starts to compose");
-        let resource = kind.resource.clone();
+        let (resource, metrics) = (kind.resource.clone(), shared.context.metrics.clone());
+        let name = format!("composite/{}", kind.definition);
+        metrics.controller_started(&name);
         let subject = Subject { resource, labels: Selector::default(), heads_only: false };
         let controller = Arc::new(Self {
             layout: if kind.scope == Scope::LegacyCluster { Layout::Legacy } else { Layout::Modern },
@@ -48,12 +53,10 @@ impl Controller {
                 kind: kind.resource.kind.clone(),
             },
             mirror: Mirror::start(shared.context.cluster.clone(), subject),
-            memory: Memory::default(),
+            memory: Memory::new(metrics.breaking(&name)),
             recorder: shared.context.recorder.of(COMPONENT),
-            queue: Queue::new(
-                LONGEST_PAUSE,
-                shared.context.metrics.work(&format!("composite/{}", kind.definition)),
-            ),
+            queue: Queue::new(LONGEST_PAUSE, metrics.work(&name)),
+            tally: metrics.tally(&kind.resource),
             worker: Mutex::default(),
             kind,
             shared,
@@ -74,6 +77,9 @@ impl Controller {
         if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             worker.abort();
         }
+        let metrics = &self.shared.context.metrics;
+        metrics.end_tally(&self.kind.resource, &self.tally);
+        metrics.controller_stopped(&format!("composite/{}", self.kind.definition));
         info!(definition = self.kind.definition, "composes no longer");
     }
 

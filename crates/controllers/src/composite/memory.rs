@@ -8,6 +8,8 @@ use ferroplane_api::Condition;
 use ferroplane_engine::{Event, Fights, Loss, Requirement};
 use tokio::time::Instant;
 
+use crate::metrics::{Breaking, Passage};
+
 /// What a composite resource is called among those of its kind: `namespace/name`.
 pub(super) type Name = Arc<str>;
 
@@ -29,12 +31,7 @@ pub(super) struct Memory {
     all: Mutex<HashMap<Name, Remembered>>,
     /// What times are counted from.
     began_at: Instant,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self { all: Mutex::default(), began_at: Instant::now() }
-    }
+    breaking: Arc<Breaking>,
 }
 
 /// What is remembered about one composite resource.
@@ -96,6 +93,10 @@ struct Bucket {
 }
 
 impl Memory {
+    pub(super) fn new(breaking: Arc<Breaking>) -> Self {
+        Self { all: Mutex::default(), began_at: Instant::now(), breaking }
+    }
+
     pub(super) fn recall(&self, name: &str) -> Option<Settled> {
         self.lock().get(name)?.settled.clone()
     }
@@ -146,7 +147,10 @@ impl Memory {
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.lock().remove(name);
+        let forgotten = self.lock().remove(name);
+        if forgotten.and_then(|it| it.breaker).is_some_and(|breaker| breaker.opened_at.is_some()) {
+            self.breaking.close();
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -186,7 +190,7 @@ impl Memory {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return };
         let breaker = remembered.breaker.get_or_insert_with(Box::default);
-        breaker.note(version, source());
+        breaker.note(version, source(), &self.breaking);
     }
 
     /// It was our doing that something came to this version.
@@ -217,11 +221,12 @@ impl Memory {
         let mut memory = self.lock();
         let breaker = memory.get_mut(name)?.breaker.as_mut()?;
         let now = Instant::now();
-        breaker.unrest(now)?;
+        breaker.unrest(now, &self.breaking)?;
         let next = breaker.probed_at.map_or(now, |probed| probed + PROBE);
         if next > now {
             return Some(next - now);
         }
+        self.breaking.pass(Passage::Probe);
         breaker.probed_at = Some(now);
         None
     }
@@ -263,7 +268,7 @@ impl Memory {
     pub(super) fn unrest(&self, name: &str) -> Option<String> {
         let mut memory = self.lock();
         let remembered = memory.get_mut(name)?;
-        let unrest = remembered.breaker.as_mut()?.unrest(Instant::now());
+        let unrest = remembered.breaker.as_mut()?.unrest(Instant::now(), &self.breaking);
         if unrest.is_none() && remembered.breaker.as_ref().is_some_and(|breaker| breaker.is_calm()) {
             remembered.breaker = None;
         }
@@ -290,16 +295,17 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    fn note(&mut self, version: u64, source: String) {
+    fn note(&mut self, version: u64, source: String, breaking: &Breaking) {
         if self.uncertain.len() == UNCERTAIN {
-            self.count(Instant::now());
+            self.count(Instant::now(), breaking);
         }
         self.uncertain.push((version, source));
     }
 
     /// Whatever nobody has said to be our doing is not.
-    fn count(&mut self, now: Instant) {
+    fn count(&mut self, now: Instant, breaking: &Breaking) {
         for (_, source) in std::mem::take(&mut self.uncertain) {
+            breaking.pass(if self.opened_at.is_some() { Passage::Dropped } else { Passage::Allowed });
             self.events.take(now);
             if self.sources.len() == SOURCES {
                 self.sources.remove(0);
@@ -307,17 +313,19 @@ impl Breaker {
             self.sources.push(source);
             if self.events.tokens < 1.0 && self.opened_at.is_none() {
                 self.opened_at = Some(now);
+                breaking.open();
             }
         }
     }
 
-    fn unrest(&mut self, now: Instant) -> Option<String> {
-        self.count(now);
+    fn unrest(&mut self, now: Instant, breaking: &Breaking) -> Option<String> {
+        self.count(now, breaking);
         self.events.refill(now);
         self.changes.refill(now);
         let opened_at = self.opened_at?;
         if now.duration_since(opened_at) >= COOLDOWN {
             (self.opened_at, self.probed_at) = (None, None);
+            breaking.close();
             return None;
         }
         Some(self.loudest())
@@ -367,7 +375,7 @@ mod tests {
 
     /// What is remembered after 200 things have happened.
     fn after_many_events() -> (Memory, Name) {
-        let (memory, name) = (Memory::default(), Name::from("default/blog"));
+        let (memory, name) = (Memory::new(Arc::default()), Name::from("default/blog"));
         memory.remember(&name, Settled::default(), Vec::new());
         for version in 1..=200 {
             memory.count_event(&name, version, || "ConfigMap/blog".to_owned());

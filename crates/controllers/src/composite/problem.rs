@@ -1,6 +1,7 @@
 //! Why a composite resource could not be composed.
 
-use ferroplane_engine::{Event, Outcome, Trouble, chain};
+use ferroplane_api::meta;
+use ferroplane_engine::{Event, Failure, Outcome, Trouble, Wanted, chain};
 
 use crate::cluster::Error;
 
@@ -33,11 +34,29 @@ pub(super) struct Report {
     pub(super) denied: Option<String>,
     /// What happened before.
     pub(super) events: Vec<Event>,
+    /// The step that composed what could not be applied.
+    step: Option<String>,
+    /// Whether that is a Secret: what the API server says about it may quote it.
+    is_about_secret: bool,
 }
 
 impl Report {
     fn new(trouble: Trouble) -> Self {
-        Self { trouble, outcome: None, denied: None, events: Vec::new() }
+        Self { trouble, outcome: None, denied: None, events: Vec::new(), step: None, is_about_secret: false }
+    }
+
+    /// The step that it is about, if it is about one.
+    pub(super) fn step(&self) -> Option<&str> {
+        let failure = self.outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
+        failure.and_then(Failure::step).or(self.step.as_deref())
+    }
+
+    /// What may stand in a log, which more people see than the object.
+    pub(super) fn log_message(&self) -> &str {
+        if self.is_about_secret {
+            return "a composed Secret could not be applied; the events of the composite resource say why";
+        }
+        &self.trouble.message
     }
 }
 
@@ -70,6 +89,15 @@ impl Problem {
     pub(super) fn after(mut self, outcome: Outcome) -> Self {
         if let Self::Trouble(report) = &mut self {
             report.outcome = Some(Box::new(outcome));
+        }
+        self
+    }
+
+    /// The same, with what it is about.
+    pub(super) fn about(mut self, wanted: &Wanted) -> Self {
+        if let Self::Trouble(report) = &mut self {
+            report.step = Some(wanted.step.clone());
+            report.is_about_secret = meta::kind(&wanted.object) == "Secret";
         }
         self
     }

@@ -12,7 +12,7 @@ use ferroplane_wire::Struct;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::{Instrument as _, debug, field, warn};
 
 use super::apply::name_of;
 use super::choose::{Choice, Selection};
@@ -25,6 +25,7 @@ use super::problem::{COMPOSE, Problem, Report};
 use super::read;
 use super::settle::{Written, version_of};
 use super::settled::{composition_of, essence, fingerprint, pause_after};
+use super::story;
 use crate::cluster::{Part, Place};
 use crate::queue::{Next, Slot};
 
@@ -63,10 +64,18 @@ impl Controller {
     /// Look at a composite resource, and do what has to be done.
     pub(super) async fn reconcile(self: Arc<Self>, name: Name, slot: Slot) -> Next {
         let Some(live) = self.mirror.get_by_key(&name).and_then(|held| self.mirror.to_object(&held)) else {
+            self.tally.remove(&name);
             self.forget(&name);
             return Next::Rest;
         };
-        match self.look_at(&name, live, &slot).await {
+        self.tally.set(&name, &live);
+        if let Some(next) = self.leave_alone(&name, &live).await {
+            return next;
+        }
+        let story = story::begin(&live);
+        let result = self.look_at(&name, live, &slot).instrument(story.clone()).await;
+        story::end(&story, &result);
+        match result {
             Ok(next) => next,
             Err(Problem::Conflict) => {
                 self.memory.unsettle(&name);
@@ -75,25 +84,37 @@ impl Controller {
             Err(Problem::Gone | Problem::Early) => Next::Rest,
             Err(Problem::Trouble(report)) => {
                 // It could not even be told.
-                warn!(name = &*name, error = report.trouble.message, "cannot settle a composite resource");
+                let (namespace, name_only) = name.split_once('/').unwrap_or_default();
+                warn!(
+                    kind = self.kind.resource.kind,
+                    namespace,
+                    name = name_only,
+                    error = report.log_message(),
+                    "cannot settle a composite resource"
+                );
                 self.memory.unsettle(&name);
                 Next::Retry
             }
         }
     }
 
+    /// When to look again, if nothing has to be done now.
+    async fn leave_alone(&self, name: &Name, live: &Object) -> Option<Next> {
+        if is_paused(live) || meta::is_being_deleted(live) {
+            return None;
+        }
+        if let Some(next) = self.is_settled(name, live).await {
+            return Some(next);
+        }
+        self.wait_for_calm(name, live).map(Next::After)
+    }
+
     async fn look_at(&self, name: &Name, mut live: Object, slot: &Slot) -> Result<Next, Problem> {
-        if meta::annotation(&live, keys::PAUSED) == "true" {
+        if is_paused(&live) {
             return self.pause(name, &live).await;
         }
         if meta::is_being_deleted(&live) {
             return self.let_go(name, &live).await;
-        }
-        if let Some(next) = self.is_settled(name, &live).await {
-            return Ok(next);
-        }
-        if let Some(wait) = self.wait_for_calm(name, &live) {
-            return Ok(Next::After(wait));
         }
         let began_at = Instant::now();
         let identity = self.identity(&live);
@@ -113,7 +134,7 @@ impl Controller {
         if next.is_err() {
             self.memory.note_asked(name, reader.asked());
         }
-        debug!(name = &**name, micros = began_at.elapsed().as_micros(), "looked at a composite resource");
+        debug!(micros = began_at.elapsed().as_micros(), "looked at a composite resource");
         next
     }
 
@@ -146,7 +167,7 @@ impl Controller {
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
         let before = remembered.clone();
         for round in 1.. {
-            let world = match self.observe(&composite).await {
+            let world = match self.observe(&composite).instrument(story::phase("observe", round)).await {
                 Ok(world) => world,
                 Err(problem) => {
                     return Err(self.keep(live, &choice.selection).await.err().unwrap_or(problem));
@@ -154,13 +175,13 @@ impl Controller {
             };
             let deciding = self.decide(&composite, &choice, &world, &remembered, reader);
             // A function that hangs must not keep others from being called.
-            let outcome = slot.wait_for(deciding).await?;
+            let outcome = slot.wait_for(deciding.instrument(story::phase("decide", round))).await?;
             if outcome.result.is_err() {
                 self.keep(live, &choice.selection).await?;
                 return Err(failed(outcome));
             }
-            let done = self.carry_out(live, &choice, &outcome, &world).await;
-            let applied = match done {
+            let applying = self.carry_out(live, &choice, &outcome, &world);
+            let applied = match applying.instrument(story::phase("apply", round)).await {
                 Ok(applied) => applied,
                 Err(problem) => return Err(problem.after(outcome)),
             };
@@ -216,6 +237,7 @@ impl Controller {
             return Err(Problem::Early);
         }
         events.append(&mut selection.events);
+        story::choose(&selection.chosen);
         match self.prepare(&selection) {
             Ok(pipeline) => Ok(Choice { selection, pipeline }),
             Err(problem) => Err(self.keep(live, &selection).await.err().unwrap_or(problem)),
@@ -311,7 +333,8 @@ impl Controller {
     }
 
     async fn succeed(&self, name: &Name, live: Object, mut composed: Composed) -> Result<Next, Problem> {
-        let Written { composite, look_again_in } = self.settle_success(name, &live, &mut composed).await?;
+        let settling = self.settle_success(name, &live, &mut composed);
+        let Written { composite, look_again_in } = settling.instrument(story::phase("settle", 1)).await?;
         // Conditions speak of the generation that was looked at, even if a later one says the same again.
         let is_overtaken =
             composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(&live));
@@ -361,7 +384,21 @@ impl Controller {
         asked: Vec<Requirement>,
         identity: &str,
     ) -> Result<Next, Problem> {
-        let written = self.settle_problem(name, live, &mut report).await?;
+        let settling = self.settle_problem(name, live, &mut report);
+        let written = settling.instrument(story::phase("settle", 1)).await?;
+        story::fail(report.trouble.reason);
+        // What is the same as before was said before.
+        if written.composite.is_some() {
+            warn!(
+                kind = meta::kind(live),
+                namespace = meta::namespace(live),
+                name = meta::name(live),
+                step = report.step().map(field::display),
+                reason = report.trouble.reason,
+                error = report.log_message(),
+                "cannot compose"
+            );
+        }
         let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
         // What was asked for in vain is what may help.
         requirements.extend(asked);
@@ -423,6 +460,10 @@ impl Controller {
         self.memory.forget(name);
         self.queue.forget(name);
     }
+}
+
+fn is_paused(live: &Object) -> bool {
+    meta::annotation(live, keys::PAUSED) == "true"
 }
 
 fn failed(outcome: Outcome) -> Problem {

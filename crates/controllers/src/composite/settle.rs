@@ -10,6 +10,7 @@ use ferroplane_engine::{
 use ferroplane_schema::managed::{extract, holds};
 use serde_json::{Value, json};
 
+use super::apply::name_of;
 use super::controller::Controller;
 use super::machinery::identity;
 use super::memory::Name;
@@ -176,7 +177,9 @@ impl Controller {
             Place { resource: &self.kind.resource, namespace: meta::namespace(live), name: meta::name(live) };
         let bytes = self.shared.context.cluster.apply(place, part, keys::COMPOSITE_MANAGER, body).await?;
         self.mirror.learn(&bytes);
-        serde_json::from_slice(&bytes).map_err(Error::garbled)
+        let written = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+        self.tally.set(&name_of(live), &written);
+        Ok(written)
     }
 
     /// Tell the composite resource, and its claim if it is meant to know.

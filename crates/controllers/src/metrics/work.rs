@@ -1,10 +1,12 @@
-//! What controllers have done, and have to do.
+//! What controllers have done, and have to do, under the names that controller-runtime has for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::head;
 use super::series::{Histogram, labels};
@@ -17,10 +19,29 @@ const RESULTS: [&str; 4] = ["success", "requeue_after", "requeue", "error"];
 pub(crate) struct Work {
     added: AtomicU64,
     retried: AtomicU64,
+    panicked: AtomicU64,
     waiting: AtomicUsize,
     busy: AtomicUsize,
+    limit: AtomicUsize,
     ended: [AtomicU64; RESULTS.len()],
     took: Mutex<Histogram>,
+    waited: Mutex<Histogram>,
+    /// When what is being done was begun.
+    begun: Mutex<Begun>,
+}
+
+#[derive(Debug, Default)]
+struct Begun {
+    counter: u64,
+    times: BTreeMap<u64, Instant>,
+}
+
+/// A piece of work that is being done.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    work: Arc<Work>,
+    id: u64,
+    began_at: Instant,
 }
 
 /// How a piece of work ended.
@@ -38,19 +59,60 @@ impl Work {
         self.added.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How much may be done at the same time.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
     /// How much there is to do, and how much is being done.
     pub(crate) fn set_load(&self, waiting: usize, busy: usize) {
         self.waiting.store(waiting, Ordering::Relaxed);
         self.busy.store(busy, Ordering::Relaxed);
     }
 
-    /// Something was done.
-    pub(crate) fn end(&self, ending: Ending, took: Duration) {
-        self.ended[ending as usize].fetch_add(1, Ordering::Relaxed);
+    /// What is begun now had to wait so long.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner).add(time);
+    }
+
+    /// Something is begun.
+    pub(crate) fn begin(self: &Arc<Self>) -> Piece {
+        let began_at = Instant::now();
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.counter += 1;
+        let id = begun.counter;
+        begun.times.insert(id, began_at);
+        Piece { work: self.clone(), id, began_at }
+    }
+
+    /// For how long everything that is being done has been, together and at most.
+    fn unfinished(&self) -> (Duration, Duration) {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let ages = begun.times.values().map(Instant::elapsed);
+        ages.fold(Default::default(), |(sum, longest), age| (sum + age, age.max(longest)))
+    }
+}
+
+impl Piece {
+    /// It made its controller panic.
+    pub(crate) fn panicked(&self) {
+        self.work.panicked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It was done.
+    pub(crate) fn end(self, ending: Ending) {
+        self.work.ended[ending as usize].fetch_add(1, Ordering::Relaxed);
         if matches!(ending, Ending::Again | Ending::Failure) {
-            self.retried.fetch_add(1, Ordering::Relaxed);
+            self.work.retried.fetch_add(1, Ordering::Relaxed);
         }
-        self.took.lock().unwrap_or_else(PoisonError::into_inner).add(took);
+        self.work.took.lock().unwrap_or_else(PoisonError::into_inner).add(self.began_at.elapsed());
+    }
+}
+
+impl Drop for Piece {
+    /// Work that is broken off is not being done any more either.
+    fn drop(&mut self) {
+        self.work.begun.lock().unwrap_or_else(PoisonError::into_inner).times.remove(&self.id);
     }
 }
 
@@ -66,53 +128,124 @@ impl Works {
 
     pub(super) fn write(&self, text: &mut String) {
         let works = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if works.is_empty() {
-            return;
-        }
-        let name = "controller_runtime_reconcile_total";
-        head(text, name, "counter", "Looks at objects, by how they ended.");
-        for (controller, work) in &works {
-            for (result, count) in RESULTS.iter().zip(&work.ended) {
-                let labels = labels(&[("controller", controller), ("result", result)]);
-                let _ = writeln!(text, "{name}{{{labels}}} {}", count.load(Ordering::Relaxed));
-            }
-        }
-        let name = "controller_runtime_reconcile_time_seconds";
-        head(text, name, "histogram", "How long looks at objects took.");
-        for (controller, work) in &works {
-            let took = work.took.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            took.write(text, name, &labels(&[("controller", controller)]));
-        }
-        let failures = Ending::Failure as usize;
-        numbers(text, &works, "controller_runtime_reconcile_errors_total", "counter", |work| {
-            work.ended[failures].load(Ordering::Relaxed)
+        let mut page = Page { text, works: &works };
+        page.results();
+        page.durations(
+            "controller_runtime_reconcile_time_seconds",
+            "How long looks at objects took.",
+            |work| &work.took,
+        );
+        page.numbers("controller_runtime_reconcile_errors_total", "Looks at objects that failed.", |work| {
+            load(&work.ended[Ending::Failure as usize])
         });
-        numbers(text, &works, "controller_runtime_active_workers", "gauge", |work| {
+        page.numbers(
+            "controller_runtime_reconcile_panics_total",
+            "Looks at objects that made a controller panic.",
+            |work| load(&work.panicked),
+        );
+        page.numbers("controller_runtime_active_workers", "Objects that are being looked at.", |work| {
             work.busy.load(Ordering::Relaxed) as u64
         });
-        numbers(text, &works, "workqueue_depth", "gauge", |work| work.waiting.load(Ordering::Relaxed) as u64);
-        numbers(text, &works, "workqueue_adds_total", "counter", |work| work.added.load(Ordering::Relaxed));
-        numbers(text, &works, "workqueue_retries_total", "counter", |work| {
-            work.retried.load(Ordering::Relaxed)
+        page.numbers(
+            "controller_runtime_max_concurrent_reconciles",
+            "Objects that may be looked at at the same time.",
+            |work| work.limit.load(Ordering::Relaxed) as u64,
+        );
+        page.numbers("workqueue_depth", "Objects that wait to be looked at.", |work| {
+            work.waiting.load(Ordering::Relaxed) as u64
         });
+        page.numbers("workqueue_adds_total", "How often a look at an object was asked for.", |work| {
+            load(&work.added)
+        });
+        page.numbers("workqueue_retries_total", "Looks that had to be repeated.", |work| load(&work.retried));
+        page.durations(
+            "workqueue_queue_duration_seconds",
+            "How long objects waited to be looked at.",
+            |work| &work.waited,
+        );
+        page.durations("workqueue_work_duration_seconds", "How long looks at objects took.", |work| {
+            &work.took
+        });
+        page.numbers(
+            "workqueue_unfinished_work_seconds",
+            "How long ago all looks that are under way began, together.",
+            |work| work.unfinished().0.as_secs_f64(),
+        );
+        page.numbers(
+            "workqueue_longest_running_processor_seconds",
+            "How long ago the longest look that is under way began.",
+            |work| work.unfinished().1.as_secs_f64(),
+        );
     }
 }
 
-fn numbers(
-    text: &mut String,
-    works: &BTreeMap<String, Arc<Work>>,
-    name: &str,
-    kind: &str,
-    number: impl Fn(&Work) -> u64,
-) {
-    head(text, name, kind, "What controllers have to do and have done.");
-    for (controller, work) in works {
-        // controller-runtime's queues have the name of their controller twice.
-        let labels = if name.starts_with("workqueue") {
-            labels(&[("controller", controller), ("name", controller)])
-        } else {
-            labels(&[("controller", controller)])
+fn load(number: &AtomicU64) -> u64 {
+    number.load(Ordering::Relaxed)
+}
+
+/// What is written about all controllers.
+struct Page<'a> {
+    text: &'a mut String,
+    works: &'a BTreeMap<String, Arc<Work>>,
+}
+
+impl Page<'_> {
+    fn results(&mut self) {
+        let name = "controller_runtime_reconcile_total";
+        head(self.text, name, "counter", "Looks at objects, by how they ended.");
+        for (controller, work) in self.works {
+            for (result, count) in RESULTS.iter().zip(&work.ended) {
+                let labels = labels(&[("controller", controller), ("result", result)]);
+                let _ = writeln!(self.text, "{name}{{{labels}}} {}", load(count));
+            }
+        }
+    }
+
+    fn durations(&mut self, name: &str, help: &str, times: impl Fn(&Work) -> &Mutex<Histogram>) {
+        head(self.text, name, "histogram", help);
+        for (controller, work) in self.works {
+            let times = times(work).lock().unwrap_or_else(PoisonError::into_inner).clone();
+            times.write(self.text, name, &labels_of(name, controller));
+        }
+    }
+
+    fn numbers<T: std::fmt::Display>(&mut self, name: &str, help: &str, number: impl Fn(&Work) -> T) {
+        head(self.text, name, if name.ends_with("_total") { "counter" } else { "gauge" }, help);
+        for (controller, work) in self.works {
+            let _ = writeln!(self.text, "{name}{{{}}} {}", labels_of(name, controller), number(work));
+        }
+    }
+}
+
+/// controller-runtime's queues have the name of their controller twice.
+fn labels_of(name: &str, controller: &str) -> String {
+    if name.starts_with("workqueue") {
+        labels(&[("controller", controller), ("name", controller)])
+    } else {
+        labels(&[("controller", controller)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_under_way_is_told_until_it_ends_or_is_broken_off() {
+        let works = Works::default();
+        let work = works.of("c");
+        let (first, second) = (work.begin(), work.begin());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let told = |line: &str| {
+            let mut text = String::new();
+            works.write(&mut text);
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         };
-        let _ = writeln!(text, "{name}{{{labels}}} {}", number(work));
+        told(r#"workqueue_unfinished_work_seconds{controller="c",name="c"} 4"#);
+        told(r#"workqueue_longest_running_processor_seconds{controller="c",name="c"} 2"#);
+        first.end(Ending::Success);
+        drop(second);
+        told(r#"workqueue_unfinished_work_seconds{controller="c",name="c"} 0"#);
+        told(r#"workqueue_work_duration_seconds_count{controller="c",name="c"} 1"#);
     }
 }

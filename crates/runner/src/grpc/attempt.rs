@@ -19,6 +19,8 @@ use tonic::transport::{Channel, Error};
 use tonic::{Request, Status};
 use tower_service::Service;
 
+use super::Metadata;
+
 /// How far an attempt got.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -58,6 +60,7 @@ pub(super) struct Attempt {
     /// What the function is told.
     pub(super) timeout: Duration,
     pub(super) max_response: usize,
+    pub(super) metadata: Option<Metadata>,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -67,6 +70,9 @@ impl Attempt {
         let progress = self.progress;
         let mut request = Request::new(self.message);
         request.set_timeout(self.timeout);
+        if let Some(metadata) = &self.metadata {
+            metadata.write(request.metadata_mut().as_mut());
+        }
         let response = tonic::client::Grpc::new(Watched { channel, progress: progress.clone() })
             .max_encoding_message_size(usize::MAX)
             .max_decoding_message_size(self.max_response)

@@ -1,0 +1,120 @@
+//! What operators see of a process that runs: log lines, traces, and numbers about the process itself.
+//!
+//! A command that runs for long flattens [`Telemetry`] into its arguments, calls [`Telemetry::install`] once, and
+//! keeps the [`Installed`] until its end.
+//!
+//! # Guarantees
+//! * Only lines and spans of our own are told in full; libraries, which may quote headers, speak up from warnings on.
+//! * Without an endpoint for traces there are no spans at all.
+
+mod lines;
+mod process;
+mod traces;
+
+use std::io::IsTerminal as _;
+
+use anyhow::Context as _;
+use ferroplane_runner::grpc;
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use lines::Lines;
+use traces::Traces;
+
+/// How to see what happens
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Telemetry")]
+pub(crate) struct Telemetry {
+    /// How much to log: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", env = "FERROPLANE_LOG")]
+    log_level: Option<LevelFilter>,
+
+    /// What log lines look like [default: text on a terminal, otherwise json]
+    #[arg(long, value_name = "FORMAT", env = "FERROPLANE_LOG_FORMAT", value_enum)]
+    log_format: Option<Format>,
+
+    /// Where to send traces, by OTLP over gRPC, such as `http://localhost:4317`
+    ///
+    /// Without it the endpoint is that of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, and without these
+    /// there are no traces. The other standard variables count too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    /// `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_SDK_DISABLED` and more.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+}
+
+/// What log lines look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs: an object each
+    Json,
+}
+
+/// Telemetry that goes on until this is dropped. Then what has been seen is sent, if that does not take long.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    traces: Option<Traces>,
+}
+
+impl Telemetry {
+    /// Begins to log and, if somebody wants to have them, to send traces. Logs as much as is `usual` unless told otherwise.
+    pub(crate) fn install(&self, usual: LevelFilter) -> anyhow::Result<Installed> {
+        let traces = traces::start(self.otlp_endpoint.as_deref()).context("cannot send traces")?;
+        let level = self.log_level.unwrap_or(usual);
+        let lines = tracing_subscriber::fmt::layer()
+            .fmt_fields(JsonFields::new())
+            .event_format(self.lines())
+            .with_writer(std::io::stderr)
+            .with_filter(FilterFn::new(move |it| is_line(it, level)).with_max_level_hint(level));
+        let spans = traces.as_ref().map(|traces| {
+            let is_span = |it: &Metadata<'_>| it.is_span() && is_ours(it) && *it.level() <= Level::DEBUG;
+            traces.layer().with_filter(FilterFn::new(is_span).with_max_level_hint(LevelFilter::DEBUG))
+        });
+        // Somebody may have asked for lines of their own already, in a test.
+        let _ = tracing_subscriber::registry().with(lines).with(spans).try_init();
+        Ok(Installed { traces })
+    }
+
+    fn lines(&self) -> Lines {
+        let is_terminal = std::io::stderr().is_terminal();
+        let usual = if is_terminal { Format::Text } else { Format::Json };
+        Lines {
+            is_json: self.log_format.unwrap_or(usual) == Format::Json,
+            is_colourful: is_terminal && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+}
+
+impl Installed {
+    /// What functions are told beside requests: where in which trace they belong. Nothing if there are no traces.
+    pub(crate) fn metadata(&self) -> Option<grpc::Metadata> {
+        self.traces.as_ref().map(|_| traces::metadata())
+    }
+
+    /// Numbers about the process and about traces, as Prometheus reads them. Can be asked for at any time.
+    pub(crate) fn numbers(&self) -> impl Fn() -> String + Send + Sync + 'static {
+        let counts = self.traces.as_ref().map(Traces::counts).unwrap_or_default();
+        move || {
+            let mut text = process::numbers();
+            counts.write(&mut text);
+            text
+        }
+    }
+}
+
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("ferroplane")
+}
+
+fn is_line(metadata: &Metadata<'_>, level: LevelFilter) -> bool {
+    // What is wrong with sending traces is said once, by us.
+    let may_speak = is_ours(metadata)
+        || (*metadata.level() <= Level::WARN && !metadata.target().starts_with("opentelemetry"));
+    *metadata.level() <= level && may_speak
+}

@@ -1,0 +1,85 @@
+//! How often too much happened to composite resources, under the names that Crossplane has for it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::head;
+use super::series::labels;
+
+const RESULTS: [&str; 3] = ["Allowed", "Dropped", "HalfOpenAllowed"];
+
+/// What became of something that happened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Passage {
+    /// It was looked at as soon as could be.
+    Allowed,
+    /// It has to wait for the next look, because too much happens.
+    Dropped,
+    /// This is that next look.
+    Probe,
+}
+
+/// How often too much happened to those of one controller.
+#[derive(Debug, Default)]
+pub(crate) struct Breaking {
+    opened: AtomicU64,
+    closed: AtomicU64,
+    passed: [AtomicU64; RESULTS.len()],
+}
+
+impl Breaking {
+    pub(crate) fn open(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pass(&self, passage: Passage) {
+        self.passed[passage as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The same of all controllers, by name.
+#[derive(Debug, Default)]
+pub(super) struct Breakings(Mutex<BTreeMap<String, Arc<Breaking>>>);
+
+impl Breakings {
+    pub(super) fn of(&self, controller: &str) -> Arc<Breaking> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(controller.to_owned()).or_default().clone()
+    }
+
+    pub(super) fn write(&self, text: &mut String) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut number = |name: &str, help: &str, of: fn(&Breaking) -> &AtomicU64| {
+            head(text, name, "counter", help);
+            for (controller, breaking) in &all {
+                let count = of(breaking).load(Ordering::Relaxed);
+                let _ = writeln!(text, "{name}{{{}}} {count}", labels(&[("controller", controller)]));
+            }
+        };
+        number(
+            "circuit_breaker_opens_total",
+            "How often a composite resource began to be looked at rarely, because too much happens to it.",
+            |breaking| &breaking.opened,
+        );
+        number("circuit_breaker_closes_total", "How often that ended.", |breaking| &breaking.closed);
+        let name = "circuit_breaker_events_total";
+        head(
+            text,
+            name,
+            "counter",
+            "What happened to what is composed, by whether it was looked at at once.",
+        );
+        for (controller, breaking) in &all {
+            for (result, count) in RESULTS.iter().zip(&breaking.passed) {
+                let labels = labels(&[("controller", controller), ("result", result)]);
+                let _ = writeln!(text, "{name}{{{labels}}} {}", count.load(Ordering::Relaxed));
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How composite resources are: counted when they are looked at and written, never by looking for them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ferroplane_api::{Object, keys, meta};
+use serde_json::Value;
+
+use super::head;
+use super::series::labels;
+
+const CONDITIONS: [&str; 3] = ["Ready", "Synced", "Responsive"];
+const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+
+/// How a composite resource is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    /// What each of the conditions is, as an index.
+    conditions: [u8; CONDITIONS.len()],
+    is_paused: bool,
+    is_deleting: bool,
+}
+
+impl State {
+    fn of(composite: &Object) -> Self {
+        let conditions = composite.get("status").and_then(|status| status.get("conditions")?.as_array());
+        let status_of = |kind: &str| {
+            let is_it = |condition: &&Value| condition.get("type").and_then(Value::as_str) == Some(kind);
+            let found = conditions.and_then(|all| all.iter().find(is_it)?.get("status")?.as_str());
+            match found {
+                Some("True") => 0,
+                Some("False") => 1,
+                _ => 2,
+            }
+        };
+        Self {
+            conditions: CONDITIONS.map(status_of),
+            is_paused: meta::annotation(composite, keys::PAUSED) == "true",
+            is_deleting: meta::is_being_deleted(composite),
+        }
+    }
+}
+
+/// How the composite resources of one kind are.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// By the hash of their names: there are many, and one counted wrongly because of another does no harm.
+    states: HashMap<u64, State>,
+    conditions: [[u64; STATUSES.len()]; CONDITIONS.len()],
+    paused: u64,
+    deleting: u64,
+}
+
+impl Tally {
+    /// This is how one of them is now.
+    pub(crate) fn set(&self, name: &str, composite: &Object) {
+        let state = State::of(composite);
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = counted.states.insert(hash(name), state) {
+            counted.subtract(before);
+        }
+        counted.add(state);
+    }
+
+    /// It is gone.
+    pub(crate) fn remove(&self, name: &str) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = counted.states.remove(&hash(name)) {
+            counted.subtract(before);
+        }
+    }
+}
+
+impl Counted {
+    fn add(&mut self, state: State) {
+        for (counts, status) in self.conditions.iter_mut().zip(state.conditions) {
+            counts[usize::from(status)] += 1;
+        }
+        self.paused += u64::from(state.is_paused);
+        self.deleting += u64::from(state.is_deleting);
+    }
+
+    fn subtract(&mut self, state: State) {
+        for (counts, status) in self.conditions.iter_mut().zip(state.conditions) {
+            counts[usize::from(status)] -= 1;
+        }
+        self.paused -= u64::from(state.is_paused);
+        self.deleting -= u64::from(state.is_deleting);
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How composite resources of all kinds are, by the group and the name of the kind.
+#[derive(Debug, Default)]
+pub(super) struct States(Mutex<BTreeMap<(String, String), Arc<Tally>>>);
+
+impl States {
+    /// Begin to count those of a kind.
+    pub(super) fn begin(&self, group: &str, kind: &str) -> Arc<Tally> {
+        let tally = Arc::<Tally>::default();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert((group.to_owned(), kind.to_owned()), tally.clone());
+        tally
+    }
+
+    /// Nobody counts those of a kind any more, unless somebody else began to.
+    pub(super) fn end(&self, group: &str, kind: &str, tally: &Arc<Tally>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (group.to_owned(), kind.to_owned());
+        if all.get(&key).is_some_and(|current| Arc::ptr_eq(current, tally)) {
+            all.remove(&key);
+        }
+    }
+
+    pub(super) fn write(&self, text: &mut String) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = "ferroplane_composite_resources";
+        head(text, name, "gauge", "Composite resources, by what each of their conditions says.");
+        for ((group, kind), tally) in &all {
+            let counted = tally.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for (condition, counts) in CONDITIONS.iter().zip(counted.conditions) {
+                for (status, count) in STATUSES.iter().zip(counts) {
+                    let labels = labels(&[
+                        ("group", group),
+                        ("kind", kind),
+                        ("condition", condition),
+                        ("status", status),
+                    ]);
+                    let _ = writeln!(text, "{name}{{{labels}}} {count}");
+                }
+            }
+        }
+        let mut number = |name: &str, help: &str, of: fn(&Counted) -> u64| {
+            head(text, name, "gauge", help);
+            for ((group, kind), tally) in &all {
+                let count = of(&tally.0.lock().unwrap_or_else(PoisonError::into_inner));
+                let _ = writeln!(text, "{name}{{{}}} {count}", labels(&[("group", group), ("kind", kind)]));
+            }
+        };
+        number(
+            "ferroplane_composite_resources_paused",
+            "Composite resources that their annotation says to leave alone.",
+            |counted| counted.paused,
+        );
+        number(
+            "ferroplane_composite_resources_deleting",
+            "Composite resources that are being deleted.",
+            |counted| counted.deleting,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn composite(value: Value) -> Object {
+        let Value::Object(object) = value else { panic!("no object") };
+        object
+    }
+
+    #[test]
+    fn one_is_counted_once_however_often_it_is_looked_at() {
+        let states = States::default();
+        let tally = states.begin("example.org", "Site");
+        let told = |line: &str| {
+            let mut text = String::new();
+            states.write(&mut text);
+            let line = line.replace('@', r#"group="example.org",kind="Site""#);
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        };
+        tally.set("a/b", &composite(json!({})));
+        told(r#"ferroplane_composite_resources{@,condition="Ready",status="Unknown"} 1"#);
+        let ready = json!({
+            "metadata": {"annotations": {"crossplane.io/paused": "true"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        tally.set("a/b", &composite(ready.clone()));
+        tally.set("a/b", &composite(ready));
+        told(r#"ferroplane_composite_resources{@,condition="Ready",status="True"} 1"#);
+        told(r#"ferroplane_composite_resources{@,condition="Ready",status="Unknown"} 0"#);
+        told("ferroplane_composite_resources_paused{@} 1");
+        tally.remove("a/b");
+        tally.remove("a/b");
+        told(r#"ferroplane_composite_resources{@,condition="Ready",status="True"} 0"#);
+        told("ferroplane_composite_resources_paused{@} 0");
+    }
+
+    #[test]
+    fn kinds_that_go_take_their_numbers_with_them_but_not_those_of_their_successors() {
+        let states = States::default();
+        let old = states.begin("g", "K");
+        let new = states.begin("g", "K");
+        states.end("g", "K", &old);
+        let mut text = String::new();
+        states.write(&mut text);
+        assert!(text.contains("kind=\"K\""));
+        states.end("g", "K", &new);
+        text.clear();
+        states.write(&mut text);
+        assert!(!text.contains("kind=\"K\""));
+    }
+}
