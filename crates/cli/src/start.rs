@@ -66,7 +66,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
             Err(error) = pages.serve() => Err(error),
             replica = Replica::start(configuration, &site) => {
                 match replica {
-                    Ok(replica) => replica.work(&mut interrupts, &pages).await,
+                    Ok(replica) => Box::pin(replica.work(&mut interrupts, &pages)).await,
                     Err(error) => Err(error),
                 }
             }

@@ -38,11 +38,11 @@ pub(crate) struct Telemetry {
     #[arg(long, value_name = "FORMAT", env = "FERROPLANE_LOG_FORMAT", value_enum)]
     pub(crate) log_format: Option<Format>,
 
-    /// Where to send traces, by OTLP over gRPC, such as http://localhost:4317
+    /// Where to send traces, by OTLP over gRPC, such as `http://localhost:4317`
     ///
-    /// Without it the endpoint is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, and without these
-    /// there are no traces. The other standard variables count too: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-    /// OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_SDK_DISABLED and more.
+    /// Without it the endpoint is that of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, and without these
+    /// there are no traces. The other standard variables count too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    /// `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_SDK_DISABLED` and more.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
 }

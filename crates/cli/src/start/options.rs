@@ -128,10 +128,14 @@ pub(crate) struct Options {
     #[arg(long, env = "FERROPLANE_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     log_format: Option<Format>,
 
-    /// Where to send traces, by OTLP over gRPC, such as http://collector:4317
-    ///
-    /// The standard variables count, too: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and so on.
-    #[arg(long, value_name = "URL")]
+    // An attribute, for a comment would have to mark up what people copy.
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Where to send traces, by OTLP over gRPC, such as http://collector:4317",
+        long_help = "Where to send traces, by OTLP over gRPC, such as http://collector:4317\n\nThe standard variables count, too: \
+            OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and so on."
+    )]
     otlp_endpoint: Option<String>,
 }
 

@@ -21,12 +21,12 @@ pub(super) fn numbers() -> String {
     };
     let cpu = stat.as_ref().map(|stat| stat.cpu_seconds);
     number("process_cpu_seconds_total", "counter", "Time on processors.", shown(cpu.as_ref()));
-    let start = stat.as_ref().and_then(|stat| Some(boot_time()? + stat.started_seconds));
+    let began_at = stat.as_ref().and_then(|stat| Some(boot_time()? + stat.started_seconds));
     number(
         "process_start_time_seconds",
         "gauge",
         "When the process was started, since 1970.",
-        shown(start.as_ref()),
+        shown(began_at.as_ref()),
     );
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (resident, virtual_size) = (memory(&status, "VmRSS:"), memory(&status, "VmSize:"));

@@ -13,7 +13,7 @@ use crate::peers::{free_port, peer};
 use crate::plane::{Plane, ferroplane};
 
 /// A platform that is easily composed: a `Site` becomes a `ConfigMap`, by functions that are built in.
-const PLATFORM: &str = r#"
+const PLATFORM: &str = "
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: sites.example.org}
@@ -50,7 +50,7 @@ spec:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.theme, toFieldPath: data.theme}
   - step: ready
     functionRef: {name: function-auto-ready}
-"#;
+";
 
 const SITE: &str = "{apiVersion: example.org/v1, kind: Site, metadata: {name: blog, namespace: default}, spec: {theme: dark}}";
 

@@ -13,7 +13,7 @@ const COMPOSED: &str = "planted-in-a-composed-secret";
 const HEADER: &str = "planted-header-for-the-collector";
 const TOKEN: &str = "planted-token-of-a-client";
 
-const PLATFORM: &str = r#"
+const PLATFORM: &str = "
 apiVersion: v1
 kind: Secret
 metadata: {name: credential, namespace: default}
@@ -63,7 +63,7 @@ spec:
         base: {apiVersion: v1, kind: Secret, stringData: {password: planted-in-a-composed-secret}}
       - name: refused
         base: {apiVersion: v1, kind: Secret, type: kubernetes.io/tls, stringData: {tls.key: planted-in-a-composed-secret}}
-"#;
+";
 
 #[test]
 fn what_is_secret_is_told_nobody() {

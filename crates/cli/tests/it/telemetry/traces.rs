@@ -104,7 +104,7 @@ fn function_on_the_go_sdk_sees_which_call_it_is_part_of() {
     let [_, trace, id, flags] = parent[..] else { panic!("{line}") };
     assert_eq!(flags, "01", "{line}");
     let is_it = |span: &Span| span.trace == trace && span.id == id;
-    let spans = collector.until(|spans| spans.iter().any(|span| is_it(span)));
+    let spans = collector.until(|spans| spans.iter().any(&is_it));
     let call = spans.iter().find(|span| is_it(span)).unwrap();
     assert_eq!(call.says("rpc.system"), "grpc", "{call:?}");
     let step = collector.until(|spans| spans.iter().any(|span| span.id == call.parent));
