@@ -88,7 +88,7 @@ enum Chore {
 }
 
 /// How many seeds are simulated before a change lands: a few minutes' worth on two cores.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 2000;
 
 fn main() -> Result<()> {
     let root = root();

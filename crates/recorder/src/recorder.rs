@@ -165,14 +165,11 @@ impl Recorder {
         }
     }
 
-    /// What has been counted, as Prometheus reads it. Nothing if nothing was recorded.
+    /// What has been counted, as Prometheus reads it. Nothing if nothing is recorded.
     pub fn metrics(&self) -> String {
         let Some(shared) = &self.0 else { return String::new() };
         let Counts { kept, bytes, held, crowded_out, failed, .. } = &shared.keeper.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        if read(kept) + read(crowded_out) + read(failed) == 0 {
-            return String::new();
-        }
         let mut text = String::new();
         let mut write = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
             let _ = writeln!(
