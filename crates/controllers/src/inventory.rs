@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Error, Query, Resource};
 
+/// How often to ask a server again that says when to.
+const TRIES: u32 = 10;
+
 /// What there is of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
@@ -64,7 +67,14 @@ async fn list(cluster: &Cluster, api_version: &str, plural: &str) -> Result<Opti
         plural: plural.to_owned(),
         is_namespaced: false,
     };
-    match cluster.list(&resource, "", &Query::default()).await {
+    let mut listed = cluster.list(&resource, "", &Query::default()).await;
+    // A server that has just been given a kind is not ready for it yet, and says when to ask again.
+    for _ in 0..TRIES {
+        let Some(pause) = listed.as_ref().err().and_then(Error::retry_after) else { break };
+        tokio::time::sleep(pause).await;
+        listed = cluster.list(&resource, "", &Query::default()).await;
+    }
+    match listed {
         Err(error) if error.is_not_found() || error.is_forbidden() => Ok(None),
         pieces => {
             let mut list: Value = serde_json::from_slice(pieces?.text()).map_err(Error::garbled)?;

@@ -284,7 +284,7 @@ fn what_is_ready_is_said_to_be_and_drawn() {
 fn server_that_is_not_there_is_an_error() {
     let Some(plane) = plane() else { return };
     let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
-    plane.says("sed -E 's/(server: .*):[0-9]+/\\1:1/' kubeconfig > dead");
+    plane.says("sed -E 's/127\\.0\\.0\\.1:[0-9]+/127.0.0.1:1/' kubeconfig > dead");
     let said = plane.fails(&format!("{ferroplane} why fault/a --kubeconfig dead"), "");
     assert!(said.contains("cannot reach the API server at https://127.0.0.1:1; is it running?"), "{said}");
     let said = plane.fails(&format!("{ferroplane} why fault/a --context nobody"), "");
