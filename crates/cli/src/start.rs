@@ -54,7 +54,11 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
     runtime.block_on(async {
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let term = if configuration.lease_duration.is_some() { Term::new() } else { Term::for_ever() };
-        let site = Site { metadata: telemetry.metadata(), ..Site::connect(configuration, term)? };
+        let site = Site {
+            recorder: site::recorder(configuration)?,
+            metadata: telemetry.metadata(),
+            ..Site::connect(configuration, term)?
+        };
         site.health.add_numbers(telemetry.numbers());
         let pages = Pages::open(configuration, &site).await?;
         let verdict = tokio::select! {

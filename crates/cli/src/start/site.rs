@@ -35,7 +35,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Connects when the first request is sent.
+    /// Connects when the first request is sent. Nothing is recorded.
     pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
         let way = way(configuration)?;
         let server = way.server.clone();
@@ -44,9 +44,8 @@ impl Site {
         let listening = Listening::new(line, health.clone());
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
-        let recorder = recorder(configuration)?;
         let cluster = Cluster::new(client.clone());
-        Ok(Self { cluster, client, fenced, term, health, recorder, metadata: None, server })
+        Ok(Self { cluster, client, fenced, term, health, recorder: Recorder::off(), metadata: None, server })
     }
 
     /// Pods may start before their API server does.
@@ -70,7 +69,8 @@ impl Site {
     }
 }
 
-fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
+/// What is recorded is kept as was said.
+pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     Ok(match &configuration.recordings {
         None => Recorder::off(),
         Some(Recordings { size, directory: Some(directory), .. }) => Recorder::open(directory, *size)?,

@@ -64,7 +64,14 @@ impl Drop for Served {
 
 /// A port that was free just now.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let [port] = free_ports();
+    port
+}
+
+/// Ports that were free just now, all of them others.
+pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let listeners: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Write certificates to a directory as Crossplane lays them out: `ca.crt`, `tls.crt` and `tls.key`.

@@ -1,7 +1,6 @@
 //! A control plane that runs as a process of its own, and the commands that people type beside it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::peers::free_ports;
 use crate::sandbox::Ran;
 
 /// How long anything may take on a busy machine.
@@ -25,12 +25,6 @@ pub(crate) struct Plane {
 /// Whether the environment names an API server to try things on.
 fn has_oracle() -> bool {
     std::env::var_os("FERROPLANE_ORACLE_URL").is_some_and(|url| !url.is_empty())
-}
-
-/// Ports that are free.
-pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// The binary with these arguments, in a directory.

@@ -12,8 +12,7 @@ use tempfile::TempDir;
 use crate::peers::{free_port, peer};
 use crate::plane::{Plane, ferroplane};
 
-/// A platform that is easily composed: a `Site` becomes a `ConfigMap`, by functions that are built in.
-const PLATFORM: &str = "
+const DEFINITION: &str = "
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: sites.example.org}
@@ -30,7 +29,10 @@ spec:
         properties:
           spec: {type: object, properties: {theme: {type: string}}}
           status: {type: object, properties: {greetedBy: {type: object, additionalProperties: {type: boolean}}}}
----
+";
+
+/// A `Site` becomes a `ConfigMap`, by functions that are built in.
+const COMPOSITION: &str = "
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: site}
@@ -57,9 +59,14 @@ const SITE: &str = "{apiVersion: example.org/v1, kind: Site, metadata: {name: bl
 /// A plane with these variables and flags, and the platform on it.
 fn platform(variables: &[(&str, &str)], flags: &[&str]) -> Plane {
     let plane = bare(variables, flags);
-    plane.told("kubectl apply -f -", PLATFORM);
-    plane.says("kubectl wait xrd/sites.example.org --for=condition=Established --timeout=60s");
+    define(&plane, COMPOSITION);
     plane
+}
+
+/// Makes it known what a `Site` is, and these manifests.
+fn define(plane: &Plane, manifests: &str) {
+    plane.told("kubectl apply -f -", &format!("{DEFINITION}---{manifests}"));
+    plane.says("kubectl wait xrd/sites.example.org --for=condition=Established --timeout=60s");
 }
 
 /// A plane with these variables and flags.

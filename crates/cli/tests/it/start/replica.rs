@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::ground::Ground;
-use crate::plane::{ferroplane, free_ports};
+use crate::peers::free_ports;
+use crate::plane::ferroplane;
 use crate::sandbox::Ran;
 
 /// How long anything may take on a busy machine.

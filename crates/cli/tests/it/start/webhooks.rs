@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::ground::{Ground, MAPS, SECRETS};
 use super::replica::Replica;
-use crate::plane::free_ports;
+use crate::peers::free_ports;
 
 const USAGES: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages";
 

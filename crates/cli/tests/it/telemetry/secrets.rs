@@ -4,7 +4,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::collector::Collector;
-use super::{Greeter, SITE, bare};
+use super::{Greeter, SITE, bare, define};
 use crate::peers::peer;
 
 /// A secret for each way in which one comes here.
@@ -18,23 +18,6 @@ apiVersion: v1
 kind: Secret
 metadata: {name: credential, namespace: default}
 stringData: {password: planted-credential-of-a-function}
----
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: sites.example.org}
-spec:
-  group: example.org
-  names: {kind: Site, plural: sites}
-  versions:
-  - name: v1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, properties: {theme: {type: string}}}
-          status: {type: object, properties: {greetedBy: {type: object, additionalProperties: {type: boolean}}}}
 ---
 apiVersion: pkg.crossplane.io/v1
 kind: Function
@@ -77,8 +60,7 @@ fn what_is_secret_is_told_nobody() {
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint), ("OTEL_EXPORTER_OTLP_HEADERS", &header)],
         &["--log-level", "trace", "--token-auth-file", tokens.to_str().unwrap()],
     );
-    plane.told("kubectl apply -f -", &PLATFORM.replace("PORT", &greeter.port.to_string()));
-    plane.says("kubectl wait xrd/sites.example.org --for=condition=Established --timeout=60s");
+    define(&plane, &PLATFORM.replace("PORT", &greeter.port.to_string()));
     plane.told("kubectl apply -f -", SITE);
     plane.says(&format!("kubectl --token={TOKEN} get secrets"));
     let metrics = plane.says("kubectl get --raw /metrics");
