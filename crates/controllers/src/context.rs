@@ -8,13 +8,13 @@ use std::time::Duration;
 use ferroplane_api::keys;
 use ferroplane_recorder::Recorder as Recordings;
 
-use crate::brake::Brake;
-use crate::clock::Clock;
 use crate::cluster::{Cluster, Error, Resource, Selector};
-use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::mirror::{Mirror, Subject};
-use crate::queue::Queue;
+use crate::runtime::clock::Clock;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::Queue;
+use crate::runtime::shutdown::Shutdown;
 
 /// What every controller is given.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) recordings: Recordings,
     pub(crate) metrics: Arc<Metrics>,
     /// Ends all work.
-    pub(crate) brake: Brake,
+    pub(crate) shutdown: Shutdown,
     pub(crate) definitions: Arc<Mirror>,
     pub(crate) compositions: Arc<Mirror>,
     pub(crate) revisions: Arc<Mirror>,
@@ -61,7 +61,7 @@ impl Context {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
             metrics: cluster.metrics().clone(),
             recordings,
-            brake: Brake::default(),
+            shutdown: Shutdown::default(),
             definitions: follow(
                 keys::APIEXTENSIONS,
                 "v1",
@@ -94,7 +94,7 @@ impl Context {
     where
         K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     {
-        Queue::new(longest_pause, self.metrics.work(controller), self.brake.clone())
+        Queue::new(longest_pause, self.metrics.work(controller), self.shutdown.clone())
     }
 
     /// Follow no longer.

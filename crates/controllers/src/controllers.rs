@@ -7,17 +7,18 @@ use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, grpc};
 use tokio::task::JoinSet;
 
-use crate::advisor::Advisor;
-use crate::callables::{BuiltIns, Registry};
-use crate::claim::Claims;
-use crate::clock::Clock;
+use crate::apiextensions::advisor::Advisor;
+use crate::apiextensions::claim::Claims;
+use crate::apiextensions::composite::{Composites, Holdings};
+use crate::apiextensions::{composition, definition, offered, revision};
 use crate::cluster::{Cluster, Error};
-use crate::composite::{Composites, Holdings};
 use crate::context::Context;
+use crate::function_registry::{BuiltIns, FunctionRegistry};
 use crate::metrics::Metrics;
-use crate::protection::Protection;
-use crate::usage::{self, Usages};
-use crate::{composition, definition, offered, revision, roles};
+use crate::protection::admission::Protection;
+use crate::protection::usage::{self, Usages};
+use crate::rbac;
+use crate::runtime::clock::Clock;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub struct Standby {
     composites: Arc<Composites>,
     claims: Arc<Claims>,
     usages: Arc<Usages>,
-    callables: Arc<Registry>,
+    functions: Arc<FunctionRegistry>,
     writes_roles: bool,
 }
 
@@ -62,29 +63,29 @@ impl Standby {
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);
-        let callables = Registry::new(
+        let functions = FunctionRegistry::new(
             built_ins,
             settings.calls,
             context.functions.clone(),
             context.function_revisions.clone(),
             context.metrics.clone(),
         );
-        let composites = Composites::new(context.clone(), callables.clone());
+        let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;
-        Ok(Self { context, composites, claims, usages, callables, writes_roles: settings.writes_roles })
+        Ok(Self { context, composites, claims, usages, functions, writes_roles: settings.writes_roles })
     }
 
     /// Start all controllers.
     pub fn lead(self) -> Controllers {
-        let Self { context, composites, claims, usages, callables, writes_roles } = &self;
+        let Self { context, composites, claims, usages, functions, writes_roles } = &self;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
-        tasks.spawn(revision::run(context.clone(), callables.clone()));
+        tasks.spawn(revision::run(context.clone(), functions.clone()));
         if *writes_roles {
-            tasks.spawn(roles::run(context.clone()));
+            tasks.spawn(rbac::definition::run(context.clone()));
         }
         tasks.spawn(usage::run(context.clone(), usages.clone()));
         Controllers { tasks, standby: self }
@@ -97,7 +98,7 @@ impl Standby {
 
     /// What tells users of versions of functions that will not be there for long.
     pub fn advisor(&self) -> Advisor {
-        Advisor::new(&self.context, &self.callables)
+        Advisor::new(&self.context, &self.functions)
     }
 
     /// What has been counted. Goes on counting.
@@ -134,7 +135,7 @@ impl Controllers {
 
     /// Begin nothing new, and wait for what is under way, but no longer than this. Says how much had to be broken off.
     pub async fn finish(self, patience: Duration) -> usize {
-        let broken_off = self.standby.context.brake.stop(patience).await;
+        let broken_off = self.standby.context.shutdown.stop(patience).await;
         self.stop().await;
         broken_off
     }

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Error, Query, Resource, Selector, WatchEvent};
 use crate::head::Head;
 use crate::metrics::Watched;
+use crate::runtime::backoff::Backoff;
 
 /// How many objects are read at a time.
 const PAGE: u32 = 500;

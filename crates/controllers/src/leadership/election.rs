@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::term::Term;
-use crate::clock::Clock;
 use crate::cluster::{Cluster, Error, Part, Place, Query, Resource, WatchEvent};
+use crate::runtime::clock::Clock;
 
 /// How soon to try again after a failure.
 const PAUSE: Duration = Duration::from_secs(1);

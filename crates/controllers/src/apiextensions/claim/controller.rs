@@ -1,0 +1,161 @@
+//! The controller of one kind of claim: what wakes whom.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_api::TypeRef;
+use serde::Deserialize;
+use tokio::task::JoinHandle;
+use tracing::info;
+
+use super::Kind;
+use super::connection::Propagated;
+use crate::cluster::{Place, Resource, Selector};
+use crate::context::Context;
+use crate::mirror::{Change, Held, Mirror, Subject, key};
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::Queue;
+
+/// How many claims of a kind are worked on at a time.
+const CONCURRENCY: usize = 50;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Who says what happened, in events.
+const COMPONENT: &str = "offered/compositeresourcedefinition.apiextensions.crossplane.io";
+
+/// What a claim is called among those of its kind: `namespace/name`.
+pub(super) type Name = String;
+
+pub(super) struct Controller {
+    pub(super) kind: Kind,
+    /// What is claimed.
+    pub(super) type_ref: TypeRef,
+    pub(super) context: Arc<Context>,
+    pub(super) recorder: Recorder,
+    pub(super) claims: Arc<Mirror>,
+    pub(super) composites: Arc<Mirror>,
+    /// Which connection details were handed on last.
+    pub(super) propagated: Mutex<HashMap<Name, Propagated>>,
+    is_enforced: AtomicBool,
+    queue: Queue<Name>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Controller {
+    pub(super) fn start(kind: Kind, context: Arc<Context>) -> Arc<Self> {
+        info!(definition = kind.definition, "starts to serve claims");
+        let name = format!("claim/{}", kind.definition);
+        context.metrics.controller_started(&name);
+        let follow = |resource: &Arc<Resource>| {
+            let subject =
+                Subject { resource: resource.clone(), labels: Selector::default(), heads_only: false };
+            Mirror::start(context.cluster.clone(), subject)
+        };
+        let composite = &kind.composite;
+        let controller = Arc::new(Self {
+            type_ref: TypeRef { api_version: composite.api_version.clone(), kind: composite.kind.clone() },
+            recorder: context.recorder.of(COMPONENT),
+            claims: follow(&kind.resource),
+            composites: follow(composite),
+            propagated: Mutex::default(),
+            is_enforced: AtomicBool::new(kind.is_enforced),
+            queue: context.queue(LONGEST_PAUSE, &name),
+            worker: Mutex::default(),
+            kind,
+            context,
+        });
+        let queue = controller.queue.clone();
+        controller.claims.listen(move |_, change| queue.add(change.head().key()));
+        let queue = controller.queue.clone();
+        controller.composites.listen(move |_, change| {
+            let before = match change {
+                Change::Put { before, .. } => before,
+                Change::Gone { .. } => None,
+            };
+            // One that is given to another claim is news for both.
+            for held in [Some(change.object()), before].into_iter().flatten() {
+                if let Some(claim) = claim_of(held) {
+                    queue.add(claim);
+                }
+            }
+        });
+        let worker = tokio::spawn(Self::work(controller.clone()));
+        *controller.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        controller
+    }
+
+    pub(super) fn stop(&self) {
+        self.claims.stop();
+        self.composites.stop();
+        if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            worker.abort();
+        }
+        self.context.metrics.controller_stopped(&format!("claim/{}", self.kind.definition));
+        info!(definition = self.kind.definition, "serves claims no longer");
+    }
+
+    /// Whether it looks after just this kind.
+    pub(super) fn is_of(&self, kind: &Kind) -> bool {
+        self.kind.resource == kind.resource && self.kind.composite == kind.composite
+    }
+
+    /// The definition says, or no longer says, which composition its composite resources have.
+    pub(super) fn enforce(&self, is_enforced: bool) {
+        if self.is_enforced.swap(is_enforced, Ordering::Relaxed) == is_enforced {
+            return;
+        }
+        for claim in self.claims.objects() {
+            self.queue.add(key(ferroplane_api::meta::namespace(&claim), ferroplane_api::meta::name(&claim)));
+        }
+    }
+
+    pub(super) fn is_enforced(&self) -> bool {
+        self.is_enforced.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn place<'p>(&'p self, namespace: &'p str, name: &'p str) -> Place<'p> {
+        Place { resource: &self.kind.resource, namespace, name }
+    }
+
+    pub(super) fn composite_place<'p>(&'p self, name: &'p str) -> Place<'p> {
+        Place { resource: &self.kind.composite, namespace: "", name }
+    }
+
+    async fn work(self: Arc<Self>) {
+        // A composite resource that was not read yet would look like one that is gone.
+        self.claims.complete().await;
+        self.composites.complete().await;
+        let queue = self.queue.clone();
+        queue.work(CONCURRENCY, |name| self.clone().reconcile(name)).await;
+    }
+}
+
+/// The claim that a composite resource belongs to, read without reading the rest.
+fn claim_of(composite: &Held) -> Option<Name> {
+    #[derive(Deserialize)]
+    struct Composite {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        claim_ref: Option<Reference>,
+    }
+    #[derive(Deserialize)]
+    struct Reference {
+        #[serde(default)]
+        namespace: String,
+        #[serde(default)]
+        name: String,
+    }
+    let composite: Composite = serde_json::from_slice(&composite.bytes).ok()?;
+    let Reference { namespace, name } = composite.spec.claim_ref?;
+    Some(key(&namespace, &name))
+}

@@ -1,0 +1,167 @@
+//! What is done about a claim: find its composite resource, bind the two, hand on what each has to tell.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::{Counterpart, bind, bound_elsewhere, claimed_name, is_ready};
+use ferroplane_schema::managed::holds;
+use serde_json::{Value, json};
+
+use super::controller::{Controller, Name};
+use super::settle::{Outcome, Problem};
+use crate::cluster::Part;
+use crate::runtime::finalizers;
+use crate::runtime::queue::Next;
+use crate::takeover::take_over;
+
+/// Reasons of events.
+pub(super) const BIND: &str = "BindCompositeResource";
+/// How many names are tried for a composite resource.
+const NAMES: u32 = 10;
+
+/// A claim at work. Writes make it what they came to.
+pub(super) struct Case {
+    pub(super) claim: Object,
+    pub(super) composite: Option<Object>,
+}
+
+impl Controller {
+    pub(super) async fn reconcile(self: Arc<Self>, name: Name) -> Next {
+        let held = self.claims.get_by_key(&name);
+        let Some(claim) = held.and_then(|held| self.claims.to_object(&held)) else {
+            self.forget(&name);
+            return Next::Rest;
+        };
+        let mut case = Case { claim, composite: None };
+        let result = self.look_after(&mut case).await;
+        self.settle(&case, result).await
+    }
+
+    /// Each line must hold before the next may happen.
+    async fn look_after(&self, case: &mut Case) -> Result<Outcome, Problem> {
+        if meta::annotation(&case.claim, keys::PAUSED) == "true" {
+            return Ok(Outcome::Paused);
+        }
+        case.composite = self.find(&case.claim).await?;
+        refuse_another(case)?;
+        if meta::is_being_deleted(&case.claim) {
+            return self.let_go(case).await;
+        }
+        self.marry(case).await?;
+        let composite = case.composite.as_ref();
+        let Some(composite) = composite.filter(|composite| is_ready(composite)) else {
+            return Ok(Outcome::Waiting);
+        };
+        self.propagate(&case.claim, composite).await.map(Outcome::Available)
+    }
+
+    /// The composite resource that the claim names, if it is there.
+    async fn find(&self, claim: &Object) -> Result<Option<Object>, Problem> {
+        let name = composite_name(claim);
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if let Some(composite) = self.composites.object("", name) {
+            return Ok(Some(composite));
+        }
+        // It may have been made a moment ago.
+        let found = self.context.cluster.get_object(self.composite_place(name)).await;
+        found.map_err(Problem::doing(BIND, "read the composite resource"))
+    }
+
+    /// Bind claim and composite resource, and have both say what they should.
+    async fn marry(&self, case: &mut Case) -> Result<(), Problem> {
+        let name = match composite_name(&case.claim) {
+            "" => self.free_name(&case.claim).await?,
+            name => name.to_owned(),
+        };
+        let was_bound = case.composite.as_ref().is_some_and(has_claim);
+        let present = case.composite.as_ref();
+        let is_enforced = self.is_enforced();
+        let other = Counterpart { kind: &self.type_ref, name: &name, present, is_enforced };
+        let binding = bind(&case.claim, other);
+        // The claim first: if we ended between the two, a composite resource that nobody refers to would be left.
+        self.change_claim(case, binding.claim).await?;
+        self.apply(case, &name, &binding.composite).await?;
+        if !was_bound {
+            self.recorder.normal(&case.claim, BIND, format!("Bound the composite resource {name}"));
+        }
+        Ok(())
+    }
+
+    /// A name for the composite resource that no other has.
+    async fn free_name(&self, claim: &Object) -> Result<String, Problem> {
+        for attempt in 0..NAMES {
+            let name = claimed_name(claim, attempt);
+            let taken = self.context.cluster.get(self.composite_place(&name)).await;
+            if taken.map_err(Problem::doing(BIND, "look for a name"))?.is_none() {
+                return Ok(name);
+            }
+        }
+        let message = "cannot find a name for the composite resource: all that were tried are taken";
+        Err(Problem::new(BIND, message).looked_at_again())
+    }
+
+    /// Change what the claim has to say, and see to it that it cannot go unnoticed. If it is so already, nothing is sent.
+    async fn change_claim(&self, case: &mut Case, changes: Option<Value>) -> Result<(), Problem> {
+        let claim = &case.claim;
+        if changes.is_none() && finalizers::has(claim, keys::CLAIM_FINALIZER) {
+            return Ok(());
+        }
+        let mut patch = changes.unwrap_or_else(|| json!({}));
+        patch["metadata"]["resourceVersion"] = meta::resource_version(claim).into();
+        if !finalizers::has(claim, keys::CLAIM_FINALIZER) {
+            patch["metadata"]["finalizers"] = finalizers::with(claim, keys::CLAIM_FINALIZER);
+        }
+        let place = self.place(meta::namespace(claim), meta::name(claim));
+        let written = self.context.cluster.merge(place, Part::Whole, &patch).await;
+        let written = written.map_err(Problem::doing(BIND, "update the claim"))?;
+        self.take_in(case, &written);
+        Ok(())
+    }
+
+    async fn apply(&self, case: &mut Case, name: &str, wanted: &Object) -> Result<(), Problem> {
+        if case.composite.as_ref().is_some_and(|present| holds(wanted, present, keys::CLAIM_MANAGER, "")) {
+            return Ok(());
+        }
+        let place = self.composite_place(name);
+        if let Some(present) = &case.composite {
+            let is_ours = |manager: &str| manager == keys::CLAIM_MANAGER;
+            let taken_over = take_over(&self.context.cluster, place, present, is_ours).await;
+            taken_over.map_err(Problem::doing(BIND, "take over the composite resource"))?;
+        }
+        let applied = self.context.cluster.apply(place, Part::Whole, keys::CLAIM_MANAGER, wanted).await;
+        let applied = applied.map_err(Problem::doing(BIND, "apply the composite resource"))?;
+        self.composites.learn(&applied);
+        case.composite = serde_json::from_slice(&applied).ok();
+        Ok(())
+    }
+
+    /// Continue with what a write made of the claim.
+    pub(super) fn take_in(&self, case: &mut Case, written: &Bytes) {
+        self.claims.learn(written);
+        if let Ok(claim) = serde_json::from_slice(written) {
+            case.claim = claim;
+        }
+    }
+}
+
+/// Who is bound to another claim is not ours to change, to delete, or to learn from.
+fn refuse_another(case: &mut Case) -> Result<(), Problem> {
+    let Some(composite) = &case.composite else { return Ok(()) };
+    let Some(other) = bound_elsewhere(&case.claim, composite) else { return Ok(()) };
+    let name = meta::name(composite);
+    let message = format!("cannot bind the composite resource `{name}`: it is bound to the claim `{other}`");
+    case.composite = None;
+    Err(Problem::new(BIND, message))
+}
+
+fn has_claim(composite: &Object) -> bool {
+    composite.get("spec").and_then(|spec| spec.get("claimRef")).is_some_and(Value::is_object)
+}
+
+fn composite_name(claim: &Object) -> &str {
+    let reference = claim.get("spec").and_then(|spec| spec.get("resourceRef"));
+    reference.and_then(|reference| reference.get("name")?.as_str()).unwrap_or_default()
+}

@@ -1,0 +1,152 @@
+//! What a claim says of itself after it was looked at: the only writer of its status.
+
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, meta};
+use ferroplane_engine::{chain, claim_status, set_claim_conditions};
+use serde_json::{Value, json};
+use tracing::debug;
+
+use super::connection::{Handover, PROPAGATE};
+use super::controller::Controller;
+use super::reconcile::{BIND, Case};
+use crate::cluster::{Error, Part};
+use crate::runtime::queue::Next;
+
+/// After this, the second is over.
+const NEXT_SECOND: Duration = Duration::from_secs(1);
+const PAUSED: &str = "Reconciling, and deleting, is paused by an annotation";
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Paused,
+    /// The composite resource is not ready yet.
+    Waiting,
+    /// With what was done about connection details.
+    Available(Handover),
+    /// The composite resource is not gone yet.
+    Deleting,
+    /// Nothing is left to be said.
+    Gone,
+}
+
+impl Outcome {
+    fn next(self) -> Next {
+        match self {
+            Self::Available(Handover { is_fresh: true, .. }) => Next::After(NEXT_SECOND),
+            _ => Next::Rest,
+        }
+    }
+}
+
+/// Why a claim is not what it should be.
+#[derive(Debug)]
+pub(super) struct Problem {
+    reason: &'static str,
+    message: String,
+    next: Next,
+}
+
+impl Problem {
+    /// One that only a change can solve.
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), next: Next::Rest }
+    }
+
+    /// The same, but nobody would tell us if it were solved.
+    pub(super) fn looked_at_again(self) -> Self {
+        Self { next: Next::Retry, ..self }
+    }
+
+    pub(super) fn doing(reason: &'static str, doing: &'static str) -> impl Fn(Error) -> Self {
+        move |error| {
+            let is_outrun = error.is_conflict() || error.is_taken() || error.is_not_found();
+            let next = if is_outrun { Next::Conflict } else { Next::Retry };
+            Self { reason, message: format!("cannot {doing}: {}", chain(&error)), next }
+        }
+    }
+}
+
+impl Controller {
+    pub(super) async fn settle(&self, case: &Case, result: Result<Outcome, Problem>) -> Next {
+        let (conditions, next) = match &result {
+            Ok(Outcome::Gone) => return Next::Rest,
+            // Somebody else was faster: look again, tell nobody.
+            Err(problem) if problem.next == Next::Conflict => return Next::Conflict,
+            Ok(outcome) => (self.report(case, *outcome), outcome.next()),
+            Err(problem) => (self.complain(case, problem), problem.next),
+        };
+        let (now, composite) = (self.context.clock.now(), case.composite.as_ref());
+        let mut status = claim_status(&case.claim, composite);
+        set_claim_conditions(&mut status, composite, conditions, meta::generation(&case.claim), &now);
+        if matches!(result, Ok(Outcome::Available(Handover { is_changed: true, .. }))) {
+            status.insert("connectionDetails".to_owned(), json!({"lastPublishedTime": now}));
+        }
+        match self.write_status(&case.claim, status).await {
+            Next::Rest => next,
+            other => other,
+        }
+    }
+
+    fn report(&self, case: &Case, outcome: Outcome) -> Vec<Condition> {
+        let normal = |reason: &str, message: &str| self.recorder.normal(&case.claim, reason, message);
+        let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
+        match outcome {
+            Outcome::Paused => {
+                normal("ReconciliationPaused", PAUSED);
+                let paused = Condition::new("Synced", Status::False, "ReconcilePaused");
+                vec![paused.with_message(PAUSED)]
+            }
+            Outcome::Waiting => {
+                normal(BIND, "The composite resource is not ready yet");
+                let waiting = Condition::new("Ready", Status::False, "Waiting");
+                vec![synced, waiting.with_message("Waiting until the composite resource is ready")]
+            }
+            Outcome::Available(handover) => {
+                if handover.is_changed {
+                    normal(PROPAGATE, "Handed on the connection details of the composite resource");
+                }
+                vec![synced, Condition::new("Ready", Status::True, "Available")]
+            }
+            Outcome::Deleting | Outcome::Gone => vec![deleting()],
+        }
+    }
+
+    fn complain(&self, case: &Case, problem: &Problem) -> Vec<Condition> {
+        self.recorder.warning(&case.claim, problem.reason, problem.message.clone());
+        let failed = Condition::new("Synced", Status::False, "ReconcileError");
+        let mut conditions = vec![failed.with_message(problem.message.clone())];
+        if meta::is_being_deleted(&case.claim) {
+            conditions.push(deleting());
+        }
+        conditions
+    }
+
+    /// Write the status, if it says anything new.
+    async fn write_status(&self, claim: &Object, status: Object) -> Next {
+        let status = Value::Object(status);
+        if claim.get("status") == Some(&status) {
+            return Next::Rest;
+        }
+        let mut changed = claim.clone();
+        changed.insert("status".to_owned(), status);
+        let place = self.place(meta::namespace(claim), meta::name(claim));
+        match self.context.cluster.replace(place, Part::Status, &changed).await {
+            Ok(bytes) => {
+                self.claims.learn(&bytes);
+                Next::Rest
+            }
+            Err(error) if error.is_conflict() => Next::Conflict,
+            Err(error) if error.is_not_found() => Next::Rest,
+            Err(error) => {
+                debug!(claim = meta::name(claim), error = chain(&error), "cannot write a status");
+                Next::Retry
+            }
+        }
+    }
+}
+
+fn deleting() -> Condition {
+    Condition::new("Ready", Status::False, "Deleting")
+}

@@ -1,0 +1,153 @@
+//! The controller of one kind of composite resource: what wakes whom.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_api::{Scope, TypeRef};
+use ferroplane_engine::{Defaults, Layout};
+use tokio::task::JoinHandle;
+use tracing::info;
+
+use super::memory::{Memory, Name};
+use super::{GroupKind, Kind, Shared};
+use crate::cluster::{Resource, Selector};
+use crate::metrics::Tally;
+use crate::mirror::{Change, Mirror, Subject, key};
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::Queue;
+
+/// How many composite resources of a kind are worked on at a time.
+const CONCURRENCY: usize = 100;
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Who says what happened, in events.
+const COMPONENT: &str = "defined/compositeresourcedefinition.apiextensions.crossplane.io";
+
+#[derive(Debug)]
+pub(super) struct Controller {
+    pub(super) kind: Kind,
+    pub(super) layout: Layout,
+    pub(super) defaults: Defaults,
+    pub(super) type_ref: TypeRef,
+    pub(super) shared: Arc<Shared>,
+    pub(super) mirror: Arc<Mirror>,
+    pub(super) memory: Memory,
+    pub(super) recorder: Recorder,
+    pub(super) queue: Queue<Name>,
+    /// How they are, for those who count.
+    pub(super) tally: Arc<Tally>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Controller {
+    pub(super) fn start(kind: Kind, shared: Arc<Shared>) -> Arc<Self> {
+        info!(definition = kind.definition, "starts to compose");
+        let (resource, metrics) = (kind.resource.clone(), shared.context.metrics.clone());
+        let name = format!("composite/{}", kind.definition);
+        metrics.controller_started(&name);
+        let subject = Subject { resource, labels: Selector::default(), heads_only: false };
+        let controller = Arc::new(Self {
+            layout: if kind.scope == Scope::LegacyCluster { Layout::Legacy } else { Layout::Modern },
+            defaults: Defaults::read(&kind.object),
+            type_ref: TypeRef {
+                api_version: kind.resource.api_version.clone(),
+                kind: kind.resource.kind.clone(),
+            },
+            mirror: Mirror::start(shared.context.cluster.clone(), subject),
+            memory: Memory::new(metrics.breaking(&name)),
+            recorder: shared.context.recorder.of(COMPONENT),
+            queue: shared.context.queue(LONGEST_PAUSE, &name),
+            tally: metrics.tally(&kind.resource),
+            worker: Mutex::default(),
+            kind,
+            shared,
+        });
+        let waker = Arc::downgrade(&controller);
+        controller.mirror.listen(move |_, change| {
+            if let Some(controller) = waker.upgrade() {
+                controller.changed(change);
+            }
+        });
+        let worker = tokio::spawn(Self::work(controller.clone()));
+        *controller.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        controller
+    }
+
+    pub(super) fn stop(&self) {
+        self.mirror.stop();
+        if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            worker.abort();
+        }
+        let metrics = &self.shared.context.metrics;
+        metrics.end_tally(&self.kind.resource, &self.tally);
+        metrics.controller_stopped(&format!("composite/{}", self.kind.definition));
+        info!(definition = self.kind.definition, "composes no longer");
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.kind.generation
+    }
+
+    pub(super) fn group_kind(&self) -> GroupKind {
+        (self.kind.resource.group().to_owned(), self.kind.resource.kind.clone())
+    }
+
+    pub(super) fn is_namespaced(&self) -> bool {
+        self.kind.scope == Scope::Namespaced
+    }
+
+    /// A composition or one of its revisions has changed.
+    pub(super) fn composition_changed(&self, composition: &str) {
+        for name in self.memory.that_follow(composition) {
+            self.queue.add(name);
+        }
+    }
+
+    /// Look at all of them again. Those for which nothing changed are left alone.
+    pub(super) fn look_at_all(&self) {
+        for name in self.memory.names() {
+            self.queue.add(name);
+        }
+    }
+
+    /// Something it needs has changed.
+    pub(super) fn wake(&self, name: Name) {
+        self.queue.add(name);
+    }
+
+    /// A composed resource has changed.
+    pub(super) fn composed_changed(&self, owner: &str, resource: &Resource, change: Change<'_>) {
+        let metadata = &change.head().metadata;
+        let namespace = if self.is_namespaced() { metadata.namespace.as_ref() } else { "" };
+        let name: Name = key(namespace, owner).into();
+        let is_news = match change {
+            // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
+            Change::Put { object, before, .. } => {
+                before.is_none_or(|before| before.version != object.version)
+                    && !self.memory.is_echo(&name, object.version)
+            }
+            Change::Gone { .. } => true,
+        };
+        if is_news {
+            let version = change.object().version;
+            self.memory.count_event(&name, version, || format!("{}/{}", resource.kind, metadata.name));
+            self.queue.add(name);
+        }
+    }
+
+    fn changed(&self, change: Change<'_>) {
+        let name: Name = change.head().key().into();
+        if let Change::Put { object, .. } = change
+            && self.memory.is_echo(&name, object.version)
+        {
+            return;
+        }
+        self.queue.add(name);
+    }
+
+    async fn work(self: Arc<Self>) {
+        // What was read last is what is worked on: before everything is read, much would be done twice.
+        self.mirror.complete().await;
+        let queue = self.queue.clone();
+        queue.work_in_slots(CONCURRENCY, |name, slot| self.clone().reconcile(name, slot)).await;
+    }
+}

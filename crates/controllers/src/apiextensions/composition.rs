@@ -1,0 +1,151 @@
+//! Compositions: every content that one ever had is kept as a revision.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::{chain, plan_revisions};
+
+use crate::cluster::{Error, Part, Place};
+use crate::context::Context;
+use crate::mirror::Change;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+
+const COMPONENT: &str = "revisions/composition.apiextensions.crossplane.io";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Keep the revisions of all compositions, until dropped.
+pub(crate) async fn run(context: Arc<Context>) {
+    let controller = Arc::new(Controller {
+        recorder: context.recorder.of(COMPONENT),
+        context,
+        revisions: Mutex::default(),
+    });
+    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
+    controller.listen(&queue);
+    queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
+}
+
+struct Controller {
+    context: Arc<Context>,
+    recorder: Recorder,
+    /// The names of the revisions that said they are of a composition when they were last heard of.
+    revisions: Mutex<HashMap<String, BTreeSet<String>>>,
+}
+
+impl Controller {
+    fn listen(self: &Arc<Self>, queue: &Queue<String>) {
+        let (controller, compositions) = (Arc::downgrade(self), queue.clone());
+        self.context.revisions.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            for composition in controller.note(change) {
+                compositions.add(composition);
+            }
+        });
+        let queue = queue.clone();
+        self.context.compositions.listen(move |_, change| queue.add(change.head().metadata.name.to_string()));
+    }
+
+    /// Remember of what a revision is. Returns the compositions that have to do with it.
+    fn note(&self, change: Change<'_>) -> Vec<String> {
+        let head = change.head();
+        let name = head.metadata.name.as_ref();
+        let composition = head.label(keys::COMPOSITION_NAME).map(str::to_owned);
+        if let Some(composition) = &composition {
+            match change {
+                Change::Put { .. } => self.remember(composition, name),
+                Change::Gone { .. } => self.forget(composition, name),
+            }
+        }
+        let owner = head.controller().filter(|owner| owner.kind == "Composition");
+        composition.into_iter().chain(owner.map(|owner| owner.name.to_string())).collect()
+    }
+
+    fn remember(&self, composition: &str, revision: &str) {
+        let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        revisions.entry(composition.to_owned()).or_default().insert(revision.to_owned());
+    }
+
+    fn forget(&self, composition: &str, revision: &str) {
+        let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = revisions.get_mut(composition) else { return };
+        known.remove(revision);
+        if known.is_empty() {
+            revisions.remove(composition);
+        }
+    }
+
+    /// Everything that says it is a revision of this composition.
+    fn revisions_of(&self, composition: &str) -> Vec<Object> {
+        let revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<_> = revisions.get(composition).into_iter().flatten().cloned().collect();
+        drop(revisions);
+        let objects = names.iter().filter_map(|name| self.context.revisions.object("", name));
+        objects.filter(|revision| meta::label(revision, keys::COMPOSITION_NAME) == composition).collect()
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        let Some(composition) = self.context.compositions.object("", &name) else { return Next::Rest };
+        if meta::is_being_deleted(&composition) {
+            return Next::Rest;
+        }
+        let plan = match plan_revisions(&composition, &self.revisions_of(&name)) {
+            Ok(plan) => plan,
+            Err(foreign) => {
+                // Only a change of the revision can help, and that will be heard of.
+                self.recorder.warning(&composition, "UpdateRevision", foreign.to_string());
+                return Next::Rest;
+            }
+        };
+        for revision in &plan.update {
+            if let Err(error) = self.update(revision).await {
+                return self.failed(&composition, "UpdateRevision", &error);
+            }
+        }
+        let Some(revision) = plan.create else { return Next::Rest };
+        match self.create(&revision).await {
+            Ok(()) => {
+                let (name, number) = (meta::name(&revision), &revision["spec"]["revision"]);
+                let message = format!("created revision `{name}`, number {number}");
+                self.recorder.normal(&composition, "CreateRevision", message);
+                Next::Rest
+            }
+            // Somebody made it before we heard of it.
+            Err(error) if error.is_taken() && !self.is_known(&revision) => Next::Conflict,
+            Err(error) => self.failed(&composition, "CreateRevision", &error),
+        }
+    }
+
+    async fn update(&self, revision: &Object) -> Result<(), Error> {
+        let resource = self.context.revisions.resource();
+        let place = Place { resource, namespace: "", name: meta::name(revision) };
+        let bytes = self.context.cluster.replace(place, Part::Whole, revision).await?;
+        self.context.revisions.learn(&bytes);
+        Ok(())
+    }
+
+    async fn create(&self, revision: &Object) -> Result<(), Error> {
+        let resource = self.context.revisions.resource();
+        let bytes = self.context.cluster.create(resource, "", revision).await?;
+        self.context.revisions.learn(&bytes);
+        // The mirror tells nobody what it learns this way.
+        let (composition, name) = (meta::label(revision, keys::COMPOSITION_NAME), meta::name(revision));
+        self.remember(composition, name);
+        Ok(())
+    }
+
+    fn is_known(&self, revision: &Object) -> bool {
+        self.context.revisions.get("", meta::name(revision)).is_some()
+    }
+
+    fn failed(&self, composition: &Object, reason: &str, error: &Error) -> Next {
+        if error.is_conflict() {
+            return Next::Conflict;
+        }
+        self.recorder.warning(composition, reason, chain(error));
+        Next::Retry
+    }
+}

@@ -1,0 +1,208 @@
+//! Compositions and their revisions, read once and kept ready to run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
+use ferroplane_engine::{
+    Candidate, Pipeline, RevisionCandidate, VersionWarning, chain, conditions_in, to_pipeline,
+};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::function_registry::CallableFunctions;
+use crate::mirror::{Change, Mirror};
+
+const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
+
+/// Compositions and their revisions, as they are now.
+#[derive(Debug, Default)]
+pub(crate) struct CompositionCache {
+    compositions: RwLock<BTreeMap<String, Arc<Candidate>>>,
+    revisions: RwLock<BTreeMap<String, Arc<Revision>>>,
+}
+
+/// A revision of a composition.
+#[derive(Debug)]
+pub(crate) struct Revision {
+    pub(crate) facts: RevisionCandidate,
+    /// Changes when what it says changes.
+    pub(crate) identity: String,
+    pub(crate) composition: String,
+    pub(crate) composes: TypeRef,
+    /// Where legacy composite resources have their connection details written to.
+    pub(crate) connection_namespace: Option<String>,
+    /// What stands in the way of using it, if anything does.
+    pub(crate) problem: Option<String>,
+    /// Whether nobody has looked at its pipeline yet.
+    pub(crate) is_new: bool,
+    spec: Result<CompositionSpec, String>,
+    pipeline: Mutex<Option<Ready>>,
+}
+
+/// A pipeline for what can be called at one moment.
+#[derive(Debug)]
+struct Ready {
+    epoch: u64,
+    pipeline: Result<Arc<Pipeline>, String>,
+}
+
+impl CompositionCache {
+    /// A cache that is kept up to date.
+    pub(crate) fn new(compositions: &Mirror, revisions: &Mirror) -> Arc<Self> {
+        let cache = Arc::new(Self::default());
+        let follower = Arc::downgrade(&cache);
+        compositions.listen(move |_, change| {
+            if let Some(cache) = follower.upgrade() {
+                cache.composition_changed(change);
+            }
+        });
+        let follower = Arc::downgrade(&cache);
+        revisions.listen(move |_, change| {
+            if let Some(cache) = follower.upgrade() {
+                cache.revision_changed(change);
+            }
+        });
+        cache
+    }
+
+    pub(crate) fn composition(&self, name: &str) -> Option<Arc<Candidate>> {
+        self.compositions.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub(crate) fn compositions(&self) -> Vec<Arc<Candidate>> {
+        self.compositions.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn revision(&self, name: &str) -> Option<Arc<Revision>> {
+        self.revisions.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All revisions of a composition.
+    pub(crate) fn revisions_of(&self, composition: &str) -> Vec<Arc<Revision>> {
+        let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
+        revisions.values().filter(|revision| revision.composition == composition).cloned().collect()
+    }
+
+    fn composition_changed(&self, change: Change<'_>) {
+        let name = change.head().metadata.name.to_string();
+        let mut compositions = self.compositions.write().unwrap_or_else(PoisonError::into_inner);
+        match change {
+            Change::Put { object, .. } => {
+                let read = serde_json::from_slice(&object.bytes).ok().and_then(|object| candidate(&object));
+                match read {
+                    Some(candidate) => compositions.insert(name, Arc::new(candidate)),
+                    None => compositions.remove(&name),
+                };
+            }
+            Change::Gone { .. } => {
+                compositions.remove(&name);
+            }
+        }
+    }
+
+    fn revision_changed(&self, change: Change<'_>) {
+        let name = change.head().metadata.name.to_string();
+        let mut revisions = self.revisions.write().unwrap_or_else(PoisonError::into_inner);
+        match change {
+            Change::Put { object, .. } => match serde_json::from_slice::<Object>(&object.bytes) {
+                Ok(object) => {
+                    revisions.insert(name, Arc::new(Revision::read(&object)));
+                }
+                Err(_) => {
+                    revisions.remove(&name);
+                }
+            },
+            Change::Gone { .. } => {
+                revisions.remove(&name);
+            }
+        }
+    }
+}
+
+impl Revision {
+    fn read(object: &Object) -> Self {
+        let spec = object.get("spec").cloned().unwrap_or_default();
+        let number = spec.get("revision").and_then(Value::as_i64).unwrap_or_default();
+        let spec: Result<CompositionSpec, _> = serde_json::from_value(spec);
+        let spec = spec.map_err(|error| format!("cannot read its spec: {error}"));
+        let nothing = || TypeRef { api_version: String::new(), kind: String::new() };
+        Self {
+            facts: RevisionCandidate {
+                name: meta::name(object).to_owned(),
+                number,
+                controller: meta::controller_uid(object).unwrap_or_default().to_owned(),
+                labels: labels(object),
+            },
+            identity: format!("{}/{}", meta::uid(object), meta::generation(object)),
+            composition: meta::label(object, keys::COMPOSITION_NAME).to_owned(),
+            composes: spec.as_ref().map_or_else(|_| nothing(), |spec| spec.composite_type_ref.clone()),
+            connection_namespace: spec
+                .as_ref()
+                .ok()
+                .and_then(|spec| spec.write_connection_secrets_to_namespace.clone())
+                .filter(|namespace| !namespace.is_empty()),
+            problem: verdict(object).map_or_else(|| Some(UNKNOWN.to_owned()), Result::err),
+            is_new: verdict(object).is_none(),
+            spec,
+            pipeline: Mutex::default(),
+        }
+    }
+
+    /// Its steps, ready to call what can be called now.
+    pub(crate) fn pipeline(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, String> {
+        let mut ready = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = ready.as_ref().filter(|ready| ready.epoch == callables.epoch) {
+            return ready.pipeline.clone();
+        }
+        let mut pipeline = self.prepare(callables);
+        // What is called is the same: what ran with it need not run again.
+        if let (Some(Ready { pipeline: Ok(before), .. }), Ok(now)) = (&*ready, &pipeline)
+            && before.calls_the_same_as(now)
+        {
+            pipeline = Ok(before.clone());
+        } else if let Ok(now) = &pipeline {
+            self.warn_of_versions(now);
+        }
+        *ready = Some(Ready { epoch: callables.epoch, pipeline: pipeline.clone() });
+        pipeline
+    }
+
+    fn warn_of_versions(&self, pipeline: &Pipeline) {
+        for warning in pipeline.advisories() {
+            let VersionWarning { step, function, version, reason, message, .. } = warning;
+            let revision = &self.facts.name;
+            warn!(revision, step, function, version, reason, message, "a step calls a version that will go");
+        }
+    }
+
+    fn prepare(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, String> {
+        let steps = to_pipeline(self.spec.as_ref().map_err(Clone::clone)?);
+        let pipeline = Pipeline::new(&steps).map_err(|error| chain(&error))?;
+        callables.resolve(pipeline).map(Arc::new)
+    }
+}
+
+fn candidate(object: &Object) -> Option<Candidate> {
+    let composes = object.get("spec")?.get("compositeTypeRef")?.clone();
+    Some(Candidate {
+        name: meta::name(object).to_owned(),
+        uid: meta::uid(object).to_owned(),
+        labels: labels(object),
+        composes: serde_json::from_value(composes).ok()?,
+    })
+}
+
+fn labels(object: &Object) -> BTreeMap<String, String> {
+    let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
+/// What was found when its pipeline was looked at: only one that is valid is run. Nothing if nobody has looked yet.
+fn verdict(revision: &Object) -> Option<Result<(), String>> {
+    let conditions = revision.get("status").and_then(|status| status.get("conditions"));
+    let conditions = conditions.map(conditions_in).unwrap_or_default();
+    let condition = conditions.into_iter().find(|condition| condition.kind == "ValidPipeline")?;
+    Some(if condition.status == Status::True { Ok(()) } else { Err(condition.message) })
+}

@@ -1,0 +1,84 @@
+//! Makes kinds of composite resources of their definitions: the `CustomResourceDefinition`, and the controller.
+
+mod custom_kind;
+mod definer;
+mod report;
+mod side;
+mod termination;
+
+use std::sync::Arc;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{Defined, Underivable, defined_composite, scope};
+
+use crate::apiextensions::composite::{Composites, Kind};
+use crate::context::Context;
+pub(crate) use definer::Definer;
+pub(crate) use side::{Side, Words, resource};
+
+/// Keeps the composite resources of every definition defined, until dropped.
+pub(crate) async fn run(context: Arc<Context>, composites: Arc<Composites>) {
+    Definer::new(context, CompositeSide(composites)).run().await;
+}
+
+/// The composite resources of a definition.
+struct CompositeSide(Arc<Composites>);
+
+impl Side for CompositeSide {
+    const WORDS: Words = Words {
+        controller: "defined/compositeresourcedefinition.apiextensions.crossplane.io",
+        finalizer: "defined.apiextensions.crossplane.io",
+        condition: "Established",
+        watching: "WatchingCompositeResource",
+        terminating: "TerminatingCompositeResource",
+        establish: "EstablishComposite",
+        restart: "RestartComposite",
+        terminate: "TerminateComposite",
+        status: "compositeResourceType",
+        objects: "composite resources",
+    };
+
+    fn derive(xrd: &Object) -> Result<Option<Defined>, Underivable> {
+        defined_composite(xrd).map(Some)
+    }
+
+    fn definition_name(xrd: &Object) -> Option<String> {
+        Some(meta::name(xrd).to_owned())
+    }
+
+    fn start(&self, xrd: &Object, defined: &Defined) {
+        self.0.start(Kind {
+            definition: meta::name(xrd).to_owned(),
+            generation: meta::generation(xrd),
+            resource: resource(defined).into(),
+            scope: scope(xrd),
+            object: xrd.clone().into(),
+        });
+    }
+
+    fn stop(&self, definition: &str) {
+        self.0.stop(definition);
+    }
+
+    fn is_running(&self, definition: &str) -> bool {
+        self.0.generation(definition).is_some()
+    }
+
+    fn is_outdated(observed: Observed<'_>, xrd: &Object, _: &Defined) -> bool {
+        observed.generation != 0 && observed.generation != meta::generation(xrd)
+    }
+
+    /// Claims make composite resources: as long as there are any, deleting those would be in vain.
+    fn comes_after(xrd: &Object) -> Option<&'static str> {
+        crate::runtime::finalizers::has(xrd, crate::apiextensions::offered::FINALIZER).then_some("claims")
+    }
+}
+
+/// What the status of a definition says of the controller that runs, or ran when we were last there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Observed<'a> {
+    /// The generation for which it runs; zero if it does not.
+    pub(crate) generation: i64,
+    /// The version of the kind that it looks after.
+    pub(crate) api_version: &'a str,
+}

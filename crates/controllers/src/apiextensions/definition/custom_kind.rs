@@ -1,0 +1,176 @@
+//! The `CustomResourceDefinition`s that are made of definitions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::adopt;
+use ferroplane_schema::builtin;
+use ferroplane_schema::structural::crd;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::report::Failure;
+use crate::cluster::{Part, Place, Propagation, Resource};
+use crate::context::Context;
+use crate::setup::install::{definitions, is_established};
+
+/// The `CustomResourceDefinition`s of one side of all definitions.
+#[derive(Debug)]
+pub(super) struct CustomKinds {
+    context: Arc<Context>,
+    resource: Resource,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// What is known of a `CustomResourceDefinition`, by its name.
+#[derive(Debug)]
+struct Known {
+    /// The definition that it is made of.
+    xrd: String,
+    /// What was wanted, and the version that was found to be just that, and served.
+    settled: Option<(Digest, u64)>,
+}
+
+type Digest = [u8; 32];
+
+/// How a `CustomResourceDefinition` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Objects of the kind are served.
+    pub(super) is_served: bool,
+    pub(super) change: Change,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Nothing,
+    Created,
+    Replaced,
+}
+
+impl CustomKinds {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        Self { context, resource: definitions(), known: Mutex::default() }
+    }
+
+    /// Whose `CustomResourceDefinition` this is.
+    pub(super) fn owner(&self, name: &str) -> Option<String> {
+        self.known().get(name).map(|known| known.xrd.clone())
+    }
+
+    /// Make a `CustomResourceDefinition` what it should be. One that is as it should be costs no request.
+    pub(super) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, Failure> {
+        let name = meta::name(wanted);
+        self.expect(name, xrd);
+        let digest = Sha256::digest(serde_json::to_vec(wanted).unwrap_or_default()).into();
+        if self.is_settled(name, digest) {
+            return Ok(Standing { is_served: true, change: Change::Nothing });
+        }
+        let Some(present) = self.get(name).await? else {
+            let created = self.context.cluster.create(&self.resource, "", wanted).await;
+            let created = created.map_err(Failure::doing("create the CustomResourceDefinition"))?;
+            return Ok(Standing { is_served: self.settle(name, digest, &created), change: Change::Created });
+        };
+        if meta::is_being_deleted(&present) {
+            // Somebody else wants it gone. It comes back when it is.
+            return Ok(Standing { is_served: false, change: Change::Nothing });
+        }
+        let adopted = adopt(&present, wanted, meta::uid(xrd))?;
+        if same(&as_stored(&present), &as_stored(&adopted)) {
+            let is_served = self.settle_object(name, digest, &present);
+            return Ok(Standing { is_served, change: Change::Nothing });
+        }
+        let replaced = self.context.cluster.replace(self.place(name), Part::Whole, &adopted).await;
+        let replaced = replaced.map_err(Failure::doing("replace the CustomResourceDefinition"))?;
+        Ok(Standing { is_served: self.settle(name, digest, &replaced), change: Change::Replaced })
+    }
+
+    /// The `CustomResourceDefinition` if it is made of this definition.
+    pub(super) async fn owned(&self, xrd: &Object, name: &str) -> Result<Option<Object>, Failure> {
+        self.expect(name, xrd);
+        let present = self.get(name).await?;
+        Ok(present.filter(|present| meta::controller_uid(present) == Some(meta::uid(xrd))))
+    }
+
+    pub(super) async fn delete(&self, crd: &Object) -> Result<(), Failure> {
+        let (name, uid) = (meta::name(crd), meta::uid(crd));
+        let deleted = self.context.cluster.delete(self.place(name), Some(uid), Propagation::Background).await;
+        deleted.map_err(Failure::doing("delete the CustomResourceDefinition"))
+    }
+
+    /// A definition is gone.
+    pub(super) fn forget(&self, xrd: &str) {
+        self.known().retain(|_, known| known.xrd != xrd);
+    }
+
+    /// From now on it matters what happens to this one.
+    fn expect(&self, name: &str, xrd: &Object) {
+        let mut known = self.known();
+        let entry = Known { xrd: meta::name(xrd).to_owned(), settled: None };
+        known.entry(name.to_owned()).or_insert(entry);
+    }
+
+    fn is_settled(&self, name: &str, digest: Digest) -> bool {
+        let Some(held) = self.context.kinds.get("", name) else { return false };
+        let settled = self.known().get(name).and_then(|known| known.settled);
+        settled == Some((digest, held.version))
+    }
+
+    /// Remember what was written, if it is served. Whether it is.
+    fn settle(&self, name: &str, digest: Digest, bytes: &[u8]) -> bool {
+        let object: Option<Object> = serde_json::from_slice(bytes).ok();
+        object.is_some_and(|object| self.settle_object(name, digest, &object))
+    }
+
+    fn settle_object(&self, name: &str, digest: Digest, crd: &Object) -> bool {
+        let is_served = is_established(crd);
+        let version = meta::resource_version(crd).parse().ok().filter(|_| is_served);
+        if let Some(known) = self.known().get_mut(name) {
+            known.settled = version.map(|version| (digest, version));
+        }
+        is_served
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Object>, Failure> {
+        let object = self.context.cluster.get_object(self.place(name)).await;
+        object.map_err(Failure::doing("read the CustomResourceDefinition"))
+    }
+
+    fn place<'p>(&'p self, name: &'p str) -> Place<'p> {
+        Place { resource: &self.resource, namespace: "", name }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an API server would make of it, as far as it can be told: what it does not know is dropped, what was not said
+/// is filled in.
+fn as_stored(definition: &Object) -> Value {
+    let kind = builtin::kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let whole = Value::Object(definition.clone());
+    let Some(Ok(read)) = kind.map(|kind| kind.read(&whole)) else { return whole };
+    let mut object = read.object;
+    crd::default(&mut object);
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    Value::Object(object)
+}
+
+/// Whether two values are the same. Numbers are, however they are written.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| same(one, other)))
+        }
+        _ => one == other,
+    }
+}

@@ -1,0 +1,144 @@
+//! The controller of one side of all definitions.
+//!
+//! # Invariants
+//! * A definition that is as it should be costs no request, and nothing is asked twice in the hope that it has changed:
+//!   definitions, their `CustomResourceDefinition`s and, when they are to go, their objects are followed.
+//! * The controller of a kind is stopped only when no object of the kind is left that would need it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::Defined;
+
+use super::custom_kind::{Change, CustomKinds};
+use super::report::{Failure, State, observed};
+use super::side::Side;
+use crate::cluster::Place;
+use crate::context::Context;
+use crate::mirror::Mirror;
+use crate::runtime::events::Recorder;
+use crate::runtime::finalizers;
+use crate::runtime::queue::{Next, Queue};
+
+/// How many definitions are worked on at the same time.
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// The controller of one side of all definitions.
+pub(crate) struct Definer<S> {
+    pub(super) context: Arc<Context>,
+    pub(super) side: S,
+    pub(super) recorder: Recorder,
+    pub(super) kinds: CustomKinds,
+    pub(super) queue: Queue<String>,
+    /// The objects of definitions that are to go, followed until they are gone.
+    pub(super) going: Mutex<HashMap<String, Arc<Mirror>>>,
+}
+
+impl<S: Side> Definer<S> {
+    pub(crate) fn new(context: Arc<Context>, side: S) -> Arc<Self> {
+        Arc::new(Self {
+            side,
+            recorder: context.recorder.of(S::WORDS.controller),
+            kinds: CustomKinds::new(context.clone()),
+            queue: context.queue(LONGEST_PAUSE, S::WORDS.controller),
+            going: Mutex::default(),
+            context,
+        })
+    }
+
+    /// Work until dropped.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let queue = self.queue.clone();
+        self.context.definitions.listen(move |_, change| queue.add(change.head().metadata.name.to_string()));
+        let definer = Arc::downgrade(&self);
+        self.context.kinds.listen(move |_, change| {
+            if let Some(definer) = definer.upgrade()
+                && let Some(xrd) = definer.kinds.owner(&change.head().metadata.name)
+            {
+                definer.queue.add(xrd);
+            }
+        });
+        self.queue.clone().work(CONCURRENCY, |name| self.clone().reconcile(name)).await;
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        let Some(mut xrd) = self.context.definitions.object("", &name) else {
+            self.forget(&name);
+            return Next::Rest;
+        };
+        let result = if meta::is_being_deleted(&xrd) {
+            self.terminate(&mut xrd).await
+        } else {
+            self.establish(&mut xrd).await
+        };
+        self.settle(&xrd, result).await
+    }
+
+    /// Each line must hold before the next may happen.
+    async fn establish(&self, xrd: &mut Object) -> Result<State, Failure> {
+        let Some(defined) = S::derive(xrd)? else { return Ok(State::Idle) };
+        self.hold(xrd).await?;
+        if !self.define(xrd, &defined).await? {
+            return Ok(State::Idle);
+        }
+        self.start(xrd, &defined);
+        Ok(State::Watching { api_version: defined.api_version, kind: defined.kind })
+    }
+
+    /// See to it that the definition cannot go before what it defines.
+    async fn hold(&self, xrd: &mut Object) -> Result<(), Failure> {
+        let place =
+            Place { resource: self.context.definitions.resource(), namespace: "", name: meta::name(xrd) };
+        let held = finalizers::add(&self.context.cluster, place, xrd, S::WORDS.finalizer).await;
+        self.take_in(xrd, held.map_err(Failure::doing("add the finalizer"))?);
+        Ok(())
+    }
+
+    /// See to it that the kind is defined. Whether it is served.
+    async fn define(&self, xrd: &Object, defined: &Defined) -> Result<bool, Failure> {
+        let standing = self.kinds.ensure(xrd, &defined.definition).await?;
+        if standing.change == Change::Created {
+            // One that looked after a kind of that name before would wait for it for too long.
+            self.side.stop(meta::name(xrd));
+        }
+        let name = meta::name(&defined.definition);
+        if standing.change != Change::Nothing {
+            let message = format!("Applied the CustomResourceDefinition {name}");
+            self.recorder.normal(xrd, S::WORDS.establish, message);
+        }
+        if !standing.is_served {
+            let message = format!("Waiting until {} are served", S::WORDS.objects);
+            self.recorder.normal(xrd, S::WORDS.establish, message);
+        }
+        Ok(standing.is_served)
+    }
+
+    fn start(&self, xrd: &Object, defined: &Defined) {
+        if S::is_outdated(observed::<S>(xrd), xrd, defined) {
+            let message = format!("Restarted the controller of {}: the definition changed", S::WORDS.objects);
+            self.recorder.normal(xrd, S::WORDS.restart, message);
+            self.side.stop(meta::name(xrd));
+        }
+        self.side.start(xrd, defined);
+    }
+
+    /// Continue with what a write made of the definition.
+    pub(super) fn take_in(&self, xrd: &mut Object, written: Option<bytes::Bytes>) {
+        let Some(bytes) = written else { return };
+        self.context.definitions.learn(&bytes);
+        if let Ok(object) = serde_json::from_slice(&bytes) {
+            *xrd = object;
+        }
+    }
+
+    /// A definition is gone, however that came about.
+    pub(super) fn forget(&self, name: &str) {
+        self.side.stop(name);
+        self.unfollow(name);
+        self.kinds.forget(name);
+        self.queue.forget(&name.to_owned());
+    }
+}

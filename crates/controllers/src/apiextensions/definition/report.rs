@@ -1,0 +1,156 @@
+//! What a definition says of itself after it was looked at: the only writer of its conditions.
+
+use ferroplane_api::{Condition, Object, Status, meta, set_condition};
+use ferroplane_engine::{NotOurs, Underivable, chain, conditions_in, conditions_to_json};
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+use super::Observed;
+use super::definer::Definer;
+use super::side::Side;
+use crate::cluster::{Error, Part, Place};
+use crate::runtime::queue::Next;
+
+/// What became of a definition.
+#[derive(Debug)]
+pub(super) enum State {
+    /// There is nothing to say.
+    Idle,
+    /// The controller of the kind runs.
+    Watching {
+        api_version: String,
+        kind: String,
+    },
+    Terminating,
+}
+
+/// Why a definition is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("cannot make a CustomResourceDefinition of this: {0}")]
+    Underivable(#[from] Underivable),
+    #[error(transparent)]
+    NotOurs(#[from] NotOurs),
+    #[error("cannot {doing}")]
+    Request { doing: &'static str, source: Error },
+}
+
+impl Failure {
+    pub(super) fn doing(doing: &'static str) -> impl Fn(Error) -> Self {
+        move |source| Self::Request { doing, source }
+    }
+
+    /// Somebody else was faster: look again, tell nobody.
+    fn is_conflict(&self) -> bool {
+        let Self::Request { source, .. } = self else { return false };
+        source.is_conflict() || source.is_taken() || source.is_not_found()
+    }
+
+    /// Nothing will come of trying again before something has changed.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Underivable(_) | Self::NotOurs(_) => true,
+            Self::Request { source, .. } => source.is_invalid(),
+        }
+    }
+}
+
+/// What the status says of the controller of the kind.
+pub(super) fn observed<S: Side>(xrd: &Object) -> Observed<'_> {
+    let status = xrd.get("status").unwrap_or(&Value::Null);
+    let condition = conditions(xrd)
+        .into_iter()
+        .find(|condition| condition.kind == S::WORDS.condition && condition.reason == S::WORDS.watching);
+    Observed {
+        generation: condition.map(|condition| condition.observed_generation).unwrap_or_default(),
+        api_version: status["controllers"][S::WORDS.status]["apiVersion"].as_str().unwrap_or_default(),
+    }
+}
+
+impl<S: Side> Definer<S> {
+    pub(super) async fn settle(&self, xrd: &Object, result: Result<State, Failure>) -> Next {
+        match result {
+            Ok(State::Idle) => Next::Rest,
+            Ok(State::Watching { api_version, kind }) => {
+                let condition = Condition::new(S::WORDS.condition, Status::True, S::WORDS.watching);
+                let reference = json!({"apiVersion": api_version, "kind": kind});
+                self.write(xrd, at(xrd, condition), Some(reference)).await
+            }
+            Ok(State::Terminating) => {
+                let condition = Condition::new(S::WORDS.condition, Status::False, S::WORDS.terminating);
+                self.write(xrd, at(xrd, condition), None).await
+            }
+            Err(failure) if failure.is_conflict() => Next::Conflict,
+            Err(failure) => self.complain(xrd, &failure).await,
+        }
+    }
+
+    async fn complain(&self, xrd: &Object, failure: &Failure) -> Next {
+        let message = chain(failure);
+        warn!(definition = meta::name(xrd), problem = message, "cannot make a definition what it should be");
+        let reason = match failure {
+            Failure::Underivable(_) => "RenderCRD",
+            _ if meta::is_being_deleted(xrd) => S::WORDS.terminate,
+            _ => S::WORDS.establish,
+        };
+        self.recorder.warning(xrd, reason, message.clone());
+        let written = self.write(xrd, self.complaint(xrd, message), None).await;
+        if written != Next::Rest {
+            return written;
+        }
+        if failure.is_final() { Next::Rest } else { Next::Retry }
+    }
+
+    /// What was established before still is: its condition keeps its word, and says what is wrong with the change.
+    fn complaint(&self, xrd: &Object, message: String) -> Condition {
+        let present = conditions(xrd).into_iter().find(|condition| condition.kind == S::WORDS.condition);
+        match present {
+            Some(present) if self.side.is_running(meta::name(xrd)) => present.with_message(message),
+            _ => {
+                let condition = Condition::new(S::WORDS.condition, Status::False, "ReconcileError");
+                at(xrd, condition.with_message(message))
+            }
+        }
+    }
+
+    /// Write the status, if it says anything new.
+    async fn write(&self, xrd: &Object, mut condition: Condition, reference: Option<Value>) -> Next {
+        condition.last_transition_time = self.context.clock.now();
+        let before = conditions(xrd);
+        let mut conditions = before.clone();
+        set_condition(&mut conditions, condition);
+        let present = xrd.get("status").and_then(|status| status.get("controllers")?.get(S::WORDS.status));
+        if conditions == before && (reference.is_none() || reference.as_ref() == present) {
+            return Next::Rest;
+        }
+        let mut status = json!({"conditions": conditions_to_json(&conditions)});
+        if let Some(reference) = reference {
+            status["controllers"] = json!({S::WORDS.status: reference});
+        }
+        let patch = json!({"metadata": {"resourceVersion": meta::resource_version(xrd)}, "status": status});
+        let resource = self.context.definitions.resource();
+        let place = Place { resource, namespace: "", name: meta::name(xrd) };
+        match self.context.cluster.merge(place, Part::Status, &patch).await {
+            Ok(bytes) => {
+                self.context.definitions.learn(&bytes);
+                Next::Rest
+            }
+            Err(error) if error.is_conflict() => Next::Conflict,
+            Err(error) if error.is_not_found() => Next::Rest,
+            Err(error) => {
+                debug!(definition = meta::name(xrd), error = chain(&error), "cannot write a status");
+                Next::Retry
+            }
+        }
+    }
+}
+
+fn conditions(xrd: &Object) -> Vec<Condition> {
+    let conditions = xrd.get("status").and_then(|status| status.get("conditions"));
+    conditions.map(conditions_in).unwrap_or_default()
+}
+
+fn at(xrd: &Object, mut condition: Condition) -> Condition {
+    condition.observed_generation = meta::generation(xrd);
+    condition
+}

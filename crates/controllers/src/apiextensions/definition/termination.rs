@@ -1,0 +1,157 @@
+//! The end of a definition: first its objects, then their controller, then their kind.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use ferroplane_api::{Object, meta};
+use serde_json::Value;
+
+use super::definer::Definer;
+use super::report::{Failure, State};
+use super::side::Side;
+use crate::cluster::{Place, Query, Resource, Selector};
+use crate::head::Head;
+use crate::mirror::{Mirror, Subject};
+use crate::runtime::finalizers;
+
+impl<S: Side> Definer<S> {
+    pub(super) async fn terminate(&self, xrd: &mut Object) -> Result<State, Failure> {
+        if !finalizers::has(xrd, S::WORDS.finalizer) {
+            self.forget(meta::name(xrd));
+            return Ok(State::Idle);
+        }
+        let crd = match self.definition_name(xrd) {
+            Some(name) => self.kinds.owned(xrd, &name).await?,
+            None => None,
+        };
+        // It is gone, was never there, or belongs to somebody else by now, who has to look after it.
+        let Some(crd) = crd else { return self.let_go(xrd).await };
+        if let Some(others) = S::comes_after(xrd) {
+            self.say_waiting(xrd, others);
+            return Ok(State::Terminating);
+        }
+        if !self.clear(xrd, resource(&crd)).await? {
+            self.say_waiting(xrd, S::WORDS.objects);
+            return Ok(State::Terminating);
+        }
+        // The controller of a kind that is no longer served would only complain.
+        self.side.stop(meta::name(xrd));
+        self.unfollow(meta::name(xrd));
+        if !meta::is_being_deleted(&crd) {
+            self.kinds.delete(&crd).await?;
+            let message = format!("Deleted the CustomResourceDefinition {}", meta::name(&crd));
+            self.recorder.normal(xrd, S::WORDS.terminate, message);
+        }
+        Ok(State::Terminating)
+    }
+
+    /// Nothing is left of this side.
+    async fn let_go(&self, xrd: &mut Object) -> Result<State, Failure> {
+        self.forget(meta::name(xrd));
+        let resource = self.context.definitions.resource().clone();
+        let name = meta::name(xrd).to_owned();
+        let place = Place { resource: &resource, namespace: "", name: &name };
+        let released = finalizers::remove(&self.context.cluster, place, xrd, S::WORDS.finalizer).await;
+        self.take_in(xrd, released.map_err(Failure::doing("remove the finalizer"))?);
+        Ok(State::Idle)
+    }
+
+    /// Delete every object of the kind. Whether none is left.
+    async fn clear(&self, xrd: &Object, kind: Resource) -> Result<bool, Failure> {
+        let mirror = self.follow(meta::name(xrd), kind);
+        if mirror.settled().await.is_err() {
+            return self.is_empty(mirror.resource()).await;
+        }
+        let objects = mirror.all();
+        let heads: Vec<_> = objects.iter().filter_map(|object| Head::read(&object.bytes)).collect();
+        if heads.is_empty() {
+            // What was made a moment ago may not have been told yet.
+            return self.is_empty(mirror.resource()).await;
+        }
+        self.keep_running(xrd);
+        let left = heads.iter().filter(|head| !head.is_being_deleted());
+        let namespaces: BTreeSet<_> = left.map(|head| head.metadata.namespace.as_ref()).collect();
+        for namespace in namespaces {
+            let deleted = self.context.cluster.delete_all(mirror.resource(), namespace).await;
+            deleted.map_err(Failure::doing("delete what is defined"))?;
+        }
+        Ok(false)
+    }
+
+    /// Objects need their controller to go. If we were started only now, it does not run yet.
+    fn keep_running(&self, xrd: &Object) {
+        if !self.side.is_running(meta::name(xrd))
+            && let Ok(Some(defined)) = S::derive(xrd)
+        {
+            self.side.start(xrd, &defined);
+        }
+    }
+
+    async fn is_empty(&self, kind: &Resource) -> Result<bool, Failure> {
+        let query = Query { limit: Some(1), ..Query::default() };
+        match self.context.cluster.list(kind, "", &query).await {
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(Failure::doing("list what is defined")(error)),
+            Ok(pieces) => {
+                let list: Value = serde_json::from_slice(pieces.text()).unwrap_or_default();
+                Ok(list["items"].as_array().is_none_or(Vec::is_empty))
+            }
+        }
+    }
+
+    /// Follow the objects of a definition that is to go: when the last one is gone, it is its turn.
+    fn follow(&self, xrd: &str, kind: Resource) -> Arc<Mirror> {
+        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mirror) = going.get(xrd) {
+            return mirror.clone();
+        }
+        let subject = Subject { resource: kind.into(), labels: Selector::default(), heads_only: true };
+        let mirror = Mirror::start(self.context.cluster.clone(), subject);
+        let (queue, name) = (self.queue.clone(), xrd.to_owned());
+        mirror.listen(move |_, _| queue.add(name.clone()));
+        going.insert(xrd.to_owned(), mirror.clone());
+        mirror
+    }
+
+    pub(super) fn unfollow(&self, xrd: &str) {
+        let mirror = self.going.lock().unwrap_or_else(PoisonError::into_inner).remove(xrd);
+        if let Some(mirror) = mirror {
+            mirror.stop();
+        }
+    }
+
+    /// What the `CustomResourceDefinition` is called. The definition may no longer say so.
+    fn definition_name(&self, xrd: &Object) -> Option<String> {
+        let said = S::definition_name(xrd);
+        said.or_else(|| {
+            let all = self.context.kinds.all();
+            all.iter().find_map(|kind| {
+                let head = Head::read(&kind.bytes)?;
+                let is_ours = head.controller().is_some_and(|owner| owner.uid == meta::uid(xrd));
+                (is_ours && head.metadata.name != meta::name(xrd)).then(|| head.metadata.name.into_owned())
+            })
+        })
+    }
+
+    fn say_waiting(&self, xrd: &Object, what: &str) {
+        self.recorder.normal(xrd, S::WORDS.terminate, format!("Waiting until all {what} are deleted"));
+    }
+}
+
+/// How to reach the objects of a kind: what is served counts, whatever a definition says by now.
+fn resource(crd: &Object) -> Resource {
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let served = || {
+        let versions = spec["versions"].as_array().into_iter().flatten();
+        versions.filter(|version| version["served"] == true)
+    };
+    let version = served().find(|version| version["storage"] == true).or_else(|| served().next());
+    let version = version.map(|version| text(&version["name"])).unwrap_or_default();
+    Resource {
+        api_version: format!("{}/{version}", text(&spec["group"])),
+        kind: text(&spec["names"]["kind"]),
+        plural: text(&spec["names"]["plural"]),
+        is_namespaced: spec["scope"] == "Namespaced",
+    }
+}

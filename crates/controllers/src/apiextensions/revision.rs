@@ -1,0 +1,191 @@
+//! Revisions of compositions: can their pipelines be used?
+//!
+//! Composite resources use no revision that was not found to be valid.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
+use ferroplane_engine::{
+    Callable, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
+    pipeline_condition, validate_pipeline, version_warnings, versions_condition,
+};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::cluster::{Part, Place};
+use crate::context::Context;
+use crate::function_registry::FunctionRegistry;
+use crate::mirror::Change;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+
+const COMPONENT: &str = "revision/compositionrevision.apiextensions.crossplane.io";
+const REASON: &str = "CheckCapabilities";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Judge all revisions, until dropped.
+pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>) {
+    let controller = Arc::new(Controller {
+        recorder: context.recorder.of(COMPONENT),
+        context,
+        registry,
+        callers: Mutex::default(),
+        callables: Mutex::default(),
+    });
+    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
+    controller.listen(&queue);
+    queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
+}
+
+struct Controller {
+    context: Arc<Context>,
+    recorder: Recorder,
+    registry: Arc<FunctionRegistry>,
+    /// The names of the revisions that ever called a function, by what they call it.
+    callers: Mutex<HashMap<String, BTreeSet<String>>>,
+    /// What can be called, unless that has changed since.
+    callables: Mutex<Option<Arc<Vec<Callable>>>>,
+}
+
+impl Controller {
+    fn listen(self: &Arc<Self>, queue: &Queue<String>) {
+        let (controller, revisions) = (Arc::downgrade(self), queue.clone());
+        self.context.revisions.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            controller.note(change);
+            revisions.add(change.head().metadata.name.to_string());
+        });
+        let (controller, revisions) = (Arc::downgrade(self), queue.clone());
+        self.context.function_revisions.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            for caller in controller.callers_of(change.head().label(keys::PACKAGE).unwrap_or_default()) {
+                revisions.add(caller);
+            }
+        });
+        let (controller, revisions) = (Arc::downgrade(self), queue.clone());
+        self.context.functions.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            // What is built in may come to stand for it, or no longer.
+            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            for caller in controller.callers_of(&change.head().metadata.name) {
+                revisions.add(caller);
+            }
+        });
+    }
+
+    /// Remember what a revision calls.
+    fn note(&self, change: Change<'_>) {
+        let Ok(revision) = serde_json::from_slice::<Object>(&change.object().bytes) else { return };
+        let functions = functions_of(revision.get("spec").unwrap_or(&Value::Null));
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        for function in functions {
+            let name = meta::name(&revision);
+            match change {
+                Change::Put { .. } => {
+                    callers.entry(function).or_default().insert(name.to_owned());
+                }
+                Change::Gone { .. } => {
+                    callers.entry(function).or_default().remove(name);
+                }
+            }
+        }
+    }
+
+    fn callers_of(&self, function: &str) -> Vec<String> {
+        let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.get(function).into_iter().flatten().cloned().collect()
+    }
+
+    fn callables(&self) -> Arc<Vec<Callable>> {
+        let mut callables = self.callables.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = || {
+            let revisions = self.context.function_revisions.objects();
+            Arc::new(revisions.iter().filter_map(callable).chain(self.registry.built_in()).collect())
+        };
+        callables.get_or_insert_with(list).clone()
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        let Some(mut revision) = self.context.revisions.object("", &name) else { return Next::Rest };
+        if meta::is_being_deleted(&revision) {
+            return Next::Rest;
+        }
+        let spec = revision.get("spec").unwrap_or(&Value::Null);
+        let verdict = validate_pipeline(spec, &self.callables());
+        let warnings = version_warnings(spec, &self.registry.current().catalogue);
+        if !self.conclude(&mut revision, &verdict, &warnings) {
+            return Next::Rest;
+        }
+        let place = Place { resource: self.context.revisions.resource(), namespace: "", name: &name };
+        match self.context.cluster.replace(place, Part::Status, &revision).await {
+            Ok(bytes) => {
+                self.context.revisions.learn(&bytes);
+                self.say(&revision, &verdict, &warnings);
+                Next::Rest
+            }
+            Err(error) if error.is_conflict() => Next::Conflict,
+            Err(error) if error.is_not_found() => Next::Rest,
+            Err(error) => {
+                warn!(revision = name, error = chain(&error), "cannot write the status of a revision");
+                Next::Retry
+            }
+        }
+    }
+
+    /// Write the verdict down in the revision. Returns whether it says something new.
+    fn conclude(
+        &self,
+        revision: &mut Object,
+        verdict: &Result<(), InvalidPipeline>,
+        warnings: &[VersionWarning],
+    ) -> bool {
+        let generation = meta::generation(revision);
+        let status = meta::child(revision, "status");
+        let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
+        let mut conditions = before.clone();
+        let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
+        let versions = versions_condition(warnings, &before);
+        for mut condition in [synced, pipeline_condition(verdict)].into_iter().chain(versions) {
+            condition.last_transition_time = self.context.clock.now();
+            condition.observed_generation = generation;
+            set_condition(&mut conditions, condition);
+        }
+        status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
+        let said = status.remove("warnings");
+        let warnings: Vec<_> = warnings.iter().map(VersionWarning::to_json).collect();
+        let warnings = (!warnings.is_empty()).then_some(Value::Array(warnings));
+        let is_news = conditions != before || said != warnings;
+        if let Some(warnings) = warnings {
+            status.insert("warnings".to_owned(), warnings);
+        }
+        is_news
+    }
+
+    fn say(&self, revision: &Object, verdict: &Result<(), InvalidPipeline>, warnings: &[VersionWarning]) {
+        for warning in warnings {
+            self.recorder.warning(revision, warning.reason, warning.to_string());
+        }
+        match verdict {
+            Ok(()) => self.recorder.normal(revision, REASON, "all functions can be used to compose"),
+            Err(invalid) => self.recorder.warning(revision, REASON, chain(invalid)),
+        }
+    }
+}
+
+/// A revision of a function, if it is one that is called.
+fn callable(revision: &Object) -> Option<Callable> {
+    if revision.get("spec")?.get("desiredState")? != "Active" {
+        return None;
+    }
+    let capabilities = revision.get("status").and_then(|status| status.get("capabilities")?.as_array());
+    let capabilities = capabilities.into_iter().flatten().filter_map(Value::as_str);
+    Some(Callable {
+        function: meta::label(revision, keys::PACKAGE).to_owned(),
+        revision: meta::name(revision).to_owned(),
+        capabilities: capabilities.map(str::to_owned).collect(),
+    })
+}

@@ -1,0 +1,344 @@
+//! Everything that steps can call: what is built in, and what packages and developers serve.
+//!
+//! Follows Functions and `FunctionRevision`s. What is asked for after one of them changed sees the change.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ferroplane_api::{Object, keys, meta, package_name};
+use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source, Version};
+use ferroplane_engine::{Callable, Pipeline, chain};
+use ferroplane_runner::{Directory, Observer, Runner, grpc};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::metrics::{Called, Metrics};
+use crate::mirror::Mirror;
+
+/// Which built-in version does what a package does, if one does.
+pub type Natives = Arc<dyn Fn(&str) -> Option<(String, Version)> + Send + Sync>;
+
+/// The functions that need no package.
+#[derive(Clone)]
+pub struct BuiltIns {
+    pub catalogue: Catalogue,
+    /// By the name of their revision.
+    pub directory: Directory,
+    pub natives: Natives,
+    /// What they can do, by the name of their revision. Of those who do not say, anything is believed.
+    pub capabilities: BTreeMap<String, Vec<String>>,
+}
+
+impl fmt::Debug for BuiltIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltIns").field("catalogue", &self.catalogue).finish_non_exhaustive()
+    }
+}
+
+/// Everything that can be called, at one moment.
+#[derive(Debug)]
+pub(crate) struct CallableFunctions {
+    /// Grows with every change.
+    pub(crate) epoch: u64,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) directory: Directory,
+    /// What is wrong with functions that cannot be called, by the name of their revision.
+    troubles: BTreeMap<String, String>,
+    /// What can be called, by the name of its revision, until whoever counts has it.
+    called: BTreeMap<String, Called>,
+}
+
+impl CallableFunctions {
+    /// Decide for every step which version of its function is called.
+    pub(crate) fn resolve(&self, pipeline: Pipeline) -> Result<Pipeline, String> {
+        let pipeline = pipeline.resolve(&self.catalogue).map_err(|error| chain(&error))?;
+        for step in pipeline.steps() {
+            let revision = step.callee.as_ref().map(|callee| &callee.revision);
+            if let Some(trouble) = revision.and_then(|revision| self.troubles.get(revision)) {
+                return Err(format!("step `{}`: {trouble}", step.name));
+            }
+        }
+        Ok(pipeline)
+    }
+
+    /// Note what a revision is of.
+    fn name(&mut self, revision: &str, function: &str, package: &str) {
+        let called = Called { function: function.to_owned(), package: package.to_owned() };
+        self.called.insert(revision.to_owned(), called);
+    }
+}
+
+/// Keeps the list of everything that can be called.
+#[derive(Debug)]
+pub(crate) struct FunctionRegistry {
+    built_ins: BuiltIns,
+    options: grpc::Options,
+    functions: Arc<Mirror>,
+    revisions: Arc<Mirror>,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    is_stale: bool,
+    current: Arc<CallableFunctions>,
+    /// Connections, by where they lead. They outlive the revisions that use them.
+    connections: BTreeMap<Address, Arc<Runner>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Address {
+    target: String,
+    is_secure: bool,
+}
+
+impl FunctionRegistry {
+    pub(crate) fn new(
+        built_ins: BuiltIns,
+        options: grpc::Options,
+        functions: Arc<Mirror>,
+        revisions: Arc<Mirror>,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let current = Arc::new(CallableFunctions {
+            epoch: 0,
+            catalogue: built_ins.catalogue.clone(),
+            directory: built_ins.directory.clone(),
+            troubles: BTreeMap::new(),
+            called: BTreeMap::new(),
+        });
+        let state = Mutex::new(State { is_stale: true, current, connections: BTreeMap::new() });
+        let registry = Arc::new(Self { built_ins, options, functions, revisions, metrics, state });
+        for mirror in [&registry.functions, &registry.revisions] {
+            let follower = Arc::downgrade(&registry);
+            mirror.listen(move |_, _| {
+                if let Some(registry) = follower.upgrade() {
+                    registry.state.lock().unwrap_or_else(PoisonError::into_inner).is_stale = true;
+                }
+            });
+        }
+        registry
+    }
+
+    /// Everything that can be called now.
+    pub(crate) fn current(&self) -> Arc<CallableFunctions> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.is_stale) {
+            let next = self.list(&mut state);
+            state.current = Arc::new(next);
+        }
+        state.current.clone()
+    }
+
+    fn list(&self, state: &mut State) -> CallableFunctions {
+        let BuiltIns { catalogue, directory, .. } = self.built_ins.clone();
+        let epoch = state.current.epoch + 1;
+        let (troubles, called) = (BTreeMap::new(), BTreeMap::new());
+        let mut callables = CallableFunctions { epoch, catalogue, directory, troubles, called };
+        for family in self.built_ins.catalogue.families() {
+            for record in &family.records {
+                callables.name(&record.revision.name, &family.function, "");
+            }
+        }
+        let mut packages: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+        for revision in self.revisions.objects() {
+            let package = meta::label(&revision, keys::PACKAGE).to_owned();
+            packages.entry(package).or_default().push(revision);
+        }
+        let mut connections = BTreeMap::new();
+        for function in self.functions.objects() {
+            let revisions = packages.remove(meta::name(&function)).unwrap_or_default();
+            self.add(&function, &revisions, &mut callables, state, &mut connections);
+        }
+        // Revisions without a Function can be called too: nothing else may have made them.
+        for (name, revisions) in packages.into_iter().filter(|(name, _)| !name.is_empty()) {
+            self.add_revisions(&name, &revisions, &mut callables, state, &mut connections);
+        }
+        state.connections = connections;
+        self.observe(&mut callables);
+        callables
+    }
+
+    /// Count what happens to calls.
+    fn observe(&self, callables: &mut CallableFunctions) {
+        let (metrics, called) = (self.metrics.clone(), std::mem::take(&mut callables.called));
+        callables.directory.observe(Observer::new(move |revision, happening| {
+            if let Some(called) = called.get(revision) {
+                metrics.count(called, happening);
+            }
+        }));
+    }
+
+    fn add(
+        &self,
+        function: &Object,
+        revisions: &[Object],
+        callables: &mut CallableFunctions,
+        state: &State,
+        connections: &mut BTreeMap<Address, Arc<Runner>>,
+    ) {
+        let name = meta::name(function);
+        if meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development" {
+            let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
+                "" => keys::DEFAULT_FUNCTION_TARGET,
+                target => target,
+            };
+            callables.catalogue.remove(name);
+            // The only version there is: nothing can be wrong with it.
+            let _ = callables.catalogue.add(Family::unversioned(name));
+            let address = Address { target: target.to_owned(), is_secure: false };
+            let revision = format!("{name}-{}", Version::UNVERSIONED);
+            callables.name(&revision, name, text(function, "package"));
+            self.connect(revision, address, callables, state, connections);
+            return;
+        }
+        if let Some((family, version)) = self.native(function) {
+            callables.catalogue.alias(name, family, version.as_ref());
+            return;
+        }
+        self.add_revisions(name, revisions, callables, state, connections);
+    }
+
+    /// What is built in and runs in place of a Function: a version, or any.
+    fn native(&self, function: &Object) -> Option<(&Family, Option<Version>)> {
+        let (name, package) = (meta::name(function), text(function, "package"));
+        let family = |name: &str| self.built_ins.catalogue.family(name);
+        match meta::annotation(function, keys::NATIVE) {
+            "false" => None,
+            // Whoever insists gets what bears the name, whoever made the package.
+            "true" => {
+                let forced = family(package_name(package)).or_else(|| family(name));
+                if forced.is_none() {
+                    warn!(
+                        function = name,
+                        package, "nothing that is built in has the name of a function or its package"
+                    );
+                }
+                Some((forced?, None))
+            }
+            _ => {
+                let (native, version) = (self.built_ins.natives)(package)?;
+                Some((family(&native)?, Some(version)))
+            }
+        }
+    }
+
+    /// Everything that is built in and can be called now, with what it can do.
+    pub(crate) fn built_in(&self) -> Vec<Callable> {
+        let current = self.current();
+        let mut callables = Vec::new();
+        for family in current.catalogue.families() {
+            let records = family.records.iter().filter(|record| record.source == Source::BuiltIn);
+            callables.extend(records.filter_map(|record| {
+                Some(Callable {
+                    function: family.function.clone(),
+                    revision: record.revision.name.clone(),
+                    capabilities: self.built_ins.capabilities.get(&record.revision.name)?.clone(),
+                })
+            }));
+        }
+        callables
+    }
+
+    fn add_revisions(
+        &self,
+        function: &str,
+        revisions: &[Object],
+        callables: &mut CallableFunctions,
+        state: &State,
+        connections: &mut BTreeMap<Address, Arc<Runner>>,
+    ) {
+        if revisions.is_empty() {
+            return;
+        }
+        let mut records: Vec<_> = revisions.iter().map(record).collect();
+        records.sort_by_key(|record| record.revision.number);
+        callables.catalogue.remove(function);
+        let family = Family { function: function.to_owned(), stable: None, records };
+        if let Err(faults) = callables.catalogue.add(family) {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            warn!(function, faults = faults.join("; "), "cannot list a function");
+        }
+        for revision in revisions {
+            let name = meta::name(revision);
+            callables.name(name, function, text(revision, "image"));
+            let status = revision.get("status");
+            let endpoint = status.and_then(|status| status.get("endpoint")?.as_str());
+            if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
+                let address = Address { target: endpoint.to_owned(), is_secure: true };
+                self.connect(name.to_owned(), address, callables, state, connections);
+            } else {
+                let trouble = format!(
+                    "revision `{name}` of function `{function}` has no endpoint (yet): is its package healthy?"
+                );
+                callables.troubles.insert(name.to_owned(), trouble);
+            }
+        }
+    }
+
+    /// List a function that is served somewhere, by the connection that is there already if there is one.
+    fn connect(
+        &self,
+        revision: String,
+        address: Address,
+        callables: &mut CallableFunctions,
+        state: &State,
+        connections: &mut BTreeMap<Address, Arc<Runner>>,
+    ) {
+        let known = connections.get(&address).or_else(|| state.connections.get(&address)).cloned();
+        match known.map_or_else(|| self.dial(&address), Ok) {
+            Ok(runner) => {
+                connections.insert(address, runner.clone());
+                callables.directory.insert(revision, runner);
+            }
+            Err(trouble) => {
+                callables.troubles.insert(revision, trouble);
+            }
+        }
+    }
+
+    fn dial(&self, address: &Address) -> Result<Arc<Runner>, String> {
+        let target: grpc::Target = address.target.parse().map_err(|error| format!("{error}"))?;
+        let mut options = self.options.clone();
+        if !address.is_secure {
+            options.tls = None;
+        } else if options.tls.is_none() {
+            return Err("there is no client certificate to call it with: name a directory with --tls-client-certs-dir"
+                .to_owned());
+        }
+        let client = grpc::Client::new(target, options).map_err(|error| chain(&error))?;
+        Ok(Arc::new(Runner::Grpc(client)))
+    }
+}
+
+/// A field of the spec, or nothing.
+fn text<'a>(object: &'a Object, field: &str) -> &'a str {
+    object.get("spec").and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default()
+}
+
+fn record(revision: &Object) -> Record {
+    let spec = revision.get("spec").and_then(Value::as_object);
+    let labels = revision.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
+    let labels = labels.into_iter().flatten();
+    let number = spec.and_then(|spec| spec.get("revision")?.as_u64()).unwrap_or_default();
+    Record {
+        revision: Revision { name: meta::name(revision).to_owned(), number },
+        version: tag(text(revision, "image")).parse().ok(),
+        labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
+        lifecycle: Lifecycle::default(),
+        is_active: text(revision, "desiredState") == "Active",
+        source: Source::Package,
+        is_implemented: true,
+    }
+}
+
+/// `registry.example:5000/org/name:v1.2.3@sha256:…` → `v1.2.3`.
+fn tag(image: &str) -> &str {
+    let tagged = image.split('@').next().unwrap_or_default();
+    match tagged.rsplit_once(':') {
+        Some((_, tag)) if !tag.contains('/') => tag,
+        _ => "",
+    }
+}

@@ -1,0 +1,279 @@
+//! Usages: what is used is marked, so that its deletion can be refused, for as long as it is.
+//!
+//! Nothing is polled. Of every kind of which something is used, the marked objects are followed: whoever takes a mark away
+//! finds it back.
+
+mod registry;
+mod release;
+mod watches;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
+use ferroplane_engine::{chain, choose, conditions_in, conditions_to_json, configured_usage, usage_spec};
+use serde_json::{Value, json};
+
+use crate::cluster::{Error, Part, Place, Resource, Selector};
+use crate::context::Context;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::Next;
+
+pub(crate) use registry::{Key, Usages, as_used};
+use watches::{Waits, Watches};
+
+const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Mark what is used, until dropped.
+pub(crate) async fn run(context: Arc<Context>, usages: Arc<Usages>) {
+    let queue = context.queue(LONGEST_PAUSE, CONTROLLER);
+    let controller = Arc::new(Controller {
+        watches: Watches::new(context.cluster.clone(), &usages, &queue),
+        waits: Waits::new(context.cluster.clone(), &queue),
+        context,
+        usages,
+        releasing: Mutex::default(),
+    });
+    let keys = queue.clone();
+    controller.usages.listen(move |key| keys.add(key));
+    queue.work(CONCURRENCY, |key| controller.clone().reconcile(key)).await;
+}
+
+struct Controller {
+    context: Arc<Context>,
+    usages: Arc<Usages>,
+    watches: Watches,
+    waits: Waits,
+    /// Usages that end, and protect nothing any longer.
+    releasing: Mutex<HashSet<Key>>,
+}
+
+/// Why a usage does not have its way, and what to call that in an event.
+struct Failure {
+    reason: &'static str,
+    message: String,
+    is_conflict: bool,
+}
+
+impl Failure {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), is_conflict: false }
+    }
+
+    /// The API server said no, or nothing.
+    fn api(reason: &'static str) -> impl FnOnce(Error) -> Self {
+        move |error| Self { reason, message: chain(&error), is_conflict: error.is_conflict() }
+    }
+}
+
+impl Controller {
+    async fn reconcile(self: Arc<Self>, key: Key) -> Next {
+        let Some(usage) = self.usages.object(&key) else {
+            self.forget(&key);
+            return Next::Rest;
+        };
+        let outcome = match usage_spec(&usage) {
+            Some(spec) if meta::is_being_deleted(&usage) => self.release(&key, &usage, &spec).await,
+            Some(spec) => self.protect(&key, usage.clone(), &spec).await.map(|()| Next::Rest),
+            None => Err(Failure::new("ResolveSelectors", "cannot read what is used by what")),
+        };
+        outcome.unwrap_or_else(|failure| {
+            if failure.is_conflict {
+                return Next::Conflict;
+            }
+            self.recorder(&key).warning(&usage, failure.reason, failure.message);
+            Next::Retry
+        })
+    }
+
+    /// The story of a usage. Each line must hold before the next may happen: what is marked without a finalizer would stay
+    /// marked for ever.
+    async fn protect(&self, key: &Key, usage: Object, spec: &UsageSpec) -> Result<(), Failure> {
+        // Another one of the same name may have ended.
+        self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let of = self.resolve("of", &spec.of, &usage).await?;
+        let by = match &spec.by {
+            Some(by) => self.resolve("by", by, &usage).await?,
+            None => None,
+        };
+        let using = self.find_using(&usage, spec, by.as_ref()).await?;
+        let owner = if let Using::Found(using) = &using { Some(&**using) } else { None };
+        let wanted = configured_usage(&usage, of.as_ref(), by.as_ref(), owner);
+        let is_new = wanted != usage;
+        let usage = self.configure(key, &usage, wanted).await?;
+        let Some(spec) = usage_spec(&usage) else { return Ok(()) };
+        let is_marked_now = self.mark(&usage, &spec).await?;
+        if let Using::Missing(what) = using {
+            return Err(Failure::new("GetUsingResource", format!("cannot find {what}, which uses it")));
+        }
+        self.conclude(key, usage, is_new || is_marked_now).await
+    }
+
+    /// The object that a selector means, unless there is a reference already.
+    async fn resolve(
+        &self,
+        field: &str,
+        target: &UsageTarget,
+        usage: &Object,
+    ) -> Result<Option<Object>, Failure> {
+        const REASON: &str = "ResolveSelectors";
+        if target.reference().is_some() {
+            return Ok(None);
+        }
+        let missing = |why: &str| Failure::new(REASON, format!("cannot resolve spec.{field}: {why}"));
+        let selector = target.resource_selector.as_ref().ok_or_else(|| missing("there is no selector"))?;
+        let resource = self.kind(target, REASON).await?;
+        let namespace = selector.namespace.as_deref().unwrap_or(meta::namespace(usage));
+        let labels: Selector = selector.match_labels.iter().collect();
+        let objects = self.context.cluster.list_objects(&resource, namespace, &labels).await;
+        let objects = objects.map_err(Failure::api(REASON))?;
+        let chosen = choose(selector, &objects, usage).cloned();
+        let nothing =
+            || missing(&format!("no {} has the labels and controller that it selects", target.kind));
+        chosen.map(Some).ok_or_else(nothing)
+    }
+
+    /// What uses something, unless the usage already goes with it.
+    async fn find_using(
+        &self,
+        usage: &Object,
+        spec: &UsageSpec,
+        chosen: Option<&Object>,
+    ) -> Result<Using, Failure> {
+        const REASON: &str = "GetUsingResource";
+        let Some(by) = &spec.by else { return Ok(Using::Nothing) };
+        if let Some(chosen) = chosen {
+            return Ok(Using::Found(Box::new(chosen.clone())));
+        }
+        let name = by.reference().map_or("", |reference| reference.name.as_str());
+        if is_owned(usage, by, name) {
+            return Ok(Using::Known);
+        }
+        let resource = self.kind(by, REASON).await?;
+        let place = Place { resource: &resource, namespace: meta::namespace(usage), name };
+        let using = self.context.cluster.get_object(place).await.map_err(Failure::api(REASON))?;
+        let missing = || Using::Missing(format!("{} `{name}`", by.kind));
+        Ok(using.map_or_else(missing, |using| Using::Found(Box::new(using))))
+    }
+
+    /// Write down what a usage should be, if it is not.
+    async fn configure(&self, key: &Key, usage: &Object, wanted: Object) -> Result<Object, Failure> {
+        if wanted == *usage {
+            return Ok(wanted);
+        }
+        let has = |object: &Object, pointer: &str| {
+            object.get("metadata").and_then(|it| it.pointer(pointer)).cloned()
+        };
+        let is_new = |pointer: &str| has(usage, pointer) != has(&wanted, pointer);
+        let reason = match () {
+            () if wanted.get("spec") != usage.get("spec") => "ResolveSelectors",
+            () if is_new("/finalizers") => "AddFinalizer",
+            () if is_new("/ownerReferences") => "AddOwnerRefToUsage",
+            () => "AddDetailsToUsage",
+        };
+        let place = self.place(key);
+        let bytes = self.context.cluster.replace(place, Part::Whole, &wanted).await;
+        let bytes = bytes.map_err(Failure::api(reason))?;
+        self.usages.learn(key, &bytes);
+        serde_json::from_slice(&bytes).map_err(|error| Failure::api(reason)(Error::garbled(error)))
+    }
+
+    /// Mark what is used. Returns whether it was not.
+    async fn mark(&self, usage: &Object, spec: &UsageSpec) -> Result<bool, Failure> {
+        const REASON: &str = "GetUsedResource";
+        let Some((name, namespace)) = used_place(usage, spec) else { return Ok(false) };
+        let resource = self.kind(&spec.of, REASON).await?;
+        if self.watches.is_marked(&resource, namespace, name).await {
+            return Ok(false);
+        }
+        let place = Place { resource: &resource, namespace, name };
+        let used = self.context.cluster.get_object(place).await.map_err(Failure::api(REASON))?;
+        let Some(used) = used else {
+            return Err(Failure::new(
+                REASON,
+                format!("cannot find {} `{name}`, which is used", spec.of.kind),
+            ));
+        };
+        if meta::label(&used, keys::IN_USE) == "true" {
+            return Ok(false);
+        }
+        self.set_mark(place, &used, &json!("true")).await.map_err(Failure::api("AddInUseLabel"))?;
+        Ok(true)
+    }
+
+    /// Set or take away the mark of an object, if nobody has changed the object since.
+    async fn set_mark(&self, place: Place<'_>, used: &Object, mark: &Value) -> Result<(), Error> {
+        let patch = json!({"metadata": {
+            "uid": meta::uid(used), "resourceVersion": meta::resource_version(used), "labels": {keys::IN_USE: mark},
+        }});
+        self.context.cluster.merge(place, Part::Whole, &patch).await.map(drop)
+    }
+
+    async fn conclude(&self, key: &Key, mut usage: Object, has_changed: bool) -> Result<(), Failure> {
+        let generation = meta::generation(&usage);
+        let status = meta::child(&mut usage, "status");
+        let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
+        let mut conditions = before.clone();
+        let mut ready = Condition::new("Ready", Status::True, "Available");
+        ready.last_transition_time = self.context.clock.now();
+        ready.observed_generation = generation;
+        set_condition(&mut conditions, ready);
+        if has_changed || conditions != before {
+            self.recorder(key).normal(&usage, "UsageConfigured", "what is used is protected");
+        }
+        if conditions == before {
+            return Ok(());
+        }
+        let status = meta::child(&mut usage, "status");
+        status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
+        let bytes = self.context.cluster.replace(self.place(key), Part::Status, &usage).await;
+        self.usages.learn(key, &bytes.map_err(Failure::api("UsageConfigured"))?);
+        Ok(())
+    }
+
+    /// What objects of a kind are called.
+    async fn kind(&self, target: &UsageTarget, reason: &'static str) -> Result<Arc<Resource>, Failure> {
+        let (api_version, kind) = (&target.api_version, &target.kind);
+        let resource =
+            self.context.cluster.resource(api_version, kind).await.map_err(Failure::api(reason))?;
+        resource.ok_or_else(|| Failure::new(reason, format!("there is no kind {kind} in {api_version}")))
+    }
+
+    fn place<'k>(&'k self, key: &'k Key) -> Place<'k> {
+        Place { resource: self.usages.resource(key.flavour), namespace: &key.namespace, name: &key.name }
+    }
+
+    fn recorder(&self, key: &Key) -> Recorder {
+        self.context.recorder.of(key.flavour.component())
+    }
+}
+
+/// What uses something.
+enum Using {
+    /// It is used for another reason.
+    Nothing,
+    /// The usage goes with it already.
+    Known,
+    Found(Box<Object>),
+    Missing(String),
+}
+
+/// The name and namespace of what is used, once that is known.
+fn used_place<'u>(usage: &'u Object, spec: &'u UsageSpec) -> Option<(&'u str, &'u str)> {
+    let reference = spec.of.reference()?;
+    Some((&reference.name, reference.namespace.as_deref().unwrap_or(meta::namespace(usage))))
+}
+
+/// Whether a usage goes when this goes.
+fn is_owned(usage: &Object, by: &UsageTarget, name: &str) -> bool {
+    let owners = usage.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    owners.into_iter().flatten().any(|owner| {
+        let api_version = owner["apiVersion"].as_str().unwrap_or_default();
+        owner["kind"] == *by.kind
+            && owner["name"] == name
+            && meta::group(api_version) == meta::group(&by.api_version)
+    })
+}

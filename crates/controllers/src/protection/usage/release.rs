@@ -1,0 +1,119 @@
+//! The end of a usage: what was used is let go, and a deletion that was refused is made up for.
+
+use std::sync::PoisonError;
+
+use ferroplane_api::{Object, UsageSpec, keys, meta};
+use ferroplane_engine::{chain, used_by};
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::{Controller, Failure, Key, used_place};
+use crate::cluster::{Error, Part, Place, Propagation};
+use crate::runtime::queue::Next;
+
+impl Controller {
+    /// Each line must hold before the next may happen: as long as the finalizer is there, all of it can be done again.
+    pub(super) async fn release(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<Next, Failure> {
+        let Some(released) = without_finalizer(usage) else { return Ok(Next::Rest) };
+        if self.must_wait(key, usage, spec).await? {
+            return Ok(Next::Rest);
+        }
+        self.let_go(key, usage, spec).await?;
+        match self.context.cluster.replace(self.place(key), Part::Whole, &released).await {
+            Err(error) if !error.is_not_found() => Err(Failure::api("RemoveFinalizer")(error)),
+            _ => Ok(Next::Rest),
+        }
+    }
+
+    /// A usage that is composed goes together with what it is about. It must not go before what uses something does.
+    async fn must_wait(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<bool, Failure> {
+        const REASON: &str = "GetUsingResource";
+        let reference = spec.by.as_ref().and_then(|by| Some((by, by.reference()?)));
+        let Some((by, reference)) = reference.filter(|_| !meta::label(usage, keys::COMPOSITE).is_empty())
+        else {
+            return Ok(false);
+        };
+        let resource = self.context.cluster.resource(&by.api_version, &by.kind).await;
+        // A kind that is gone has no objects.
+        let Some(resource) = resource.map_err(Failure::api(REASON))? else { return Ok(false) };
+        let (namespace, name) = (meta::namespace(usage), &reference.name);
+        let waits = self.waits.start(key, resource, namespace, name).await.map_err(Failure::api(REASON))?;
+        if waits {
+            let message = format!("waits for {} `{name}` to be deleted, which uses it", by.kind);
+            self.recorder(key).normal(usage, "WaitingUsingDeleted", message);
+        }
+        Ok(waits)
+    }
+
+    async fn let_go(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<(), Failure> {
+        let is_last = self.is_last(key, usage);
+        let Some((name, namespace)) = used_place(usage, spec).filter(|_| is_last) else { return Ok(()) };
+        let (api_version, kind) = (&spec.of.api_version, &spec.of.kind);
+        let resource = self.context.cluster.resource(api_version, kind).await;
+        let Some(resource) = resource.map_err(Failure::api("GetUsedResource"))? else { return Ok(()) };
+        let place = Place { resource: &resource, namespace, name };
+        let used = self.context.cluster.get_object(place).await.map_err(Failure::api("GetUsedResource"))?;
+        let Some(used) = used else { return Ok(()) };
+        if !meta::label(&used, keys::IN_USE).is_empty() {
+            match self.set_mark(place, &used, &Value::Null).await {
+                Err(error) if !error.is_not_found() => return Err(Failure::api("RemoveInUseLabel")(error)),
+                _ => {}
+            }
+        }
+        if spec.replay_deletion == Some(true) {
+            return self.replay(place, &used).await;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing else protects what a usage is of. Of usages that end at the same time, one is the last.
+    fn is_last(&self, key: &Key, usage: &Object) -> bool {
+        let mut releasing = self.releasing.lock().unwrap_or_else(PoisonError::into_inner);
+        releasing.insert(key.clone());
+        let usages = used_by(usage).map(|used| self.usages.of(&used)).unwrap_or_default();
+        usages.iter().all(|other| releasing.contains(other))
+    }
+
+    /// Delete what somebody wanted to delete while it was in use. It is not marked any more, so nobody refuses.
+    async fn replay(&self, place: Place<'_>, used: &Object) -> Result<(), Failure> {
+        let propagation = match meta::annotation(used, keys::DELETION_ATTEMPT) {
+            "" => return Ok(()),
+            "Foreground" => Propagation::Foreground,
+            "Orphan" => Propagation::Orphan,
+            _ => Propagation::Background,
+        };
+        if meta::is_being_deleted(used) {
+            return Ok(());
+        }
+        match self.context.cluster.delete(place, Some(meta::uid(used)), propagation).await {
+            Ok(()) => info!(kind = place.resource.kind, name = place.name, "made up for a deletion"),
+            // It is not ours to insist.
+            Err(Error::Refused(refusal)) if refusal.code < 500 => {
+                warn!(
+                    kind = place.resource.kind,
+                    name = place.name,
+                    error = chain(&refusal),
+                    "cannot make up for a deletion"
+                );
+            }
+            Err(error) => return Err(Failure::api("ReplayDeletion")(error)),
+        }
+        Ok(())
+    }
+
+    /// A usage is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.waits.stop(key);
+        self.watches.tidy(&self.usages);
+    }
+}
+
+/// A usage that we hold no longer, if we do.
+fn without_finalizer(usage: &Object) -> Option<Object> {
+    let mut released = usage.clone();
+    let finalizers = meta::child(&mut released, "metadata").get_mut("finalizers")?.as_array_mut()?;
+    let count = finalizers.len();
+    finalizers.retain(|finalizer| finalizer != keys::USAGE_FINALIZER);
+    (finalizers.len() < count).then_some(released)
+}

@@ -1,0 +1,3 @@
+//! Controllers of roles, in the place of Crossplane's RBAC manager.
+
+pub(crate) mod definition;

@@ -1,0 +1,168 @@
+//! Gives users rights on what is defined, as far as roles that they have gather them.
+//!
+//! # Invariants
+//! * Roles that are as they should be cost no request.
+//! * A role that belongs to somebody else is left alone, and one that gathers others is made once: it is the user's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::{adopt_role, chain, cluster_roles, definition_of_role, standing_roles};
+use tracing::warn;
+
+use crate::cluster::{Error, Part, Place, Resource, Selector};
+use crate::context::Context;
+use crate::mirror::{Mirror, Subject};
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+
+const CONTROLLER: &str = "rbac/compositeresourcedefinition.apiextensions.crossplane.io";
+const REASON: &str = "ApplyClusterRoles";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Keeps the roles of every definition, until dropped.
+pub(crate) async fn run(context: Arc<Context>) {
+    let roles = Roles::follow(context);
+    let queue = roles.queue.clone();
+    roles.mirror.complete().await;
+    queue.add(Subjects::Everybody);
+    queue.work(CONCURRENCY, |subjects| roles.clone().reconcile(subjects)).await;
+}
+
+/// For whom there are roles.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subjects {
+    /// Those of all definitions.
+    Everybody,
+    /// Those of one.
+    Of(String),
+}
+
+struct Roles {
+    context: Arc<Context>,
+    recorder: Recorder,
+    mirror: Arc<Mirror>,
+    queue: Queue<Subjects>,
+    standing: Vec<Object>,
+}
+
+impl Drop for Roles {
+    fn drop(&mut self) {
+        self.mirror.stop();
+    }
+}
+
+impl Roles {
+    fn follow(context: Arc<Context>) -> Arc<Self> {
+        let resource = Resource {
+            api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+            kind: "ClusterRole".to_owned(),
+            plural: "clusterroles".to_owned(),
+            is_namespaced: false,
+        };
+        let subject = Subject { resource: resource.into(), labels: Selector::default(), heads_only: false };
+        let roles = Arc::new(Self {
+            recorder: context.recorder.of(CONTROLLER),
+            mirror: Mirror::start(context.cluster.clone(), subject),
+            queue: context.queue(LONGEST_PAUSE, CONTROLLER),
+            standing: standing_roles(),
+            context,
+        });
+        let queue = roles.queue.clone();
+        roles.context.definitions.listen(move |_, change| {
+            queue.add(Subjects::Of(change.head().metadata.name.to_string()));
+        });
+        let follower = Arc::downgrade(&roles);
+        roles.mirror.listen(move |_, change| {
+            if let Some(roles) = follower.upgrade() {
+                roles.changed(&change.head().metadata.name);
+            }
+        });
+        roles
+    }
+
+    fn changed(&self, role: &str) {
+        if let Some(definition) = definition_of_role(role) {
+            self.queue.add(Subjects::Of(definition.to_owned()));
+        } else if self.standing.iter().any(|standing| meta::name(standing) == role) {
+            self.queue.add(Subjects::Everybody);
+        }
+    }
+
+    async fn reconcile(self: Arc<Self>, subjects: Subjects) -> Next {
+        match subjects {
+            Subjects::Everybody => self.keep_standing().await,
+            Subjects::Of(definition) => match self.context.definitions.object("", &definition) {
+                // When it goes, they go with it.
+                Some(xrd) if !meta::is_being_deleted(&xrd) => self.keep(&xrd).await,
+                _ => Next::Rest,
+            },
+        }
+    }
+
+    async fn keep_standing(&self) -> Next {
+        for role in &self.standing {
+            if self.mirror.get("", meta::name(role)).is_some() {
+                continue;
+            }
+            if let Err(error) = self.create(role).await {
+                let words = chain(&error);
+                warn!(role = meta::name(role), error = words, "cannot create a role that gathers others");
+                return outcome(&error);
+            }
+        }
+        Next::Rest
+    }
+
+    async fn keep(&self, xrd: &Object) -> Next {
+        for role in cluster_roles(xrd) {
+            let Some(present) = self.mirror.object("", meta::name(&role)) else {
+                if let Err(error) = self.create(&role).await {
+                    return self.complain(xrd, &error);
+                }
+                continue;
+            };
+            let wanted = match adopt_role(&present, &role) {
+                Ok(wanted) => wanted,
+                Err(theirs) => {
+                    self.recorder.warning(xrd, REASON, format!("cannot keep a ClusterRole: {theirs}"));
+                    continue;
+                }
+            };
+            if wanted != present
+                && let Err(error) = self.replace(&wanted).await
+            {
+                return self.complain(xrd, &error);
+            }
+        }
+        Next::Rest
+    }
+
+    async fn create(&self, role: &Object) -> Result<(), Error> {
+        let written = self.context.cluster.create(self.mirror.resource(), "", role).await?;
+        self.mirror.learn(&written);
+        Ok(())
+    }
+
+    async fn replace(&self, role: &Object) -> Result<(), Error> {
+        let place = Place { resource: self.mirror.resource(), namespace: "", name: meta::name(role) };
+        let written = self.context.cluster.replace(place, Part::Whole, role).await?;
+        self.mirror.learn(&written);
+        Ok(())
+    }
+
+    fn complain(&self, xrd: &Object, error: &Error) -> Next {
+        let next = outcome(error);
+        if next != Next::Conflict {
+            self.recorder.warning(xrd, REASON, format!("cannot write a ClusterRole: {}", chain(error)));
+        }
+        next
+    }
+}
+
+fn outcome(error: &Error) -> Next {
+    let is_outrun = error.is_conflict() || error.is_taken() || error.is_not_found();
+    if is_outrun { Next::Conflict } else { Next::Retry }
+}

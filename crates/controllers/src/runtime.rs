@@ -1,0 +1,8 @@
+//! What every controller is made of: its queue, its pauses, the clock, events, finalizers.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+pub(crate) mod events;
+pub(crate) mod finalizers;
+pub(crate) mod queue;
+pub(crate) mod shutdown;

@@ -1,0 +1,256 @@
+//! Tells users what happened to an object, in events that `kubectl describe` shows.
+//!
+//! # Invariants
+//! * Nobody waits for an event to be written, and none is worth failing for: when there are too many, some are lost, and
+//!   how many is counted.
+//! * The same thing is said again only after a while, and as the same event, counted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::EventKind;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::debug;
+
+use crate::cluster::{Cluster, Part, Place, Resource};
+use crate::runtime::clock::Clock;
+
+/// How many events may wait to be written.
+const WAITING: usize = 4096;
+/// How many are written at the same time.
+const WRITERS: usize = 4;
+/// The same thing is not said again before this.
+const REPEAT_AFTER: Duration = Duration::from_mins(5);
+/// How many different things may be said about an object in a row, and how soon one more may be.
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(12);
+/// How many events and objects are remembered.
+const REMEMBERED: usize = 8192;
+
+/// Something that happened to an object.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) about: About,
+    pub(crate) kind: EventKind,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// The object that something happened to.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    reference: Value,
+    namespace: String,
+    name: String,
+}
+
+impl About {
+    pub(crate) fn new(object: &Object) -> Self {
+        let (namespace, name) = (meta::namespace(object), meta::name(object));
+        let mut reference = json!({
+            "apiVersion": meta::api_version(object), "kind": meta::kind(object), "name": name, "uid": meta::uid(object),
+            "resourceVersion": meta::resource_version(object),
+        });
+        if !namespace.is_empty() {
+            reference["namespace"] = namespace.into();
+        }
+        Self { reference, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// Writes events, when it comes to it. Clones share what was said.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    sender: mpsc::Sender<(Event, Arc<str>)>,
+    lost: Arc<AtomicU64>,
+    component: Arc<str>,
+}
+
+impl Recorder {
+    /// A recorder that writes as long as it or a clone of it exists.
+    pub(crate) fn start(cluster: Cluster, clock: Clock) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let lost = Arc::new(AtomicU64::new(0));
+        tokio::spawn(Scribe { cluster, clock, said: HashMap::new(), patience: HashMap::new() }.run(receiver));
+        Self { sender, lost, component: "ferroplane".into() }
+    }
+
+    /// The same recorder in the name of somebody else.
+    pub(crate) fn of(&self, component: &str) -> Self {
+        Self { component: component.into(), ..self.clone() }
+    }
+
+    /// Say what happened.
+    pub(crate) fn say(&self, event: Event) {
+        if self.sender.try_send((event, self.component.clone())).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn normal(&self, object: &Object, reason: &str, message: impl Into<String>) {
+        let (about, message) = (About::new(object), message.into());
+        self.say(Event { about, kind: EventKind::Normal, reason: reason.to_owned(), message });
+    }
+
+    pub(crate) fn warning(&self, object: &Object, reason: &str, message: impl Into<String>) {
+        let (about, message) = (About::new(object), message.into());
+        self.say(Event { about, kind: EventKind::Warning, reason: reason.to_owned(), message });
+    }
+}
+
+type Digest = [u8; 32];
+
+struct Scribe {
+    cluster: Cluster,
+    clock: Clock,
+    said: HashMap<Digest, Said>,
+    /// How much may still be said about each object.
+    patience: HashMap<String, (u32, Instant)>,
+}
+
+/// Something that was said before.
+struct Said {
+    name: String,
+    count: u64,
+    at: Instant,
+}
+
+/// What is to be written.
+enum Entry {
+    New(Object),
+    Again { name: String, patch: Value },
+}
+
+impl Scribe {
+    async fn run(mut self, mut receiver: mpsc::Receiver<(Event, Arc<str>)>) {
+        let mut writing = tokio::task::JoinSet::new();
+        while let Some((event, component)) = receiver.recv().await {
+            let namespace = match event.about.namespace.as_str() {
+                "" => "default".to_owned(),
+                namespace => namespace.to_owned(),
+            };
+            let Some(entry) = self.entry(event, &component, &namespace) else { continue };
+            if writing.len() >= WRITERS {
+                writing.join_next().await;
+            }
+            writing.spawn(write(self.cluster.clone(), namespace, entry));
+        }
+        while writing.join_next().await.is_some() {}
+    }
+
+    /// What to write, unless it was said before or there has been enough talk about the object.
+    fn entry(&mut self, event: Event, component: &str, namespace: &str) -> Option<Entry> {
+        let now = Instant::now();
+        let time = self.clock.now();
+        let digest = digest(&event, component);
+        if let Some(said) = self.said.get_mut(&digest) {
+            if now.duration_since(said.at) < REPEAT_AFTER {
+                return None;
+            }
+            (said.count, said.at) = (said.count + 1, now);
+            let patch = json!({"count": said.count, "lastTimestamp": time});
+            return Some(Entry::Again { name: said.name.clone(), patch });
+        }
+        if !self.has_patience(&event, now) {
+            return None;
+        }
+        let name = name(&event.about.name, &digest, &time);
+        self.said.insert(digest, Said { name: name.clone(), count: 1, at: now });
+        self.tidy();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": event.about.reference, "type": event.kind.as_str(), "reason": event.reason,
+            "message": shortened(event.message), "source": {"component": component}, "reportingComponent": component,
+            "reportingInstance": "", "firstTimestamp": time, "lastTimestamp": time, "count": 1,
+        });
+        match event {
+            Value::Object(event) => Some(Entry::New(event)),
+            _ => None,
+        }
+    }
+
+    fn has_patience(&mut self, event: &Event, now: Instant) -> bool {
+        let uid = event.about.reference["uid"].as_str().unwrap_or_default().to_owned();
+        let (left, since) = self.patience.entry(uid).or_insert((BURST, now));
+        let refills = now.duration_since(*since).as_secs() / REFILL.as_secs();
+        if refills > 0 {
+            *left = left.saturating_add(u32::try_from(refills).unwrap_or(BURST)).min(BURST);
+            *since = now;
+        }
+        let has_patience = *left > 0;
+        *left = left.saturating_sub(1);
+        has_patience
+    }
+
+    /// Forget what was said long ago, and rather too much than too little.
+    fn tidy(&mut self) {
+        let now = Instant::now();
+        if self.said.len() > REMEMBERED {
+            self.said.retain(|_, said| now.duration_since(said.at) < REPEAT_AFTER);
+        }
+        if self.said.len() > REMEMBERED {
+            self.said.clear();
+        }
+        if self.patience.len() > REMEMBERED {
+            self.patience
+                .retain(|_, (left, since)| *left < BURST && now.duration_since(*since) < REPEAT_AFTER);
+        }
+        if self.patience.len() > REMEMBERED {
+            self.patience.clear();
+        }
+    }
+}
+
+async fn write(cluster: Cluster, namespace: String, entry: Entry) {
+    let events = Resource {
+        api_version: "v1".to_owned(),
+        kind: "Event".to_owned(),
+        plural: "events".to_owned(),
+        is_namespaced: true,
+    };
+    let result = match &entry {
+        Entry::New(event) => cluster.create(&events, &namespace, event).await,
+        Entry::Again { name, patch } => {
+            let place = Place { resource: &events, namespace: &namespace, name };
+            cluster.merge(place, Part::Whole, patch).await
+        }
+    };
+    if let Err(error) = result {
+        debug!(error = &error as &dyn std::error::Error, "cannot write an event");
+    }
+}
+
+fn digest(event: &Event, component: &str) -> Digest {
+    let mut digest = Sha256::new();
+    let uid = event.about.reference["uid"].as_str().unwrap_or_default();
+    for part in [component, uid, &event.about.name, event.kind.as_str(), &event.reason, &event.message] {
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
+}
+
+/// A name that no other event has.
+fn name(object: &str, digest: &Digest, time: &str) -> String {
+    let hash = Sha256::new().chain_update(digest).chain_update(time).finalize();
+    let suffix = ferroplane_wire::to_hex(&hash[..8]);
+    let mut object = object.to_owned();
+    object.truncate(object.floor_char_boundary(253 - 1 - suffix.len()));
+    format!("{object}.{suffix}")
+}
+
+/// What the API server takes at most.
+fn shortened(mut message: String) -> String {
+    const LONGEST: usize = 1024;
+    if message.len() > LONGEST {
+        message.truncate(message.floor_char_boundary(LONGEST - 3));
+        message.push_str("...");
+    }
+    message
+}

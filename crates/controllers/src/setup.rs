@@ -1,0 +1,7 @@
+//! What has to be there before controllers start: our kinds, certificates, webhooks, and nobody else at work.
+
+pub(crate) mod credentials;
+pub(crate) mod install;
+pub(crate) mod inventory;
+pub(crate) mod neighbours;
+pub(crate) mod webhook;

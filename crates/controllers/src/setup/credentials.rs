@@ -1,0 +1,276 @@
+//! Certificates that a control plane on a cluster has, kept in Secrets under the names that Crossplane has for them.
+//!
+//! | Secret | What it is | How long it holds |
+//! |---|---|---|
+//! | root CA | the authority: `tls.crt`, `tls.key` | ten years; never replaced by itself, functions trust it |
+//! | server | what webhooks are served with: `tls.crt`, `tls.key`, `ca.crt` | a year; renewed four months before its end |
+//! | client | what functions are called with: the same keys | the same |
+//!
+//! # Invariants
+//! * However many replicas start at the same time, all of them use the same certificates: what is written is written only if
+//!   nobody else did, and read again otherwise.
+//! * What is there and will do is not written again, whoever made it.
+
+mod certificate;
+mod issue;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ferroplane_api::{Object, meta};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::cluster::{Cluster, Error, Part, Place, Resource};
+use crate::setup::webhook::Standing;
+use certificate::{Judgement, judge_leaf};
+use issue::{Authority, Purpose};
+
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+const AUTHORITY: &str = "ca.crt";
+/// How often to look again because somebody else was faster.
+const ATTEMPTS: usize = 20;
+
+/// What certificates are for, and where they are kept.
+#[derive(Debug, Clone)]
+pub struct Names {
+    pub namespace: String,
+    pub authority_secret: String,
+    pub server_secret: String,
+    pub client_secret: String,
+    /// What servers of webhooks are called. No certificate is made for none.
+    pub server: Vec<String>,
+    /// What we are called by functions.
+    pub client: String,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl std::fmt::Debug for Pair {
+    /// Says nothing of what is secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").finish_non_exhaustive()
+    }
+}
+
+/// Certificates to work with.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The certificate of the authority, in PEM.
+    pub authority: String,
+    pub server: Option<Pair>,
+    pub client: Pair,
+    /// When to ask for them again.
+    pub renewal: Timestamp,
+}
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    #[error("cannot read or write the Secret `{name}`")]
+    Secret { name: String, source: Error },
+    #[error("cannot write the Secret `{name}`: there is no namespace `{namespace}`; create it first")]
+    NoNamespace { name: String, namespace: String },
+    #[error("cannot write the Secret `{name}`: others change it all the time")]
+    Contested { name: String },
+    #[error(
+        "cannot use the certificate authority in the Secret `{name}`: {why}; delete that Secret, and restart everything that trusts it, to have a new one made"
+    )]
+    Authority { name: String, why: String },
+    #[error("cannot sign a certificate")]
+    Sign(#[source] rcgen::Error),
+}
+
+/// Certificates that hold: those that are there, or new ones where they are missing or have to be renewed.
+pub async fn credentials(
+    cluster: &Cluster,
+    names: &Names,
+    now: Timestamp,
+) -> Result<Credentials, CredentialsError> {
+    let secrets = Secrets { cluster, namespace: &names.namespace };
+    let authority = secrets.authority(&names.authority_secret, now).await?;
+    let mut renewal = Timestamp::MAX;
+    let mut server = None;
+    if !names.server.is_empty() {
+        let leaf =
+            secrets.leaf(&names.server_secret, &authority, &names.server, Purpose::Server, now).await?;
+        renewal = renewal.min(leaf.1);
+        server = Some(leaf.0);
+    }
+    let client = std::slice::from_ref(&names.client);
+    let (client, client_renewal) =
+        secrets.leaf(&names.client_secret, &authority, client, Purpose::Client, now).await?;
+    renewal = renewal.min(client_renewal);
+    Ok(Credentials { authority: authority.certificate().to_owned(), server, client, renewal })
+}
+
+/// What [`credentials`] would come to, by the names of Secrets, and the certificate of the authority if there is one. Changes
+/// nothing.
+pub async fn credentials_standing(
+    cluster: &Cluster,
+    names: &Names,
+    now: Timestamp,
+) -> Result<(Vec<(String, Standing)>, Option<String>), CredentialsError> {
+    let secrets = Secrets { cluster, namespace: &names.namespace };
+    let present = secrets.read(&names.authority_secret).await?;
+    let data = decode(present.as_ref().unwrap_or(&Object::new()));
+    let is_empty = data[CERTIFICATE].is_empty() && data[KEY].is_empty();
+    let mut found = vec![(names.authority_secret.clone(), standing(present.is_some(), !is_empty))];
+    let mut authority = None;
+    if !is_empty {
+        let unusable = |why| CredentialsError::Authority { name: names.authority_secret.clone(), why };
+        authority = Some(Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)?);
+    }
+    let server = (!names.server.is_empty()).then_some((&names.server_secret, names.server.as_slice()));
+    let client = (&names.client_secret, std::slice::from_ref(&names.client));
+    for (secret, wanted) in server.into_iter().chain([client]) {
+        let present = secrets.read(secret).await?;
+        let data = decode(present.as_ref().unwrap_or(&Object::new()));
+        let is_good = authority.as_ref().is_some_and(|authority| is_good(&data, authority, wanted, now));
+        found.push((secret.clone(), standing(present.is_some(), is_good)));
+    }
+    Ok((found, authority.map(|authority| authority.certificate().to_owned())))
+}
+
+fn standing(is_present: bool, is_good: bool) -> Standing {
+    match (is_present, is_good) {
+        (false, _) => Standing::Missing,
+        (true, false) => Standing::Different,
+        (true, true) => Standing::Same,
+    }
+}
+
+fn is_good(data: &Data, authority: &Authority, names: &[String], now: Timestamp) -> bool {
+    let judgement = judge_leaf(&data[CERTIFICATE], &data[KEY], authority.subject(), names, now);
+    matches!(judgement, Judgement::Good(_)) && data[AUTHORITY].trim() == authority.certificate().trim()
+}
+
+type Data = BTreeMap<&'static str, String>;
+
+struct Secrets<'a> {
+    cluster: &'a Cluster,
+    namespace: &'a str,
+}
+
+impl Secrets<'_> {
+    async fn authority(&self, name: &str, now: Timestamp) -> Result<Authority, CredentialsError> {
+        let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why };
+        let data = self.settle(name, |data| {
+            if !data[CERTIFICATE].is_empty() || !data[KEY].is_empty() {
+                return Ok(None);
+            }
+            let made = issue::authority(now).map_err(CredentialsError::Sign)?;
+            Ok(Some(Data::from([(CERTIFICATE, made.certificate), (KEY, made.key)])))
+        });
+        let data = data.await?;
+        Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)
+    }
+
+    /// A certificate for these names, and when to renew it.
+    async fn leaf(
+        &self,
+        name: &str,
+        authority: &Authority,
+        names: &[String],
+        purpose: Purpose,
+        now: Timestamp,
+    ) -> Result<(Pair, Timestamp), CredentialsError> {
+        let judge = |data: &Data| judge_leaf(&data[CERTIFICATE], &data[KEY], authority.subject(), names, now);
+        let data = self.settle(name, |data| {
+            let is_of_authority = data[AUTHORITY].trim() == authority.certificate().trim();
+            match judge(data) {
+                Judgement::Good(_) if is_of_authority => return Ok(None),
+                Judgement::Missing => {}
+                Judgement::Bad(why) => warn!(name, why, "makes a new certificate"),
+                Judgement::Good(_) => {
+                    warn!(name, why = "it is another authority's", "makes a new certificate");
+                }
+            }
+            let made = issue::leaf(authority, names, purpose, now).map_err(CredentialsError::Sign)?;
+            let authority = authority.certificate().to_owned();
+            Ok(Some(Data::from([(CERTIFICATE, made.certificate), (KEY, made.key), (AUTHORITY, authority)])))
+        });
+        let data = data.await?;
+        let renewal = match judge(&data) {
+            Judgement::Good(renewal) => renewal,
+            Judgement::Missing | Judgement::Bad(_) => now,
+        };
+        let [certificate, key] = [&data[CERTIFICATE], &data[KEY]].map(Clone::clone);
+        Ok((Pair { certificate, key }, renewal))
+    }
+
+    /// What a Secret says once nothing has to be made of it any more.
+    async fn settle(
+        &self,
+        name: &str,
+        make: impl Fn(&Data) -> Result<Option<Data>, CredentialsError>,
+    ) -> Result<Data, CredentialsError> {
+        for _ in 0..ATTEMPTS {
+            let present = self.read(name).await?;
+            let data = decode(present.as_ref().unwrap_or(&Object::new()));
+            let Some(new) = make(&data)? else { return Ok(data) };
+            match self.write(name, present, &new).await {
+                Ok(()) => info!(name, "wrote a Secret with a certificate"),
+                // Another replica was faster: what it made counts.
+                Err(error) if error.is_conflict() || error.is_taken() => {}
+                Err(error) if error.is_not_found() => {
+                    let namespace = self.namespace.to_owned();
+                    return Err(CredentialsError::NoNamespace { name: name.to_owned(), namespace });
+                }
+                Err(source) => return Err(CredentialsError::Secret { name: name.to_owned(), source }),
+            }
+        }
+        Err(CredentialsError::Contested { name: name.to_owned() })
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Object>, CredentialsError> {
+        let resource = secrets();
+        let place = Place { resource: &resource, namespace: self.namespace, name };
+        let secret = self.cluster.get_object(place).await;
+        secret.map_err(|source| CredentialsError::Secret { name: name.to_owned(), source })
+    }
+
+    async fn write(&self, name: &str, present: Option<Object>, data: &Data) -> Result<(), Error> {
+        let resource = secrets();
+        let encoded = data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into()));
+        let encoded: Object = encoded.collect();
+        let Some(mut secret) = present else {
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace},
+                "type": "Opaque", "data": encoded,
+            });
+            let Value::Object(secret) = secret else { return Ok(()) };
+            return self.cluster.create(&resource, self.namespace, &secret).await.map(|_| ());
+        };
+        meta::child(&mut secret, "data").extend(encoded);
+        let place = Place { resource: &resource, namespace: self.namespace, name };
+        self.cluster.replace(place, Part::Whole, &secret).await.map(|_| ())
+    }
+}
+
+/// What of a Secret is of interest. What cannot be read is empty.
+fn decode(secret: &Object) -> Data {
+    let text = |key: &str| {
+        let encoded = secret.get("data").and_then(|data| data.get(key)?.as_str()).unwrap_or_default();
+        let bytes = STANDARD.decode(encoded).ok();
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    };
+    [CERTIFICATE, KEY, AUTHORITY].map(|key| (key, text(key))).into()
+}
+
+pub(crate) fn secrets() -> Resource {
+    Resource {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        plural: "secrets".to_owned(),
+        is_namespaced: true,
+    }
+}

@@ -1,0 +1,143 @@
+//! Makes the kinds we serve known to the API server.
+
+use std::time::Duration;
+
+use ferroplane_api::{Object, crds, meta};
+use ferroplane_wire::to_hex;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use sha2::{Digest as _, Sha256};
+use tracing::{debug, warn};
+
+use crate::cluster::{Cluster, Error, Part, Place, Resource};
+use crate::setup::webhook::Standing;
+
+/// Owns the definitions of our kinds.
+const MANAGER: &str = "ferroplane/install";
+/// How soon to look again whether a kind is served.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How many are installed at the same time.
+const CONCURRENCY: usize = 8;
+/// On a definition: what text it was made from.
+const DIGEST: &str = "ferroplane.io/definition-digest";
+/// On a definition: which version of this program made it what it is.
+const VERSION: &str = "ferroplane.io/definition-version";
+const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why the kinds we serve cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error("cannot install the definition `{name}`")]
+    Apply { name: String, source: Error },
+    #[error("cannot read the definition of {kind}")]
+    Unreadable { kind: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+/// Install every kind we serve, unless it is there already, and wait until all are served.
+pub async fn install(cluster: &Cluster) -> Result<(), InstallError> {
+    let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd));
+    let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
+    installed?;
+    cluster.forget_kinds();
+    Ok(())
+}
+
+async fn install_one(cluster: &Cluster, crd: &crds::Crd) -> Result<(), InstallError> {
+    let resource = definitions();
+    let name = crd.name();
+    let fail = |source| InstallError::Apply { name: name.clone(), source };
+    let place = Place { resource: &resource, namespace: "", name: &name };
+    let digest = to_hex(&Sha256::digest(crd.yaml));
+    let present = cluster.get_object(place).await.map_err(fail)?;
+    let standing = compare(present.as_ref(), &digest, OUR_VERSION);
+    if standing == Standing::Newer {
+        warn!(name, "a definition is of a newer version of this program, and is left as it is");
+    }
+    // Reading the text takes longer than anything else here.
+    if matches!(standing, Standing::Missing | Standing::Different) {
+        let definition: Result<Object, _> = serde_saphyr::from_str(crd.yaml);
+        let mut definition = definition
+            .map_err(|error| InstallError::Unreadable { kind: crd.kind, source: Box::new(error) })?;
+        meta::set_annotation(&mut definition, DIGEST, &digest);
+        meta::set_annotation(&mut definition, VERSION, OUR_VERSION);
+        cluster.apply(place, Part::Whole, MANAGER, &definition).await.map_err(fail)?;
+        debug!(name, "installed a definition");
+    }
+    while !cluster.get_object(place).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// What installing would come to, by the names of definitions. Changes nothing.
+pub async fn definitions_standing(cluster: &Cluster) -> Result<Vec<(String, Standing)>, InstallError> {
+    let resource = definitions();
+    let looking = stream::iter(crds::ALL).map(|crd| async {
+        let name = crd.name();
+        let place = Place { resource: &resource, namespace: "", name: &name };
+        let present = cluster.get_object(place).await;
+        let present = present.map_err(|source| InstallError::Apply { name: name.clone(), source })?;
+        let digest = to_hex(&Sha256::digest(crd.yaml));
+        let standing = compare(present.as_ref(), &digest, OUR_VERSION);
+        Ok((name, standing))
+    });
+    looking.buffered(CONCURRENCY).try_collect().await
+}
+
+/// An older version of this program must not take away what a newer one knows.
+fn compare(present: Option<&Object>, digest: &str, version: &str) -> Standing {
+    let Some(present) = present else { return Standing::Missing };
+    if meta::annotation(present, DIGEST) == digest {
+        return Standing::Same;
+    }
+    match (numbers(meta::annotation(present, VERSION)), numbers(version)) {
+        (Some(theirs), Some(ours)) if theirs > ours => Standing::Newer,
+        _ => Standing::Different,
+    }
+}
+
+/// The numbers of a version, to compare it by.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let release = version.split(['-', '+']).next().unwrap_or_default();
+    release.split('.').map(|number| number.parse().ok()).collect()
+}
+
+/// The kind of definitions.
+pub(crate) fn definitions() -> Resource {
+    Resource {
+        api_version: "apiextensions.k8s.io/v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+        is_namespaced: false,
+    }
+}
+
+/// Whether objects of the kind are served.
+pub(crate) fn is_established(crd: &Object) -> bool {
+    let conditions = crd.get("status").and_then(|status| status.get("conditions")?.as_array());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_of_newer_versions_are_left_alone() {
+        let definition = |digest: &str, version: &str| {
+            let mut definition = Object::new();
+            meta::set_annotation(&mut definition, DIGEST, digest);
+            meta::set_annotation(&mut definition, VERSION, version);
+            definition
+        };
+        let judge = |digest, version| compare(Some(&definition(digest, version)), "ours", "0.10.0");
+        assert_eq!(compare(None, "ours", "0.10.0"), Standing::Missing);
+        assert_eq!(judge("ours", "0.11.0"), Standing::Same);
+        assert_eq!(judge("theirs", "0.11.0"), Standing::Newer);
+        assert_eq!(judge("theirs", "0.9.9"), Standing::Different);
+        assert_eq!(judge("theirs", "0.10.0-rc.1"), Standing::Different);
+        for nonsense in ["", "x", "1..2", "-"] {
+            assert_eq!(judge("theirs", nonsense), Standing::Different, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Has the API server ask us before it writes or deletes something.
+
+use ferroplane_api::{Object, meta};
+use serde_json::{Value, json};
+
+use crate::apiextensions::advisor;
+use crate::cluster::{Cluster, Error, Part, Place, Resource};
+use crate::protection::admission;
+
+const MANAGER: &str = "ferroplane/webhooks";
+
+/// Whether something that we want is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Missing,
+    /// It is there, but not as we want it.
+    Different,
+    Same,
+    /// It is there, made by a newer version of this program, and is left as it is.
+    Newer,
+}
+
+/// The webhooks that we answer, as configurations, at the addresses (a `clientConfig`) that their paths have.
+pub fn webhooks(address: impl Fn(&str) -> Value) -> [Object; 2] {
+    [
+        configuration(admission::CONFIGURATION, admission::hook(&address(admission::PATH))),
+        configuration(advisor::CONFIGURATION, advisor::hook(&address(advisor::PATH))),
+    ]
+}
+
+pub(crate) fn configuration(name: &str, webhook: Value) -> Object {
+    let resource = configurations();
+    let mut configuration = Object::new();
+    configuration.insert("metadata".to_owned(), json!({"name": name}));
+    configuration.insert("webhooks".to_owned(), Value::Array(vec![webhook]));
+    resource.name_kind(&mut configuration);
+    configuration
+}
+
+/// Configure a webhook, unless it is there already.
+pub async fn announce(cluster: &Cluster, configuration: &Object) -> Result<(), Error> {
+    let resource = configurations();
+    let place = Place { resource: &resource, namespace: "", name: meta::name(configuration) };
+    match standing(cluster, configuration).await? {
+        Standing::Same | Standing::Newer => Ok(()),
+        // Applied, not created: who may do that to objects of one name can do so only by that name.
+        Standing::Missing => cluster.apply(place, Part::Whole, MANAGER, configuration).await.map(|_| ()),
+        // Whatever is there has to go: an address is one or the other, and cannot be both.
+        Standing::Different => {
+            let patch = json!({"webhooks": configuration.get("webhooks")});
+            cluster.merge(place, Part::Whole, &patch).await.map(|_| ())
+        }
+    }
+}
+
+/// Whether a webhook is configured.
+pub async fn standing(cluster: &Cluster, configuration: &Object) -> Result<Standing, Error> {
+    let resource = configurations();
+    let place = Place { resource: &resource, namespace: "", name: meta::name(configuration) };
+    let Some(present) = cluster.get_object(place).await? else { return Ok(Standing::Missing) };
+    let wanted = configuration.get("webhooks").unwrap_or(&Value::Null);
+    let is_there = holds(present.get("webhooks"), wanted);
+    Ok(if is_there { Standing::Same } else { Standing::Different })
+}
+
+pub(crate) fn configurations() -> Resource {
+    Resource {
+        api_version: "admissionregistration.k8s.io/v1".to_owned(),
+        kind: "ValidatingWebhookConfiguration".to_owned(),
+        plural: "validatingwebhookconfigurations".to_owned(),
+        is_namespaced: false,
+    }
+}
+
+/// Whether everything that is wanted is there already. What the server adds does not matter.
+fn holds(present: Option<&Value>, wanted: &Value) -> bool {
+    match (present, wanted) {
+        (Some(Value::Object(present)), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| holds(present.get(key), value))
+        }
+        (Some(Value::Array(present)), Value::Array(wanted)) => {
+            present.len() == wanted.len()
+                && present.iter().zip(wanted).all(|(present, wanted)| holds(Some(present), wanted))
+        }
+        (present, wanted) => present == Some(wanted),
+    }
+}
