@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use crate::format::{Blob, Body, Digest, Head};
-use crate::frame::{self, Frame, MAGIC, frames};
+use crate::frame::{self, Frame, MAGIC, check_version, frames};
 use crate::recording::{Damaged, Recording};
-use crate::ring::files;
+use crate::ring::{check_file, files};
 
 /// What recordings bring along.
 type Blobs = HashMap<Digest, Bytes>;
@@ -43,9 +43,13 @@ impl Archive {
         let fail = |source| Unreadable { path: path.to_owned(), source };
         if path.is_dir() {
             let segments = files(path).map_err(fail)?;
+            for (_, path) in &segments {
+                check_file(path).map_err(|source| Unreadable { path: path.clone(), source })?;
+            }
             return Ok(Self(segments.into_iter().map(|(_, path)| Segment::File(path)).collect()));
         }
         let bytes = std::fs::read(path).map_err(fail)?;
+        check_version(&bytes).map_err(fail)?;
         if !bytes.starts_with(MAGIC) {
             return Err(fail(io::Error::new(
                 io::ErrorKind::InvalidData,

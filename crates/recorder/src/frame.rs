@@ -3,15 +3,34 @@
 //! A segment begins with [`MAGIC`]. A frame is: length of what follows the checksum (4 bytes), checksum (4), length of the heads (4),
 //! heads, bodies, compressed. Numbers are little-endian; the checksum is CRC-32.
 
+use std::io;
+
 use prost::Message as _;
 
 use crate::format::{Bodies, Body, Head, Heads};
 
 /// What a segment begins with: what it is, and in which version.
 pub(crate) const MAGIC: &[u8; 16] = b"ferroplane-rec\x01\n";
+/// The version of the format that is written, and where in the magic it is.
+const VERSION: u8 = MAGIC[VERSION_AT];
+const VERSION_AT: usize = 14;
 const HEADER: usize = 8;
 /// No body is larger, whatever it says of itself.
 const LARGEST: usize = 512 << 20;
+
+/// Refuses what a later release wrote, by its first bytes. What is no segment at all is none of a later release either.
+pub(crate) fn check_version(start: &[u8]) -> io::Result<()> {
+    let Some(start) = start.first_chunk::<{ MAGIC.len() }>() else { return Ok(()) };
+    let version = start[VERSION_AT];
+    let is_ours = MAGIC.iter().zip(start).enumerate().all(|(at, (ours, it))| at == VERSION_AT || ours == it);
+    if !is_ours || version <= VERSION {
+        return Ok(());
+    }
+    let why = format!(
+        "it has version {version} of the format, this program knows {VERSION}; use a newer Ferroplane"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
+}
 
 /// The bytes of recordings.
 pub(crate) fn write(heads: Vec<Head>, bodies: Vec<Body>) -> Vec<u8> {

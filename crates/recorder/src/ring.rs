@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::frame::{MAGIC, frames};
+use crate::frame::{MAGIC, check_version, frames};
 
 /// Into how many segments a full ring is divided.
 const SEGMENTS: u64 = 8;
@@ -51,6 +51,9 @@ impl Ring {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let mut segments = VecDeque::new();
         for (number, file) in files(path)? {
+            check_file(&file).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot use `{}`: {error}", file.display()))
+            })?;
             segments.push_back(Segment { number, length: file.metadata()?.len(), bytes: Vec::new() });
         }
         let next_number = segments.back().map_or(1, |last| last.number + 1);
@@ -176,6 +179,17 @@ pub(crate) fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Refuses a segment that a later release wrote.
+pub(crate) fn check_file(path: &Path) -> io::Result<()> {
+    let mut start = Vec::new();
+    match File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start)) {
+        Ok(_) => check_version(&start),
+        // It was the oldest, and has gone meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //! * What cannot be read, or is not what was written, is as good as not there. Nothing here can fail a call.
 //! * An answer is found by the revision that gave it and the tag of the request, and by nothing less.
 
+#[cfg(test)]
+mod fixtures;
 mod segment;
 
 use std::collections::HashMap;
@@ -83,15 +85,20 @@ impl Answers {
 
     /// Keep answers in a directory, and find those that were kept there before.
     pub fn open(directory: &Path) -> Result<Self, Unkeepable> {
-        Self::open_sized(directory, SEGMENT)
+        Self::open_with(directory, SEGMENT, now)
     }
 
-    fn open_sized(directory: &Path, segment_size: u64) -> Result<Self, Unkeepable> {
+    fn open_with(
+        directory: &Path,
+        segment_size: u64,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<Self, Unkeepable> {
         let fail = |source| Unkeepable { directory: directory.to_owned(), source };
         std::fs::create_dir_all(directory).map_err(fail)?;
         let previous = Segment::open(&directory.join("previous")).map_err(fail)?;
         let current = Segment::open(&directory.join("current")).map_err(fail)?;
         let answers = Self::with(Some(directory.to_owned()), current, Some(previous), segment_size);
+        let answers = Self { clock: Box::new(clock), ..answers };
         answers.read_index();
         Ok(answers)
     }
@@ -276,7 +283,7 @@ mod tests {
     #[test]
     fn there_is_a_bound() {
         let directory = tempfile::tempdir().unwrap();
-        let answers = Answers::open_sized(directory.path(), 1000).unwrap();
+        let answers = Answers::open_with(directory.path(), 1000, now).unwrap();
         for number in 0..200 {
             answers.put("a", &number.to_string(), &answer("some text", 60));
         }

@@ -7,6 +7,7 @@ mod commands;
 mod demo;
 mod deploy;
 mod examples;
+mod formats;
 mod functions;
 mod kill;
 mod kubectl;
