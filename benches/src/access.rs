@@ -7,8 +7,8 @@ use ferroplane_apiserver::auth::authenticate::{
     Authenticator, Found, Peer, ServiceAccount, ServiceAccountTokens, StaticTokens,
 };
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::auth::rbac::{Attributes, Kind, Policy, bootstrap_objects};
-use ferroplane_apiserver::limits::{Class, Limits, Settings};
+use ferroplane_apiserver::auth::rbac::{Attributes, Policy, RbacKind, bootstrap_objects};
+use ferroplane_apiserver::flow_control::{FlowControl, RequestClass, Settings};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
@@ -56,8 +56,8 @@ fn policy() -> Policy {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": [{"kind": "User", "name": name}, {"kind": "Group", "name": name}],
         });
-        let kind = if namespace.is_empty() { Kind::ClusterRoleBinding } else { Kind::RoleBinding };
-        policy.put(Kind::ClusterRole, &object(role)).expect("it can be read");
+        let kind = if namespace.is_empty() { RbacKind::ClusterRoleBinding } else { RbacKind::RoleBinding };
+        policy.put(RbacKind::ClusterRole, &object(role)).expect("it can be read");
         policy.put(kind, &object(binding)).expect("it can be read");
     }
     policy
@@ -105,6 +105,8 @@ fn tokens() {
 
 fn places() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("it starts");
-    let limits = Limits::new(&Settings::default());
-    report("place taken and given back", || runtime.block_on(limits.enter(Class::Mutating, "bob")));
+    let flow_control = FlowControl::new(&Settings::default());
+    report("place taken and given back", || {
+        runtime.block_on(flow_control.enter(RequestClass::Mutating, "bob"))
+    });
 }

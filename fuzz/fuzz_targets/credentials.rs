@@ -7,7 +7,7 @@ use ferroplane_apiserver::auth::authenticate::{
     Authenticator, ClientCertificate, Impersonation, Peer, ServiceAccountTokens, StaticTokens,
 };
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::auth::rbac::{Attributes, Kind, Policy, Write};
+use ferroplane_apiserver::auth::rbac::{Attributes, RbacKind, Policy, Write};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ fn show_headers(data: &[u8]) {
 
 /// Whatever roles say, who has none may do nothing, and nobody grants what they lack.
 fn obey(objects: &[Map<String, Value>]) {
-    let kinds = [Kind::ClusterRole, Kind::ClusterRoleBinding, Kind::Role, Kind::RoleBinding];
+    let kinds = [RbacKind::ClusterRole, RbacKind::ClusterRoleBinding, RbacKind::Role, RbacKind::RoleBinding];
     let mut policy = Policy::default();
     for (object, kind) in objects.iter().zip(kinds.into_iter().cycle()) {
         let _ = policy.put(kind, object);

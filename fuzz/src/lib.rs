@@ -42,8 +42,8 @@ impl Cluster {
         let server = runtime.block_on(async {
             let store = Store::in_memory(Options::default()).expect("there is a store");
             let server = Server::start(store, Settings::default()).await.expect("there is a server");
-            let accounts = ServiceAccountTokens::ephemeral("https://issuer", server.account_lookup());
-            server.admit(StaticTokens::default(), Arc::new(accounts.expect("there is a key")));
+            let accounts = ServiceAccountTokens::ephemeral("https://issuer", server.bound_object_lookup());
+            server.set_authenticators(StaticTokens::default(), Arc::new(accounts.expect("there is a key")));
             server
         });
         let cluster = Self { runtime, server };
@@ -109,7 +109,7 @@ impl Cluster {
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers.clone();
         request.extensions_mut().insert(Identity::authenticated("fuzz", ["system:masters".to_owned()]));
-        self.runtime.block_on(async { read(self.server.answer(request).await).await })
+        self.runtime.block_on(async { read(self.server.handle(request).await).await })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
@@ -83,7 +83,7 @@ impl Plane {
         let server = Server::start(store, ServerSettings::default()).await.expect("it starts");
         let client = |name: &str| {
             let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
-            kube::Client::new(Door::inside(server.clone(), identity), "default")
+            kube::Client::new(HttpService::in_process(server.clone(), identity), "default")
         };
         install(&Cluster::new(client("ferroplane"))).await.expect("kinds are installed");
         let library = Library::built_in().expect("functions are in order");

@@ -1,33 +1,31 @@
 //! A Kubernetes API in a process. Knows no kind of ours.
 
-mod access;
-mod addresses;
 mod admission;
-mod answer;
 pub mod audit;
 pub mod auth;
-mod bootstrap;
+mod builtin;
 pub mod certificates;
-pub mod chance;
+mod clock;
+mod controllers;
 mod discovery;
-pub mod doors;
+pub mod flow_control;
 mod hexadecimal;
-mod janitors;
 pub mod kubeconfig;
-pub mod limits;
+pub mod listeners;
 mod metrics;
-mod moment;
 mod negotiate;
 mod openapi;
 mod options;
 mod private_file;
+pub mod random;
 mod registry;
 mod request;
+mod response;
 mod server;
 pub mod store;
 mod verbs;
 mod webhooks;
 
-pub use answer::Body;
+pub use response::Body;
 pub use server::{Server, Settings};
-pub use webhooks::Insider;
+pub use webhooks::InProcessWebhook;

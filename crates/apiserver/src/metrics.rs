@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::audit::AuditLog;
-use crate::limits::{Class, Limits};
+use crate::flow_control::{FlowControl, RequestClass};
 use crate::store::Store;
 
 /// The upper bounds of the durations that are counted apart, in milliseconds.
@@ -59,10 +59,10 @@ impl Metrics {
     }
 
     /// All numbers as text.
-    pub(crate) fn text(&self, store: &Store, limits: &Limits, audit: Option<&AuditLog>) -> String {
+    pub(crate) fn text(&self, store: &Store, flow_control: &FlowControl, audit: Option<&AuditLog>) -> String {
         let mut text = String::new();
         self.write_requests(&mut text);
-        write_load(&mut text, limits);
+        write_load(&mut text, flow_control);
         write_store(&mut text, store);
         if let Some(audit) = audit {
             head(
@@ -117,20 +117,20 @@ impl Labels {
     }
 }
 
-fn write_load(text: &mut String, limits: &Limits) {
-    let kinds = [("readOnly", Class::ReadOnly), ("mutating", Class::Mutating)];
+fn write_load(text: &mut String, flow_control: &FlowControl) {
+    let kinds = [("readOnly", RequestClass::ReadOnly), ("mutating", RequestClass::Mutating)];
     let name = "apiserver_current_inflight_requests";
     head(text, name, "gauge", "Requests that are being answered.");
     for (kind, class) in kinds {
-        line(text, name, &format!("request_kind=\"{kind}\""), limits.load(class).0);
+        line(text, name, &format!("request_kind=\"{kind}\""), flow_control.load(class).0);
     }
     let name = "apiserver_current_inqueue_requests";
     head(text, name, "gauge", "Requests that wait for their turn.");
     for (kind, class) in kinds {
-        line(text, name, &format!("request_kind=\"{kind}\""), limits.load(class).1);
+        line(text, name, &format!("request_kind=\"{kind}\""), flow_control.load(class).1);
     }
     head(text, "apiserver_longrunning_requests", "gauge", "Watches.");
-    line(text, "apiserver_longrunning_requests", "verb=\"WATCH\"", limits.load(Class::Watch).0);
+    line(text, "apiserver_longrunning_requests", "verb=\"WATCH\"", flow_control.load(RequestClass::Watch).0);
 }
 
 fn write_store(text: &mut String, store: &Store) {

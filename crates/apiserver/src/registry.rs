@@ -2,7 +2,6 @@
 //!
 //! Readers take the catalogue as it is at that moment and keep it for the length of a request.
 
-mod builtin;
 mod custom;
 mod resource;
 
@@ -11,9 +10,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-pub(crate) use builtin::builtin;
 pub(crate) use custom::{custom, fingerprint};
-pub(crate) use resource::{Deletion, Names, Origin, Part, Resource, Version};
+pub(crate) use resource::{DeletionStrategy, Names, Origin, Part, Resource, Version, collection};
 
 /// All resources that are served, by group and plural name.
 #[derive(Debug, Clone, Default)]

@@ -1,13 +1,11 @@
 //! Answers requests: finds out what is asked for, whether it may be, and does it.
 
-mod accounts;
 mod body;
+mod filters;
 mod guard;
-mod inside;
-mod objects;
-mod other;
-mod outside;
-mod reviews;
+mod loopback;
+mod non_resource;
+mod resource_handler;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,47 +19,47 @@ use http::{Method, Request, Response};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::access::Access;
-use crate::addresses::Addresses;
-use crate::answer::{self, Body};
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, Impersonation, ServiceAccountTokens, StaticTokens};
+use crate::auth::authorizer::Authorizer;
 use crate::auth::identity::Identity;
 use crate::auth::rbac::Attributes;
-use crate::bootstrap;
-use crate::janitors::{self, Signals};
-use crate::limits::{self, Limits};
+use crate::builtin::service_allocator::ServiceAllocator;
+use crate::builtin::{self, bootstrap};
+use crate::controllers::{self, WorkQueues};
+use crate::flow_control::{self, FlowControl};
 use crate::metrics::{Labels, Metrics};
 use crate::negotiate;
 use crate::openapi::Documents;
-use crate::registry::{self, Catalogue, Registry};
+use crate::registry::{Catalogue, Registry};
 use crate::request::{Query, ResourcePath, Target, Verb};
+use crate::response::{self, Body};
 use crate::store::Store;
 use crate::verbs::View;
-use crate::webhooks::{Insider, Webhooks};
+use crate::webhooks::{InProcessWebhook, Webhooks};
 
 /// A server. Clones are the same server.
 #[derive(Clone)]
 pub struct Server {
-    inner: Arc<Inner>,
+    pub(crate) state: Arc<ServerState>,
     /// End with the last clone of the server.
-    _janitors: Arc<JoinSet<()>>,
+    _controllers: Arc<JoinSet<()>>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ServerState {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     documents: Documents,
-    pub(crate) signals: Arc<Signals>,
-    pub(crate) access: Arc<Access>,
+    pub(crate) queues: Arc<WorkQueues>,
+    pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) webhooks: Arc<Webhooks>,
-    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) service_allocator: Arc<ServiceAllocator>,
     /// Those who can tell who asks, if anybody from outside can.
-    authenticator: OnceLock<Authenticator>,
-    issuer: OnceLock<Arc<ServiceAccountTokens>>,
+    pub(crate) authenticator: OnceLock<Authenticator>,
+    pub(crate) issuer: OnceLock<Arc<ServiceAccountTokens>>,
     /// The authority that our certificate comes from, in PEM.
     pub(crate) authority: OnceLock<String>,
-    limits: Limits,
+    flow_control: FlowControl,
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
     other_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
@@ -79,15 +77,15 @@ pub struct Settings {
 
 /// What webhooks want to have written down, noted in the answer.
 #[derive(Debug, Clone)]
-struct Annotations(Vec<(String, String)>);
+struct AuditAnnotations(Vec<(String, String)>);
 
 /// Why someone may do what they ask for, noted with the request as soon as that is known.
 #[derive(Debug, Clone, Default)]
-struct Granted(Arc<OnceLock<String>>);
+struct GrantReason(Arc<OnceLock<String>>);
 
 /// Whom someone acted as, noted in the answer.
 #[derive(Debug, Clone)]
-struct Impersonated(Identity);
+struct ImpersonatedIdentity(Identity);
 
 impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,78 +97,78 @@ impl Server {
     /// A server for what is in a store, with everything in it that every cluster has.
     pub async fn start(store: Store, settings: Settings) -> Result<Self, Status> {
         let (stop, _) = watch::channel(false);
-        let (signals, access) = (Arc::new(Signals::default()), Arc::new(Access::default()));
+        let (queues, authorizer) = (Arc::new(WorkQueues::default()), Arc::new(Authorizer::default()));
         let webhooks = Arc::new(Webhooks::default());
-        let (observing, following) = (Arc::clone(&signals), Arc::clone(&access));
+        let (observing, following) = (Arc::clone(&queues), Arc::clone(&authorizer));
         let configured = Arc::clone(&webhooks);
-        let addresses = Arc::new(Addresses::default());
-        let allocated = Arc::clone(&addresses);
-        access.load(&store);
+        let service_allocator = Arc::new(ServiceAllocator::default());
+        let allocated = Arc::clone(&service_allocator);
+        authorizer.load(&store);
         webhooks.load(&store);
-        addresses.load(&store);
+        service_allocator.load(&store);
         store.observe(move |event| {
             following.notice(event);
             configured.notice(event);
             allocated.notice(event);
-            // Janitors come last: they look at what the others know.
+            // Controllers come last: they look at what the others know.
             observing.notice(event);
         });
-        let registry = Registry::new(registry::builtin());
+        let registry = Registry::new(builtin::resources());
         bootstrap::run(&store, &registry.catalogue()).await?;
-        let inner = Arc::new(Inner {
+        let state = Arc::new(ServerState {
             store,
             registry,
             documents: Documents::default(),
-            signals,
-            access,
+            queues,
+            authorizer,
             webhooks,
-            addresses,
+            service_allocator,
             authenticator: OnceLock::new(),
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
-            limits: Limits::new(&limits::Settings::default()),
+            flow_control: FlowControl::new(&flow_control::Settings::default()),
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
             audit: OnceLock::new(),
             stop,
         });
-        janitors::recall(&inner);
-        let janitors = janitors::start(&inner);
-        Ok(Self { inner, _janitors: Arc::new(janitors) })
+        controllers::recall(&state);
+        let controllers = controllers::start(&state);
+        Ok(Self { state, _controllers: Arc::new(controllers) })
     }
 
-    /// Lets people from outside say who they are.
-    pub fn admit(&self, tokens: StaticTokens, accounts: Arc<ServiceAccountTokens>) {
-        let _ = self.inner.authenticator.set(Authenticator::new(tokens, Arc::clone(&accounts)));
-        let _ = self.inner.issuer.set(accounts);
+    /// Authenticates remote clients with these tokens. Until then all of them are anonymous.
+    pub fn set_authenticators(&self, tokens: StaticTokens, accounts: Arc<ServiceAccountTokens>) {
+        let _ = self.state.authenticator.set(Authenticator::new(tokens, Arc::clone(&accounts)));
+        let _ = self.state.issuer.set(accounts);
     }
 
-    /// Writes down what is changed from outside.
-    pub fn write_down(&self, log: AuditLog) {
-        let _ = self.inner.audit.set(log);
+    /// Notes in this log what remote clients change.
+    pub fn set_audit_log(&self, log: AuditLog) {
+        let _ = self.state.audit.set(log);
     }
 
-    /// Whoever is configured as a webhook at this host is somebody in this process: no network is needed to ask them.
-    pub fn seat(&self, authority: &str, insider: &Insider) {
-        self.inner.webhooks.seat(authority, insider);
+    /// Calls this function for webhooks that are configured at a host: they are in this process, and need no network.
+    pub fn register_webhook(&self, authority: &str, webhook: &InProcessWebhook) {
+        self.state.webhooks.register(authority, webhook);
     }
 
     /// Serves the numbers of somebody else in this process beside our own.
     pub fn serve_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
-        let _ = self.inner.other_metrics.set(Box::new(text));
+        let _ = self.state.other_metrics.set(Box::new(text));
     }
 
     pub fn store(&self) -> &Store {
-        &self.inner.store
+        &self.state.store
     }
 
     /// Ends all watches, so that connections can be closed.
     pub fn stop(&self) {
-        self.inner.stop.send_replace(true);
+        self.state.stop.send_replace(true);
     }
 
     /// Answers a request whose sender is known: the [`Identity`] among its extensions. Without one, nobody knows.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -180,12 +178,12 @@ impl Server {
         let form = negotiate::error_form(&parts.headers);
         let begun = Instant::now();
         let handler = async {
-            self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| answer::status(&status, form))
+            self.attempt(&caller, &parts, body).await.unwrap_or_else(|status| response::status(&status, form))
         };
         let response = guard::guarded(handler, form).await;
         let (labels, is_watch) = self.labels(&parts);
         let took = (!is_watch).then(|| begun.elapsed());
-        self.inner.metrics.count(labels, response.status().as_u16(), took);
+        self.state.metrics.count(labels, response.status().as_u16(), took);
         response
     }
 
@@ -203,7 +201,7 @@ impl Server {
         let Target::Resource(path) = Target::parse(parts.uri.path()) else { return (unknown, false) };
         let verb = Verb::of(&parts.method, &path, &Query::parse(parts.uri.query()));
         let is_watch = verb == Some(Verb::Watch);
-        let catalogue = self.inner.registry.catalogue();
+        let catalogue = self.state.registry.catalogue();
         let view = catalogue.find(&path.group, &path.resource).and_then(|it| View::of(it, &path.version));
         if !view.is_some_and(|view| has_part(&view, &path.subresource)) {
             return (unknown, is_watch);
@@ -229,7 +227,7 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let impersonated = match Impersonation::read(&parts.headers)? {
-            Some(wish) => Some(wish.authorize(caller, &self.inner.access.policy())?),
+            Some(wish) => Some(wish.authorize(caller, &self.state.authorizer.policy())?),
             None => None,
         };
         let identity = impersonated.as_ref().unwrap_or(caller);
@@ -237,9 +235,9 @@ impl Server {
         let mut answer = self
             .answer_as(identity, parts, body)
             .await
-            .unwrap_or_else(|status| answer::status(&status, form));
+            .unwrap_or_else(|status| response::status(&status, form));
         if let Some(impersonated) = impersonated {
-            answer.extensions_mut().insert(Impersonated(impersonated));
+            answer.extensions_mut().insert(ImpersonatedIdentity(impersonated));
         }
         Ok(answer)
     }
@@ -254,15 +252,15 @@ impl Server {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let catalogue = self.inner.registry.catalogue();
+        let catalogue = self.state.registry.catalogue();
         let target = Target::parse(parts.uri.path());
         if let Target::Resource(path) = &target {
             return self.resource(&catalogue, path, identity, parts, body).await;
         }
         let verb = parts.method.as_str().to_lowercase();
         let attributes = Attributes { verb: &verb, path: Some(parts.uri.path()), ..Attributes::default() };
-        self.inner.access.policy().check(identity, &attributes)?;
-        self.other(&catalogue, &target, parts)
+        self.state.authorizer.policy().check(identity, &attributes)?;
+        self.non_resource(&catalogue, &target, parts)
     }
 
     async fn resource<B>(
@@ -284,7 +282,7 @@ impl Server {
             if catalogue.is_builtin(&path.group) {
                 return Err(no_such_resource(&parts.method));
             }
-            return Ok(answer::page_not_found());
+            return Ok(response::page_not_found());
         }
         let resource = catalogue.find(&path.group, &path.resource);
         let view = resource.and_then(|resource| View::of(resource, &path.version));
@@ -292,7 +290,7 @@ impl Server {
             return if catalogue.is_builtin(&path.group) {
                 Err(no_such_resource(&parts.method))
             } else {
-                Ok(answer::page_not_found())
+                Ok(response::page_not_found())
             };
         };
         // Custom resources can be asked for without being sent.
@@ -300,18 +298,19 @@ impl Server {
         let verb = if is_head { Verb::of(&Method::GET, path, &query) } else { verb };
         if !is_in_scope(&view, path, verb) {
             return if view.is_custom() {
-                Ok(answer::page_not_found())
+                Ok(response::page_not_found())
             } else {
                 Err(no_such_resource(&parts.method))
             };
         }
         let verb = usable_verb(&view, path, verb, &parts.method)?;
-        let request = objects::Objects { server: &self.inner, identity, view, path, parts, query };
-        let answered = request.answer(verb, body).await;
+        let request =
+            resource_handler::ResourceHandler { server: &self.state, identity, view, path, parts, query };
+        let answered = request.handle(verb, body).await;
         let form = negotiate::error_form(&parts.headers);
-        let mut response = answered.unwrap_or_else(|status| answer::status(&status, form));
+        let mut response = answered.unwrap_or_else(|status| response::status(&status, form));
         if let Some(deprecation) = &request.view.version().deprecation {
-            answer::warn(&mut response, std::slice::from_ref(deprecation));
+            response::warn(&mut response, std::slice::from_ref(deprecation));
         }
         Ok(response)
     }
@@ -343,11 +342,11 @@ impl Server {
             namespace: &path.namespace,
             path: None,
         };
-        let decision = self.inner.access.policy().decide(identity, &attributes);
+        let decision = self.state.authorizer.policy().decide(identity, &attributes);
         if !decision.is_allowed() {
             return Err(attributes.forbidden(identity, &decision.reason()));
         }
-        if let Some(granted) = parts.extensions.get::<Granted>() {
+        if let Some(granted) = parts.extensions.get::<GrantReason>() {
             let _ = granted.0.set(decision.reason());
         }
         Ok(())

@@ -38,16 +38,16 @@ mod backup;
 mod batch;
 mod directory;
 mod entry;
-mod facts;
 mod history;
+mod in_flight;
 mod key;
 mod load;
 mod log;
-mod ring;
+mod metadata;
 mod snapshot;
 mod state;
 mod tree;
-mod underway;
+mod watch_cache;
 mod writer;
 
 use std::fmt;
@@ -59,20 +59,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, mpsc
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use directory::Directory;
+use in_flight::InFlight;
 use log::memory::Memory;
 use log::sqlite::Sqlite;
 use state::State;
-use underway::Underway;
 use writer::{Message, Submission, Writer};
 
 pub use backup::{BackupError, backup, restore};
 pub use entry::{Change, Draft, DraftError, Entry, Expect, Operation};
-pub use facts::{Facts, Owners, Pairs, Uid};
 pub use history::Window;
 pub use key::{Collection, Key};
 pub use log::{Batch, Log, LogError, Marks, Row};
-pub use ring::{Event, EventKind, WatchError, Watcher};
+pub use metadata::{ObjectMetadata, Owners, Pairs, Uid};
 pub use snapshot::{Range, Snapshot};
+pub use watch_cache::{Event, EventKind, WatchError, Watcher};
 
 /// How many KiB may wait to be written. Who comes then waits before joining the queue.
 const QUEUE: u32 = 64 << 10;
@@ -123,7 +123,7 @@ struct Shared {
     /// Why nothing can be written any more.
     failure: OnceLock<Arc<LogError>>,
     health: watch::Sender<Health>,
-    underway: Arc<Underway>,
+    in_flight: Arc<InFlight>,
     observer: OnceLock<Observer>,
 }
 
@@ -230,8 +230,8 @@ impl Store {
 
     /// Waits until what was submitted about a key has happened, or been refused: for those who gave up waiting for it
     /// themselves, and want to know how it ended.
-    pub async fn settled(&self, key: &Key) {
-        self.0.shared.underway.settled(key).await;
+    pub async fn finish_writes(&self, key: &Key) {
+        self.0.shared.in_flight.finished(key).await;
     }
 
     /// The object with a uid.
@@ -259,7 +259,7 @@ impl Store {
         // Held while the events are read, so that these are exactly those between the two revisions.
         let state = self.0.shared.read();
         let snapshot = Snapshot::new(state.revision(), state.tree(collection).clone());
-        let events: Vec<_> = collection.channel().read().after(revision)?.cloned().collect();
+        let events: Vec<_> = collection.watch_cache().read().after(revision)?.cloned().collect();
         drop(state);
         Ok(snapshot.before(revision, events.iter().rev()))
     }
@@ -281,7 +281,7 @@ impl Store {
         let room = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX).min(QUEUE);
         let permit = self.0.room.clone().acquire_many_owned(room).await.map_err(|_| SubmitError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let begun = self.0.shared.underway.begin(&operations);
+        let begun = self.0.shared.in_flight.begin(&operations);
         let submission = Submission { operations, reply, permit, begun };
         match &self.0.in_place {
             Some(writer) => writer.lock().unwrap_or_else(PoisonError::into_inner).commit(vec![submission]),
@@ -337,7 +337,7 @@ impl Shared {
             revisions: watch::Sender::new(revision),
             failure: OnceLock::new(),
             health: watch::Sender::default(),
-            underway: Underway::new(),
+            in_flight: InFlight::new(),
             observer: OnceLock::new(),
         }
     }

@@ -2,7 +2,7 @@
 //! of one version one of another ([`Converter`]).
 //!
 //! Which want to be asked about writes is read from the `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`
-//! objects in the store, and follows them. Some may be in this process (see [`Insider`]), which changes only how they are
+//! objects in the store, and follows them. Some may be in this process (see [`InProcessWebhook`]), which changes only how they are
 //! reached. Knows nothing of how objects are stored or written.
 //!
 //! # Guarantees
@@ -10,18 +10,18 @@
 //! * Redirections are not followed: a webhook cannot make the server talk to somebody else.
 //! * The objects that configure webhooks are shown to no webhook, so that a broken one can be taken away.
 
+mod admission_request;
+mod admission_review;
 mod call;
-mod conditions;
 mod connections;
 mod conversion;
 mod destination;
 mod dispatch;
-mod hook;
-mod insiders;
-mod question;
-mod review;
+mod in_process;
+mod match_conditions;
 mod rules;
 mod trust;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::store::{Entry, Event, EventKind, Store};
+pub(crate) use admission_request::{AdmissionRequest, GroupVersionKind, Operation};
 pub(crate) use conversion::Converter;
 pub(crate) use dispatch::Remarks;
-use hook::Hook;
-pub use insiders::Insider;
-use insiders::Insiders;
-pub(crate) use question::{Kind, Operation, Question};
+pub use in_process::InProcessWebhook;
+use in_process::InProcessWebhooks;
+use webhook::Webhook;
 
 const MUTATING: &str = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
 const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigurations";
@@ -46,11 +46,11 @@ const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigur
 pub(crate) struct Webhooks {
     mutating: ArcSwap<Configurations>,
     validating: ArcSwap<Configurations>,
-    insiders: Insiders,
+    in_process: InProcessWebhooks,
 }
 
 /// Webhooks by the names of their configurations, which is the order in which they are asked.
-type Configurations = BTreeMap<Box<str>, Vec<Arc<Hook>>>;
+type Configurations = BTreeMap<Box<str>, Vec<Arc<Webhook>>>;
 
 impl Webhooks {
     /// Learns what is stored.
@@ -73,9 +73,9 @@ impl Webhooks {
         }
     }
 
-    /// Whoever is configured to be at this host is somebody in this process.
-    pub(crate) fn seat(&self, authority: &str, insider: &Insider) {
-        self.insiders.seat(authority, insider);
+    /// Webhooks that are configured at this host are in this process.
+    pub(crate) fn register(&self, authority: &str, webhook: &InProcessWebhook) {
+        self.in_process.register(authority, webhook);
     }
 
     /// Whether anybody wants to be asked about anything.
@@ -88,7 +88,7 @@ impl Webhooks {
         let name = entry.key().name();
         match serde_json::from_slice::<Value>(entry.bytes()) {
             Ok(configuration) => {
-                let hooks: Vec<_> = Hook::all(&configuration).map(Arc::new).collect();
+                let hooks: Vec<_> = Webhook::all(&configuration).map(Arc::new).collect();
                 change(configurations, |all| drop(all.insert(name.into(), hooks.clone())));
             }
             Err(error) => {

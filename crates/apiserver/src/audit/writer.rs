@@ -32,9 +32,9 @@ impl Writer {
         let (sender, receiver) = mpsc::sync_channel(queue);
         let (ending, ended) = mpsc::channel();
         let lost = Arc::new(AtomicU64::new(0));
-        let scribe = Scribe { receiver, sink, lost: Arc::clone(&lost), told: 0 };
+        let writer = WriterThread { receiver, sink, lost: Arc::clone(&lost), told: 0 };
         let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || {
-            scribe.run();
+            writer.run();
             let _ = ending.send(());
         })?;
         Ok(Self { sender: Some(sender), lost, thread: Some(thread), ended: Mutex::new(ended) })
@@ -73,7 +73,7 @@ impl Drop for Writer {
     }
 }
 
-struct Scribe<S> {
+struct WriterThread<S> {
     receiver: Receiver<Vec<u8>>,
     sink: S,
     lost: Arc<AtomicU64>,
@@ -81,7 +81,7 @@ struct Scribe<S> {
     told: u64,
 }
 
-impl<S: FnMut(&[u8]) -> io::Result<()>> Scribe<S> {
+impl<S: FnMut(&[u8]) -> io::Result<()>> WriterThread<S> {
     fn run(mut self) {
         while let Ok(first) = self.receiver.recv() {
             let (mut batch, mut count) = (first, 1_u64);
@@ -99,7 +99,7 @@ impl<S: FnMut(&[u8]) -> io::Result<()>> Scribe<S> {
     fn write(&mut self, mut batch: Vec<u8>, count: u64) {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > self.told {
-            batch.extend_from_slice(&confession(lost - self.told));
+            batch.extend_from_slice(&lost_events_line(lost - self.told));
         }
         if batch.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl<S: FnMut(&[u8]) -> io::Result<()>> Scribe<S> {
 }
 
 /// An event that says how many are missing before it.
-fn confession(count: u64) -> Vec<u8> {
+fn lost_events_line(count: u64) -> Vec<u8> {
     let now = format!("{:.6}", Timestamp::now());
     let event = json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -140,15 +140,15 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_mins(1);
 
-    type Written = Arc<Mutex<String>>;
+    type WrittenLines = Arc<Mutex<String>>;
 
-    fn keep(written: &Written, lines: &[u8]) {
+    fn keep(written: &WrittenLines, lines: &[u8]) {
         written.lock().unwrap().push_str(str::from_utf8(lines).unwrap());
     }
 
     #[test]
     fn every_line_is_written_in_order_before_the_end() {
-        let written = Written::default();
+        let written = WrittenLines::default();
         let sink = Arc::clone(&written);
         let writer = Writer::start(10_000, move |lines| {
             keep(&sink, lines);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_slow_disk_and_the_log_tells_what_it_lost() {
-        let written = Written::default();
+        let written = WrittenLines::default();
         let sink = Arc::clone(&written);
         let (started, is_started) = mpsc::channel();
         let (go_on, is_told) = mpsc::channel::<()>();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn lines_that_cannot_be_written_count_as_lost() {
-        let written = Written::default();
+        let written = WrittenLines::default();
         let sink = Arc::clone(&written);
         let mut attempts = 0;
         let (started, is_started) = mpsc::channel();

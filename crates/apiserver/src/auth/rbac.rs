@@ -18,7 +18,7 @@ pub use attributes::Attributes;
 pub use bootstrap::bootstrap_objects;
 pub use decide::Decision;
 pub use escalation::Write;
-pub use objects::Kind;
+pub use objects::RbacKind;
 pub use policy::Policy;
 pub use rule::Rule;
 pub(crate) use rule::quote_list;

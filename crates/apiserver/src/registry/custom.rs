@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::resource::collection;
-use super::{Deletion, Names, Origin, Resource, Version, by_preference};
+use super::{DeletionStrategy, Names, Origin, Resource, Version, by_preference};
 use crate::request::Verb;
 use crate::webhooks::Converter;
 
@@ -33,13 +33,15 @@ const VERBS: [Verb; 8] = [
 pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
     let fields = definition.as_object().ok_or("the definition is no object")?;
     let defined = Arc::new(Definition::decode(fields).map_err(|error| error.to_string())?);
-    let maker = Maker { json: definition, defined: &defined, ownership: ownership(definition, &defined)? };
-    let versions = defined.versions.iter().map(|version| maker.version(version)).collect::<Result<_, _>>()?;
+    let builder =
+        VersionBuilder { json: definition, defined: &defined, ownership: ownership(definition, &defined)? };
+    let versions =
+        defined.versions.iter().map(|version| builder.version(version)).collect::<Result<_, _>>()?;
     let storage =
         defined.versions.iter().position(|version| version.is_storage).ok_or("no version is stored")?;
     let names = &defined.names;
     Ok(Resource {
-        deletion: Deletion::Plain,
+        deletion: DeletionStrategy::PLAIN,
         shows_deleted: false,
         fingerprint: fingerprint(definition),
         converter: Converter::read(&definition["spec"]["conversion"], &names.kind),
@@ -85,13 +87,13 @@ fn raw_version<'j>(json: &'j Value, name: &str) -> Option<&'j Value> {
 }
 
 /// What the versions of one definition share.
-struct Maker<'d> {
+struct VersionBuilder<'d> {
     json: &'d Value,
     defined: &'d Definition,
     ownership: Kind,
 }
 
-impl Maker<'_> {
+impl VersionBuilder<'_> {
     fn version(&self, version: &DefinedVersion) -> Result<Version, String> {
         let defined = self.defined;
         let name = version.name.as_str();

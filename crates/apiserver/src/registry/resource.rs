@@ -11,6 +11,7 @@ use ferroplane_schema::writes::Behaviour;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
+use crate::options::Propagation;
 use crate::request::Verb;
 use crate::webhooks::Converter;
 
@@ -28,7 +29,7 @@ pub(crate) struct Resource {
     /// As errors name it.
     pub(crate) identity: status::Resource,
     pub(crate) origin: Origin,
-    pub(crate) deletion: Deletion,
+    pub(crate) deletion: DeletionStrategy,
     /// Whether who deletes an object is shown it, rather than told that it is gone.
     pub(crate) shows_deleted: bool,
     /// Differs whenever what defines the resource does.
@@ -39,20 +40,33 @@ pub(crate) struct Resource {
     pub(crate) end: watch::Sender<bool>,
 }
 
-/// What is special about deletions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Deletion {
-    #[default]
-    Plain,
-    /// What it owns stays, unless something else is asked for.
-    Orphaning {
-        /// What clients are told that do not say what they want, if anything.
-        warning: Option<&'static str>,
-    },
-    /// It stays until everything in it is gone.
-    OfNamespace,
-    /// It stays until all objects that it defines are gone.
-    OfDefinition,
+/// What happens to an object between the request to delete it and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeletionStrategy {
+    /// What becomes of what it owns if a client does not say; nothing leaves that to its finalizers.
+    pub(crate) default_propagation: Option<Propagation>,
+    /// What clients are told that do not say it.
+    pub(crate) warning: Option<&'static str>,
+    /// Added when the deletion begins, so that a controller can clean up.
+    pub(crate) finalizer: Option<&'static str>,
+    /// Whether it also stays while `spec.finalizers` has any, as a namespace does.
+    pub(crate) has_spec_finalizers: bool,
+    /// Whether the beginning is noted as that of a graceful deletion: with a grace period of zero, and a new generation.
+    pub(crate) is_graceful: bool,
+    /// What `status.phase` says from the beginning on.
+    pub(crate) phase: Option<&'static str>,
+}
+
+impl DeletionStrategy {
+    /// That of most kinds, and of all custom ones.
+    pub(crate) const PLAIN: Self = Self {
+        default_propagation: None,
+        warning: None,
+        finalizer: None,
+        has_spec_finalizers: false,
+        is_graceful: true,
+        phase: None,
+    };
 }
 
 /// Where a resource comes from.

@@ -9,8 +9,8 @@ use ferroplane_schema::status::Status;
 use futures_util::FutureExt as _;
 use http::{Response, StatusCode};
 
-use crate::answer::{self, Body};
 use crate::negotiate::Form;
+use crate::response::{self, Body};
 
 /// How long a request may take that is no watch.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -23,11 +23,11 @@ pub(super) async fn guarded(handler: impl Future<Output = Response<Body>>, form:
         Ok(Err(panic)) => {
             tracing::error!(panic = words(&*panic), "a request made the server panic");
             let words = "This request caused apiserver to panic. Look in the logs for details.\n";
-            answer::text(StatusCode::INTERNAL_SERVER_ERROR, words)
+            response::text(StatusCode::INTERNAL_SERVER_ERROR, words)
         }
         Err(_) => {
             let words = "request did not complete within the allotted timeout";
-            answer::status(&Status::timeout(words, 0), form)
+            response::status(&Status::timeout(words, 0), form)
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Refused;
 use super::entry::{Change, Entry, Operation};
 use super::key::Key;
-use super::ring::Event;
 use super::state::State;
+use super::watch_cache::Event;
 
 /// What is about to be written, on top of a state that does not know of it.
 #[derive(Debug)]

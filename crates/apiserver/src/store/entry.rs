@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::facts::{self, Facts, Pairs};
 use super::key::Key;
+use super::metadata::{self, ObjectMetadata, Pairs};
 
 /// One object at one revision: its complete bytes, as clients see it.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Entry {
     key: Key,
     revision: u64,
     bytes: Bytes,
-    facts: Facts,
+    metadata: ObjectMetadata,
     /// Where the text of the resource version begins in the bytes.
     offset: u32,
     is_deleted: bool,
@@ -35,8 +35,8 @@ impl Entry {
         &self.bytes
     }
 
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn metadata(&self) -> &ObjectMetadata {
+        &self.metadata
     }
 
     /// Whether this is the last state of an object that was deleted at this revision.
@@ -54,7 +54,7 @@ impl Entry {
     pub(super) fn written(key: Key, draft: Draft, revision: u64) -> Self {
         let (head, tail) = draft.bytes.split_at(draft.offset as usize);
         let bytes = splice(head, revision, tail);
-        Self { key, revision, bytes, facts: draft.facts, offset: draft.offset, is_deleted: false }
+        Self { key, revision, bytes, metadata: draft.metadata, offset: draft.offset, is_deleted: false }
     }
 
     /// What an object is when it has been deleted at a revision.
@@ -63,7 +63,7 @@ impl Entry {
             key: self.key.clone(),
             revision,
             bytes: self.bytes_at(revision),
-            facts: self.facts.clone(),
+            metadata: self.metadata.clone(),
             offset: self.offset,
             is_deleted: true,
         }
@@ -77,13 +77,13 @@ impl Entry {
         bytes: &[u8],
         fields: Option<Box<Pairs>>,
     ) -> Result<Self, String> {
-        let read = facts::read(bytes).map_err(|error| format!("cannot read its object: {error}"))?;
+        let read = metadata::read(bytes).map_err(|error| format!("cannot read its object: {error}"))?;
         if read.resource_version != revision.to_string() {
             return Err(format!("its object has the resource version `{}`", read.resource_version));
         }
         let offset = u32::try_from(read.offset).map_err(|_| "its object is too large".to_owned())?;
-        let facts = Facts { fields, ..read.facts };
-        Ok(Self { key, revision, bytes: Bytes::copy_from_slice(bytes), facts, offset, is_deleted })
+        let metadata = ObjectMetadata { fields, ..read.metadata };
+        Ok(Self { key, revision, bytes: Bytes::copy_from_slice(bytes), metadata, offset, is_deleted })
     }
 
     /// Whether a draft would write what is here already.
@@ -114,7 +114,7 @@ fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
 pub struct Draft {
     /// Compact JSON whose `metadata.resourceVersion` is empty.
     bytes: Box<[u8]>,
-    facts: Facts,
+    metadata: ObjectMetadata,
     offset: u32,
 }
 
@@ -129,7 +129,7 @@ pub enum DraftError {
     #[error("cannot store an object of {size} bytes: at most {LARGEST} are possible")]
     TooLarge { size: usize },
     #[error("cannot store an object with such metadata")]
-    Facts(#[source] serde_json::Error),
+    UnreadableMetadata(#[source] serde_json::Error),
 }
 
 impl Draft {
@@ -140,21 +140,21 @@ impl Draft {
             return Err(DraftError::TooLarge { size: bytes.len() });
         }
         // Reads from the bytes what is known already, on purpose: what is accepted now can be loaded later.
-        let read = facts::read(&bytes).map_err(DraftError::Facts)?;
+        let read = metadata::read(&bytes).map_err(DraftError::UnreadableMetadata)?;
         let offset = u32::try_from(read.offset).map_err(|_| DraftError::TooLarge { size: bytes.len() })?;
-        let facts = read.facts;
-        Ok(Self { bytes: bytes.into(), facts, offset })
+        let metadata = read.metadata;
+        Ok(Self { bytes: bytes.into(), metadata, offset })
     }
 
     /// Keep fields to select by with the object. What opens the store must supply the same ([`super::Options::fields`]).
     #[must_use]
     pub fn with_fields(mut self, fields: Pairs) -> Self {
-        self.facts.fields = (!fields.is_empty()).then(|| Box::new(fields));
+        self.metadata.fields = (!fields.is_empty()).then(|| Box::new(fields));
         self
     }
 
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn metadata(&self) -> &ObjectMetadata {
+        &self.metadata
     }
 
     /// The object's size, without its revision.
@@ -183,7 +183,7 @@ fn encode(object: &Map<String, Value>) -> Result<Vec<u8>, DraftError> {
         fields.sort_unstable_by_key(|(key, _)| *key);
         write_object(bytes, fields.into_iter(), "", |_| Ok(()))
     })
-    .map_err(DraftError::Facts)?;
+    .map_err(DraftError::UnreadableMetadata)?;
     Ok(bytes)
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ring::Event;
+use super::watch_cache::Event;
 
 /// How much of the past is kept. What exceeds any of these limits is forgotten, oldest first.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl History {
                 break;
             }
             self.bytes -= event.weight();
-            event.collection().channel().write().pop();
+            event.collection().watch_cache().write().pop();
             if let Some(event) = self.events.pop_front() {
                 self.release(&event);
             }
@@ -178,7 +178,7 @@ mod tests {
         let mut history = History::new(window, 0);
         for event in [(one.clone(), None), (two.clone(), Some(one)), (three, Some(two))] {
             let event = Arc::new(Event::new(event.0, event.1));
-            collection.channel().write().push(event.clone());
+            collection.watch_cache().write().push(event.clone());
             let now = started + Duration::from_mins(event.revision());
             history.push(event);
             history.evict(now);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn known(collection: &Collection) -> Vec<u64> {
-        (0..=3).filter(|revision| collection.channel().read().after(*revision).is_ok()).collect()
+        (0..=3).filter(|revision| collection.watch_cache().read().after(*revision).is_ok()).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::ring::Channel;
+use super::watch_cache::WatchCache;
 
 /// A collection of objects, such as `apps/deployments`. Cheap to clone; a store has one of each name.
 #[derive(Clone)]
@@ -15,12 +15,12 @@ pub struct Collection(Arc<Inner>);
 struct Inner {
     name: Box<str>,
     index: usize,
-    channel: Channel,
+    watch_cache: WatchCache,
 }
 
 impl Collection {
     pub(super) fn new(name: &str, index: usize, floor: u64) -> Self {
-        Self(Arc::new(Inner { name: name.into(), index, channel: Channel::new(floor) }))
+        Self(Arc::new(Inner { name: name.into(), index, watch_cache: WatchCache::new(floor) }))
     }
 
     pub fn name(&self) -> &str {
@@ -41,8 +41,8 @@ impl Collection {
         self.0.index
     }
 
-    pub(super) fn channel(&self) -> &Channel {
-        &self.0.channel
+    pub(super) fn watch_cache(&self) -> &WatchCache {
+        &self.0.watch_cache
     }
 }
 

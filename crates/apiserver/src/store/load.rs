@@ -7,8 +7,8 @@ use super::Options;
 use super::entry::Entry;
 use super::history::History;
 use super::log::{Log, LogError, Row};
-use super::ring::Event;
 use super::state::State;
+use super::watch_cache::Event;
 
 /// Read the whole log.
 pub(super) fn load(log: &mut dyn Log, options: Options) -> Result<(State, History), LogError> {
@@ -25,7 +25,7 @@ pub(super) fn load(log: &mut dyn Log, options: Options) -> Result<(State, Histor
         let event = Arc::new(Event::new(Arc::new(entry), previous));
         state.apply(&event);
         if event.revision() > marks.floor {
-            event.collection().channel().write().push(event.clone());
+            event.collection().watch_cache().write().push(event.clone());
             history.push(event);
             history.evict(started);
         } else {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::ring::Event;
+use super::watch_cache::Event;
 
 pub(super) mod memory;
 pub(super) mod sqlite;

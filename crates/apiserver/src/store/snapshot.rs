@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::key::path;
-use super::ring::Event;
 use super::tree::Tree;
+use super::watch_cache::Event;
 
 /// A collection as it was at a revision. Costs nothing to take, and little to keep.
 #[derive(Clone, Debug)]

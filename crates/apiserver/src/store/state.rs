@@ -8,10 +8,10 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::entry::Entry;
-use super::facts::Uid;
 use super::key::{Collection, Key};
-use super::ring::Event;
+use super::metadata::Uid;
 use super::tree::Tree;
+use super::watch_cache::Event;
 
 /// The state at one revision.
 #[derive(Debug, Default)]
@@ -101,20 +101,22 @@ struct Uids {
 
 impl Uids {
     fn get(&self, uid: &Uid) -> Option<&Arc<Entry>> {
-        self.table.find(self.hasher.hash_one(uid), |entry| entry.facts().uid == *uid)
+        self.table.find(self.hasher.hash_one(uid), |entry| entry.metadata().uid == *uid)
     }
 
     fn insert(&mut self, entry: &Arc<Entry>) {
-        let uid = &entry.facts().uid;
+        let uid = &entry.metadata().uid;
         if uid.is_empty() {
             return;
         }
         let Self { table, hasher } = self;
-        table.insert_unique(hasher.hash_one(uid), entry.clone(), |entry| hasher.hash_one(&entry.facts().uid));
+        table.insert_unique(hasher.hash_one(uid), entry.clone(), |entry| {
+            hasher.hash_one(&entry.metadata().uid)
+        });
     }
 
     fn remove(&mut self, entry: &Arc<Entry>) {
-        let hash = self.hasher.hash_one(&entry.facts().uid);
+        let hash = self.hasher.hash_one(&entry.metadata().uid);
         if let Ok(found) = self.table.find_entry(hash, |other| Arc::ptr_eq(other, entry)) {
             found.remove();
         }
@@ -130,7 +132,7 @@ struct Dependent {
 
 impl Dependent {
     fn of(entry: &Arc<Entry>) -> impl Iterator<Item = Self> {
-        let owners = entry.facts().owners.iter();
+        let owners = entry.metadata().owners.iter();
         owners.map(|owner| Self { owner: owner.clone(), entry: Some(entry.clone()) })
     }
 

@@ -17,11 +17,11 @@ use super::batch::Pending;
 use super::directory::Directory;
 use super::entry::{Entry, Operation};
 use super::history::{Due, History};
+use super::in_flight::InFlightGuard;
 use super::key::Collection;
 use super::log::{Batch, Log, LogError, Marks};
-use super::ring::Event;
 use super::state::State;
-use super::underway::Begun;
+use super::watch_cache::Event;
 use super::{Refused, Shared, SubmitError};
 
 /// How many submissions share a commit at most.
@@ -53,7 +53,7 @@ pub(super) struct Submission {
     /// Room in the queue, given back with the answer.
     pub(super) permit: OwnedSemaphorePermit,
     /// Ends with the answer, too.
-    pub(super) begun: Begun,
+    pub(super) begun: InFlightGuard,
 }
 
 /// An answer that waits until it is true.
@@ -61,7 +61,7 @@ struct Answer {
     verdict: Result<Vec<Arc<Entry>>, Refused>,
     reply: Reply,
     _permit: OwnedSemaphorePermit,
-    _begun: Begun,
+    _begun: InFlightGuard,
 }
 
 /// Everything the thread owns.
@@ -228,7 +228,7 @@ impl Writer {
         self.shared.published.store(last.revision(), Ordering::Release);
         drop(state);
         for collection in touched {
-            collection.channel().wake();
+            collection.watch_cache().wake();
         }
         self.shared.revisions.send_replace(last.revision());
         for event in events {
@@ -278,7 +278,7 @@ fn push(events: &[Arc<Event>]) -> Vec<&Collection> {
     let mut touched = Vec::new();
     for run in events.chunk_by(|one, other| one.collection() == other.collection()) {
         let collection = run[0].collection();
-        let mut ring = collection.channel().write();
+        let mut ring = collection.watch_cache().write();
         for event in run {
             ring.push(event.clone());
         }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
-use super::write::{Place, unavailable, while_wanted};
+use super::write::{ObjectLocation, unavailable, while_wanted};
 use crate::admission::Admission;
-use crate::moment;
+use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
-use crate::registry::Deletion;
+use crate::registry::DeletionStrategy;
 use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
 
 /// How often a deletion that others keep overtaking is tried.
@@ -28,37 +28,37 @@ pub(crate) struct Deleted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Deletes the object at a place.
+/// Deletes the object at a location.
 pub(crate) async fn delete(
     admission: &Admission<'_>,
-    place: &Place,
+    location: &ObjectLocation,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
     let store = admission.store;
-    let key = place.key(store, &place.name);
+    let key = location.key(store, &location.name);
     for _ in 0..ATTEMPTS {
         let Some(entry) = store.get(&key) else {
-            return Err(Status::not_found(&place.view.resource.identity, &place.name));
+            return Err(Status::not_found(&location.view.resource.identity, &location.name));
         };
-        if let Some(deleted) = attempt(admission, place, &entry, options).await? {
+        if let Some(deleted) = attempt(admission, location, &entry, options).await? {
             return Ok(deleted);
         }
     }
-    Err(Status::modified(&place.view.resource.identity, &place.name))
+    Err(Status::modified(&location.view.resource.identity, &location.name))
 }
 
 async fn attempt(
     admission: &Admission<'_>,
-    place: &Place,
+    location: &ObjectLocation,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Option<Deleted>, Status> {
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
-    check_preconditions(place, &object, options)?;
-    let mut warnings = admission.delete(place, entry).await?;
-    let deletion = place.view.resource.deletion;
-    if let (Deletion::Orphaning { warning: Some(warning) }, None) = (deletion, options.propagation) {
+    check_preconditions(location, &object, options)?;
+    let mut warnings = admission.delete(location, entry).await?;
+    let deletion = location.view.resource.deletion;
+    if let (Some(warning), None) = (deletion.warning, options.propagation) {
         warnings.insert(0, warning.to_owned());
     }
     let begun = begin(object.clone(), deletion, options)?;
@@ -88,12 +88,12 @@ async fn attempt(
 }
 
 fn check_preconditions(
-    place: &Place,
+    location: &ObjectLocation,
     object: &Map<String, Value>,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let Some(Value::Object(metadata)) = object.get("metadata") else { return Ok(()) };
-    let resource = &place.view.resource;
+    let resource = &location.view.resource;
     let identity = &Resource::new(&resource.group, &resource.names.kind);
     let preconditions = [
         ("UID", &options.uid, "uid", "deleted and then recreated"),
@@ -106,7 +106,7 @@ fn check_preconditions(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might \
              have been {event}"
         );
-        return Err(Status::conflict(identity, &place.name, &why));
+        return Err(Status::conflict(identity, &location.name, &why));
     }
     Ok(())
 }
@@ -114,19 +114,18 @@ fn check_preconditions(
 /// The object as it is while something keeps it; nothing if it can go at once.
 fn begin(
     mut object: Map<String, Value>,
-    deletion: Deletion,
+    deletion: DeletionStrategy,
     options: &DeleteOptions,
 ) -> Result<Option<Map<String, Value>>, Status> {
     let mut finalizers = finalizers(&object);
     follow_propagation(&mut finalizers, options.propagation, deletion);
     let is_begun = object.get("metadata").is_some_and(|metadata| !metadata["deletionTimestamp"].is_null());
-    if deletion == Deletion::OfDefinition && !is_begun {
-        let cleanup = "customresourcecleanup.apiextensions.k8s.io".to_owned();
-        if !finalizers.contains(&cleanup) {
-            finalizers.push(cleanup);
-        }
+    if let Some(cleanup) = deletion.finalizer.filter(|_| !is_begun)
+        && !finalizers.iter().any(|finalizer| finalizer == cleanup)
+    {
+        finalizers.push(cleanup.to_owned());
     }
-    let is_held = deletion == Deletion::OfNamespace && holds_content(&object);
+    let is_held = deletion.has_spec_finalizers && has_spec_finalizers(&object);
     if finalizers.is_empty() && !is_held {
         return Ok(None);
     }
@@ -139,15 +138,17 @@ fn begin(
         metadata.insert("finalizers".to_owned(), finalizers.into());
     }
     if !is_begun {
-        metadata.insert("deletionTimestamp".to_owned(), moment::timestamp().into());
-        // What has to be emptied first goes its own way.
-        if matches!(deletion, Deletion::Plain | Deletion::Orphaning { .. }) {
+        metadata.insert("deletionTimestamp".to_owned(), clock::timestamp().into());
+        if deletion.is_graceful {
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }
         }
-        mark(&mut object, deletion);
+        if let Some(phase) = deletion.phase {
+            let status = object.entry("status").or_insert_with(|| json!({}));
+            status["phase"] = phase.into();
+        }
     }
     Ok(Some(object))
 }
@@ -160,9 +161,13 @@ fn finalizers(object: &Map<String, Value>) -> Vec<String> {
 
 /// What is to become of what the object owns is noted in its finalizers. Nothing said leaves it as it is noted, or as it is
 /// usual.
-fn follow_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>, deletion: Deletion) {
+fn follow_propagation(
+    finalizers: &mut Vec<String>,
+    propagation: Option<Propagation>,
+    deletion: DeletionStrategy,
+) {
     let is_noted = finalizers.iter().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND);
-    let usual = (matches!(deletion, Deletion::Orphaning { .. }) && !is_noted).then_some(Propagation::Orphan);
+    let usual = deletion.default_propagation.filter(|_| !is_noted);
     let Some(propagation) = propagation.or(usual) else { return };
     finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
     match propagation {
@@ -172,25 +177,17 @@ fn follow_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagat
     }
 }
 
-fn holds_content(namespace: &Map<String, Value>) -> bool {
-    let finalizers = namespace.get("spec").and_then(|spec| spec.get("finalizers"));
+fn has_spec_finalizers(object: &Map<String, Value>) -> bool {
+    let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers"));
     finalizers.and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// Some kinds say in their status that they are going.
-fn mark(object: &mut Map<String, Value>, deletion: Deletion) {
-    if deletion == Deletion::OfNamespace {
-        let status = object.entry("status").or_insert_with(|| json!({}));
-        status["phase"] = "Terminating".into();
-    }
-}
-
 /// What a client is told of an object that is gone.
-pub(crate) fn success(place: &Place, stored: &Bytes) -> Status {
+pub(crate) fn success(location: &ObjectLocation, stored: &Bytes) -> Status {
     let object: Value = serde_json::from_slice(stored).unwrap_or_default();
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     Status::success(Some(Details {
-        resource: place.view.resource.identity.clone(),
+        resource: location.view.resource.identity.clone(),
         name: text("name"),
         uid: text("uid"),
         ..Details::default()

@@ -10,14 +10,14 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::selection::Selection;
-use super::view::{Rows, Seen, View, with_version};
-use crate::answer::{self, Body};
+use super::view::{Rows, VersionedObject, View, with_version};
 use crate::negotiate::{Form, Presentation};
 use crate::options::{Continue, ListOptions};
+use crate::response::{self, Body};
 use crate::store::{Entry, Snapshot, Store};
 
-/// Lists are sent in pieces of about this size.
-const PIECE: usize = 64 * 1024;
+/// Lists are sent in chunks of about this size.
+const CHUNK: usize = 64 * 1024;
 
 /// A page of a list.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Page {
             Some(_) => page.entries.iter().map(|entry| entry.bytes().clone()).collect(),
             None => Vec::new(),
         };
-        page.converted = selection.view.converted(&stored, store).await?;
+        page.converted = selection.view.convert_by_webhook(&stored, store).await?;
         Ok(page)
     }
 
@@ -97,10 +97,10 @@ impl Page {
     }
 
     /// The objects as the client's version has them.
-    fn seen(&self, view: &View) -> impl Iterator<Item = Seen> {
+    fn seen(&self, view: &View) -> impl Iterator<Item = VersionedObject> {
         self.entries.iter().enumerate().map(move |(index, entry)| match &self.converted {
-            Some(converted) => Seen::Bytes(converted[index].clone()),
-            None => view.seen(entry.bytes()),
+            Some(converted) => VersionedObject::Bytes(converted[index].clone()),
+            None => view.convert_locally(entry.bytes()),
         })
     }
 
@@ -117,7 +117,7 @@ impl Page {
     }
 
     /// The page as an answer.
-    pub(crate) fn answer(self, view: &View, presentation: Presentation, rows: Rows) -> Response<Body> {
+    pub(crate) fn into_response(self, view: &View, presentation: Presentation, rows: Rows) -> Response<Body> {
         let mut metadata = self.metadata();
         if view.is_custom() && matches!(presentation, Presentation::Objects(_)) {
             // Lists of custom resources always say how they go on.
@@ -125,23 +125,23 @@ impl Page {
         }
         let metadata = Value::Object(metadata);
         match presentation {
-            Presentation::Objects(Form::Json) => answer::json(StatusCode::OK, self.json(view, &metadata)),
+            Presentation::Objects(Form::Json) => response::json(StatusCode::OK, self.json(view, &metadata)),
             Presentation::Objects(form) => {
-                let items: Vec<_> = self.seen(view).map(Seen::into_value).collect();
+                let items: Vec<_> = self.seen(view).map(VersionedObject::into_value).collect();
                 let mut list = view.list_head(&metadata);
                 list.insert("items".to_owned(), items.into());
-                answer::document(StatusCode::OK, form, &Value::Object(list))
+                response::document(StatusCode::OK, form, &Value::Object(list))
             }
             Presentation::Metadata(form, version, _) => {
-                let objects: Vec<_> = self.seen(view).map(Seen::into_value).collect();
+                let objects: Vec<_> = self.seen(view).map(VersionedObject::into_value).collect();
                 let list = with_version(table::partial_list(&objects, &metadata), version);
-                answer::document(StatusCode::OK, form, &list)
+                response::document(StatusCode::OK, form, &list)
             }
             Presentation::Table(form, version) => {
-                let objects: Vec<_> = self.seen(view).map(Seen::into_value).collect();
+                let objects: Vec<_> = self.seen(view).map(VersionedObject::into_value).collect();
                 let options = Options { include: rows.include, has_headers: true };
                 let table = view.version().printer.table(&objects, &metadata, options, rows.now);
-                answer::document(StatusCode::OK, form, &with_version(table, version))
+                response::document(StatusCode::OK, form, &with_version(table, version))
             }
         }
     }
@@ -149,18 +149,18 @@ impl Page {
     /// The list as JSON. Objects that are stored as clients see them are not parsed.
     fn json(&self, view: &View, metadata: &Value) -> Body {
         let head = Value::Object(view.list_head(metadata)).to_string();
-        let mut pieces = Pieces::default();
+        let mut chunks = BodyChunks::default();
         // The head is an object without its items.
-        pieces.push(head.trim_end_matches('}').as_bytes());
-        pieces.push(b"},\"items\":[");
+        chunks.push(head.trim_end_matches('}').as_bytes());
+        chunks.push(b"},\"items\":[");
         for (index, seen) in self.seen(view).enumerate() {
             if index > 0 {
-                pieces.push(b",");
+                chunks.push(b",");
             }
-            pieces.push(&seen.into_bytes());
+            chunks.push(&seen.into_bytes());
         }
-        pieces.push(b"]}\n");
-        pieces.finish()
+        chunks.push(b"]}\n");
+        chunks.finish()
     }
 }
 
@@ -174,16 +174,16 @@ impl View {
     }
 }
 
-/// Joins small pieces to larger ones.
+/// Joins small chunks to larger ones.
 #[derive(Debug, Default)]
-struct Pieces {
+struct BodyChunks {
     whole: std::collections::VecDeque<Bytes>,
     open: Vec<u8>,
 }
 
-impl Pieces {
+impl BodyChunks {
     fn push(&mut self, bytes: &[u8]) {
-        if self.open.len() + bytes.len() > PIECE && !self.open.is_empty() {
+        if self.open.len() + bytes.len() > CHUNK && !self.open.is_empty() {
             self.whole.push_back(std::mem::take(&mut self.open).into());
         }
         self.open.extend_from_slice(bytes);
@@ -191,7 +191,7 @@ impl Pieces {
 
     fn finish(mut self) -> Body {
         self.whole.push_back(self.open.into());
-        Body::Pieces(self.whole)
+        Body::Chunks(self.whole)
     }
 }
 
@@ -203,7 +203,7 @@ async fn convert_all(
 ) -> Result<HashMap<String, Bytes>, Status> {
     let entries: Vec<_> = snapshot.range(selection.namespace.as_deref(), None).cloned().collect();
     let stored: Vec<_> = entries.iter().map(|entry| entry.bytes().clone()).collect();
-    let converted = selection.view.converted(&stored, store).await?.unwrap_or_default();
+    let converted = selection.view.convert_by_webhook(&stored, store).await?.unwrap_or_default();
     Ok(entries.iter().map(|entry| entry.key().path().to_owned()).zip(converted).collect())
 }
 
@@ -218,5 +218,5 @@ pub(crate) fn expired(behind: &str) -> Response<Body> {
     let mut document = status.to_json();
     let token = Continue { revision: None, behind: behind.to_owned() }.token();
     document["metadata"] = json!({ "continue": token });
-    answer::document(StatusCode::GONE, Form::Json, &document)
+    response::document(StatusCode::GONE, Form::Json, &document)
 }

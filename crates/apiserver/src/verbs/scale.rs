@@ -11,7 +11,7 @@ use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Pr
 use serde_json::{Map, Value, json};
 
 use super::view::View;
-use super::write::Place;
+use super::write::ObjectLocation;
 use crate::admission::Admission;
 
 static BEHAVIOUR: LazyLock<Builtin> = LazyLock::new(|| {
@@ -68,30 +68,30 @@ pub(crate) fn scale_of(view: &View, object: &Object) -> Result<Value, Status> {
 
 /// What a write to the scale makes of the object.
 pub(super) async fn write(
-    place: &Place,
+    location: &ObjectLocation,
     admission: &Admission<'_>,
     write: Write<'_>,
     live: Option<&Value>,
     circumstances: &Circumstances<'_>,
 ) -> Result<Written, Status> {
     let Some(Value::Object(object)) = live else {
-        return Err(Status::not_found(&place.view.resource.identity, &place.name));
+        return Err(Status::not_found(&location.view.resource.identity, &location.name));
     };
-    let scale = scale_of(&place.view, object)?;
+    let scale = scale_of(&location.view, object)?;
     let endpoint = Endpoint {
         behaviour: &*BEHAVIOUR,
-        resource: &place.view.resource.identity,
+        resource: &location.view.resource.identity,
         part: Part::Scale,
-        namespace: &place.namespace,
-        name: &place.name,
+        namespace: &location.namespace,
+        name: &location.name,
     };
     let proposal = writes::propose(&endpoint, write, Some(&scale), circumstances)?;
-    let proposal = admission.mutate(place, proposal, Some(&scale)).await?;
+    let proposal = admission.mutate(location, proposal, Some(&scale)).await?;
     let mut scaled = writes::settle(&endpoint, proposal, Some(&scale), circumstances)?;
-    admission.validate(place, &mut scaled, Some(&scale)).await?;
-    let object = with_scale(&place.view, object.clone(), &scaled.object)?;
+    admission.validate(location, &mut scaled, Some(&scale)).await?;
+    let object = with_scale(&location.view, object.clone(), &scaled.object)?;
     let proposal = Proposal::of(object, scaled.warnings);
-    let endpoint = Endpoint { part: Part::Whole, ..place.endpoint() };
+    let endpoint = Endpoint { part: Part::Whole, ..location.endpoint() };
     writes::settle(&endpoint, proposal, live, circumstances)
 }
 

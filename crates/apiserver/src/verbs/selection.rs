@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ferroplane_schema::selector::{FieldSelector, LabelSelector};
 use ferroplane_schema::status::Status;
 
-use super::view::{Seen, View};
+use super::view::{VersionedObject, View};
 use crate::options::ListOptions;
 use crate::store::Entry;
 
@@ -63,11 +63,14 @@ impl Selection {
         if self.namespace.as_deref().is_some_and(|namespace| namespace != key.namespace()) {
             return false;
         }
-        if !self.labels.is_empty() && !self.labels.matches(|label| entry.facts().labels.get(label)) {
+        if !self.labels.is_empty() && !self.labels.matches(|label| entry.metadata().labels.get(label)) {
             return false;
         }
         if self.looks_inside {
-            let seen = converted.map_or_else(|| self.view.seen(entry.bytes()), |it| Seen::Bytes(it.clone()));
+            let seen = converted.map_or_else(
+                || self.view.convert_locally(entry.bytes()),
+                |it| VersionedObject::Bytes(it.clone()),
+            );
             let object = seen.into_value();
             return self.view.version().selectable.matches(&self.fields, &object);
         }

@@ -21,13 +21,13 @@ pub(crate) struct View {
 
 /// An object as a version has it.
 #[derive(Debug, Clone)]
-pub(crate) enum Seen {
+pub(crate) enum VersionedObject {
     /// As it is stored, or was converted elsewhere.
     Bytes(Bytes),
     Object(Map<String, Value>),
 }
 
-impl Seen {
+impl VersionedObject {
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -73,24 +73,24 @@ impl View {
 
     /// A stored object as this version has it, for versions that need no webhook to be converted. What is stored as
     /// clients see it is handed out as it is.
-    pub(crate) fn seen(&self, stored: &Bytes) -> Seen {
+    pub(crate) fn convert_locally(&self, stored: &Bytes) -> VersionedObject {
         if self.version().is_verbatim {
-            return Seen::Bytes(stored.clone());
+            return VersionedObject::Bytes(stored.clone());
         }
         let mut object = self.revived(stored);
         self.version().adopt(&mut object);
-        Seen::Object(object)
+        VersionedObject::Object(object)
     }
 
     /// A stored object as this version has it.
-    pub(crate) async fn see(&self, stored: &Bytes, store: &Store) -> Result<Seen, Status> {
-        let converted = self.converted(std::slice::from_ref(stored), store).await?;
+    pub(crate) async fn convert(&self, stored: &Bytes, store: &Store) -> Result<VersionedObject, Status> {
+        let converted = self.convert_by_webhook(std::slice::from_ref(stored), store).await?;
         let converted = converted.and_then(|converted| converted.into_iter().next());
-        Ok(converted.map_or_else(|| self.seen(stored), Seen::Bytes))
+        Ok(converted.map_or_else(|| self.convert_locally(stored), VersionedObject::Bytes))
     }
 
     /// Stored objects as this version has them, if that takes a webhook.
-    pub(crate) async fn converted(
+    pub(crate) async fn convert_by_webhook(
         &self,
         stored: &[Bytes],
         store: &Store,

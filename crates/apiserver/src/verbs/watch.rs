@@ -17,10 +17,10 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::selection::Selection;
-use super::view::{Rows, Seen};
-use crate::answer::{self, Body};
-use crate::moment;
+use super::view::{Rows, VersionedObject};
+use crate::clock;
 use crate::negotiate::Presentation;
+use crate::response::{self, Body};
 use crate::store::{Entry, Event, EventKind, Snapshot, Store, WatchError, Watcher};
 
 /// How often a client that wants it is told how far it has come.
@@ -30,7 +30,7 @@ const PIECE: usize = 64 * 1024;
 
 /// What a watch is to show, and for how long.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct WatchOptions {
     pub(crate) selection: Selection,
     pub(crate) presentation: Presentation,
     pub(crate) rows: Rows,
@@ -44,7 +44,7 @@ pub(crate) struct Subject {
 
 /// A watch that runs.
 struct Watch {
-    subject: Subject,
+    options: WatchOptions,
     store: Store,
     watcher: Watcher,
     stage: Stage,
@@ -79,8 +79,8 @@ enum Next {
 }
 
 /// Answers with a watch that begins with what is there, if there is a snapshot, and goes on from the watcher.
-pub(crate) fn answer(
-    subject: Subject,
+pub(crate) fn start(
+    options: WatchOptions,
     initial: Option<Snapshot>,
     watcher: Watcher,
     store: Store,
@@ -90,21 +90,21 @@ pub(crate) fn answer(
     let mut bookmarks = interval_at(now + BOOKMARKS, BOOKMARKS);
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stage = initial.map_or(Stage::Live, |snapshot| Stage::Initial { snapshot, behind: None });
-    let end = now + subject.timeout;
-    let gone = subject.selection.view.resource.end.subscribe();
-    let lines = Lines { shares_objects: subject.shares_objects, ..Lines::default() };
+    let end = now + options.timeout;
+    let gone = options.selection.view.resource.end.subscribe();
+    let lines = Lines { shares_objects: options.shares_objects, ..Lines::default() };
     let watch =
-        Watch { subject, store, watcher, stage, lines, bookmarks, end, is_first_row: true, stop, gone };
+        Watch { options, store, watcher, stage, lines, bookmarks, end, is_first_row: true, stop, gone };
     let pieces = stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
     });
-    answer::json(StatusCode::OK, Body::stream(pieces))
+    response::json(StatusCode::OK, Body::stream(pieces))
 }
 
 /// Answers a watch that cannot begin with one event, which clients of watches look for.
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
-    answer::json(StatusCode::OK, error_line(status))
+    response::json(StatusCode::OK, error_line(status))
 }
 
 /// What says that a watch cannot go on from where a client is.
@@ -214,7 +214,7 @@ impl Watch {
         let Stage::Initial { snapshot, behind } = std::mem::replace(&mut self.stage, Stage::Live) else {
             return Ok(());
         };
-        let namespace = self.subject.selection.namespace.clone();
+        let namespace = self.options.selection.namespace.clone();
         let mut size = 0;
         let some: Vec<_> = snapshot
             .range(namespace.as_deref(), behind.as_deref())
@@ -225,14 +225,14 @@ impl Watch {
             })
             .cloned()
             .collect();
-        let stored: Vec<_> = match self.subject.selection.view.converter() {
+        let stored: Vec<_> = match self.options.selection.view.converter() {
             Some(_) => some.iter().map(|entry| entry.bytes().clone()).collect(),
             None => Vec::new(),
         };
-        let converted = self.subject.selection.view.converted(&stored, &self.store).await?;
+        let converted = self.options.selection.view.convert_by_webhook(&stored, &self.store).await?;
         for (index, entry) in some.iter().enumerate() {
             let converted = converted.as_ref().map(|converted| &converted[index]);
-            if self.subject.selection.matches(entry, converted) {
+            if self.options.selection.matches(entry, converted) {
                 self.put_object("ADDED", self.seen(entry.bytes(), converted));
             }
         }
@@ -241,15 +241,18 @@ impl Watch {
             last.is_some() && snapshot.range(namespace.as_deref(), last.as_deref()).next().is_some();
         if has_more {
             self.stage = Stage::Initial { snapshot, behind: last };
-        } else if self.subject.marks_initial {
+        } else if self.options.marks_initial {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             self.put_bookmark(snapshot.revision(), Some(annotations));
         }
         Ok(())
     }
 
-    fn seen(&self, stored: &Bytes, converted: Option<&Bytes>) -> Seen {
-        converted.map_or_else(|| self.subject.selection.view.seen(stored), |bytes| Seen::Bytes(bytes.clone()))
+    fn seen(&self, stored: &Bytes, converted: Option<&Bytes>) -> VersionedObject {
+        converted.map_or_else(
+            || self.options.selection.view.convert_locally(stored),
+            |bytes| VersionedObject::Bytes(bytes.clone()),
+        )
     }
 
     /// What happens next, unless it is time to end.
@@ -284,7 +287,7 @@ impl Watch {
     }
 
     fn put_progress(&mut self) {
-        if self.subject.has_bookmarks {
+        if self.options.has_bookmarks {
             let revision = self.watcher.progress();
             self.put_bookmark(revision, None);
         }
@@ -292,7 +295,7 @@ impl Watch {
 
     /// An event as it looks to someone who sees only what is selected.
     async fn put_event(&mut self, event: &Event) -> Result<(), Status> {
-        let selection = &self.subject.selection;
+        let selection = &self.options.selection;
         let entry = event.entry();
         let is_wanted = event.kind() != EventKind::Deleted && self.is_wanted(entry).await?;
         let was_wanted = match event.previous() {
@@ -310,36 +313,36 @@ impl Watch {
                 ("DELETED", previous.bytes_at(event.revision()))
             }
         };
-        let seen = selection.view.see(&stored, &self.store).await?;
+        let seen = selection.view.convert(&stored, &self.store).await?;
         self.put_object(kind, seen);
         Ok(())
     }
 
     async fn is_wanted(&self, entry: &Entry) -> Result<bool, Status> {
-        let selection = &self.subject.selection;
+        let selection = &self.options.selection;
         if !selection.needs_conversion() {
             return Ok(selection.matches(entry, None));
         }
-        let converted = selection.view.see(entry.bytes(), &self.store).await?.into_bytes();
+        let converted = selection.view.convert(entry.bytes(), &self.store).await?.into_bytes();
         Ok(selection.matches(entry, Some(&converted)))
     }
 
-    fn put_object(&mut self, kind: &str, seen: Seen) {
-        let view = &self.subject.selection.view;
-        if matches!(self.subject.presentation, Presentation::Objects(_)) {
+    fn put_object(&mut self, kind: &str, seen: VersionedObject) {
+        let view = &self.options.selection.view;
+        if matches!(self.options.presentation, Presentation::Objects(_)) {
             self.lines.put(kind, &seen.into_bytes());
             return;
         }
-        let rows = Rows { now: moment::now(), ..self.subject.rows };
+        let rows = Rows { now: clock::now(), ..self.options.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
         self.is_first_row = false;
-        let object = view.present(self.subject.presentation, &seen.into_value(), options, rows);
+        let object = view.present(self.options.presentation, &seen.into_value(), options, rows);
         self.lines.put_value(kind, &object);
     }
 
     /// Says how far the watch has come.
     fn put_bookmark(&mut self, revision: u64, annotations: Option<Value>) {
-        let view = &self.subject.selection.view;
+        let view = &self.options.selection.view;
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
@@ -349,9 +352,9 @@ impl Watch {
             "apiVersion": view.version().behaviour.api_version(),
             "metadata": metadata,
         });
-        let rows = Rows { now: moment::now(), ..self.subject.rows };
+        let rows = Rows { now: clock::now(), ..self.options.rows };
         let options = Options { include: rows.include, has_headers: self.is_first_row };
-        let shown = match self.subject.presentation {
+        let shown = match self.options.presentation {
             Presentation::Objects(_) => object,
             presentation => view.present(presentation, &object, options, rows),
         };

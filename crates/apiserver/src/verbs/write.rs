@@ -10,11 +10,11 @@ use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value};
 
+use super::conversions::PendingConversions;
 use super::scale;
-use super::translations::Translations;
 use super::view::View;
 use crate::admission::Admission;
-use crate::moment;
+use crate::clock;
 use crate::options::WriteOptions;
 use crate::registry::Origin;
 use crate::store::{Change, Draft, DraftError, Entry, Expect, Key, Operation, Refused, Store, SubmitError};
@@ -26,7 +26,7 @@ pub(crate) const MAX_OBJECT: usize = 1536 * 1024;
 
 /// Which object is written, and which part of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ObjectLocation {
     pub(crate) view: View,
     pub(crate) part: Part,
     pub(crate) namespace: String,
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Place {
+impl ObjectLocation {
     pub(super) fn endpoint(&self) -> Endpoint<'_> {
         Endpoint {
             behaviour: &*self.view.version().behaviour,
@@ -65,24 +65,24 @@ impl Place {
 pub(crate) async fn write<'w>(
     store: &Store,
     admission: &Admission<'_>,
-    place: &Place,
+    location: &ObjectLocation,
     request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
     options: &WriteOptions,
 ) -> Result<Outcome, Status> {
     for _ in 0..ATTEMPTS {
-        let attempt = Attempt { store, admission, place, options };
+        let attempt = Attempt { store, admission, location, options };
         if let Some(outcome) = attempt.run(request).await? {
             return Ok(outcome);
         }
     }
-    Err(Status::modified(&place.view.resource.identity, &place.name))
+    Err(Status::modified(&location.view.resource.identity, &location.name))
 }
 
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     store: &'a Store,
     admission: &'a Admission<'a>,
-    place: &'a Place,
+    location: &'a ObjectLocation,
     options: &'a WriteOptions,
 }
 
@@ -92,13 +92,13 @@ impl Attempt<'_> {
         self,
         request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
     ) -> Result<Option<Outcome>, Status> {
-        let place = self.place;
+        let location = self.location;
         let entry = self.stored();
         let live = match &entry {
-            Some(entry) => Some(place.view.see(entry.bytes(), self.store).await?.into_value()),
+            Some(entry) => Some(location.view.convert(entry.bytes(), self.store).await?.into_value()),
             None => None,
         };
-        let (time, uid, random) = (moment::timestamp(), crate::chance::uuid().to_string(), random_end());
+        let (time, uid, random) = (clock::timestamp(), crate::random::uuid().to_string(), random_end());
         let circumstances = Circumstances {
             manager: &self.options.manager,
             time: &time,
@@ -108,19 +108,19 @@ impl Attempt<'_> {
             converter: None,
         };
         let mut reservation = None;
-        let written = if place.part == Part::Scale {
-            scale::write(place, self.admission, request()?, live.as_ref(), &circumstances).await?
+        let written = if location.part == Part::Scale {
+            scale::write(location, self.admission, request()?, live.as_ref(), &circumstances).await?
         } else {
             let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
-            let mut proposal = self.admission.mutate(place, proposal, live.as_ref()).await?;
-            reservation = self.admission.allocate(place, &mut proposal, live.as_ref())?;
-            let mut written = writes::settle(&place.endpoint(), proposal, live.as_ref(), &circumstances)?;
-            self.admission.validate(place, &mut written, live.as_ref()).await?;
+            let mut proposal = self.admission.mutate(location, proposal, live.as_ref()).await?;
+            reservation = self.admission.allocate(location, &mut proposal, live.as_ref())?;
+            let mut written = writes::settle(&location.endpoint(), proposal, live.as_ref(), &circumstances)?;
+            self.admission.validate(location, &mut written, live.as_ref()).await?;
             written
         };
         if self.options.is_dry_run {
             self.is_free(&written)?;
-            if place.view.resource.converter.is_some() {
+            if location.view.resource.converter.is_some() {
                 self.draft(written.object.clone(), entry.as_deref()).await?;
             }
             return pretend(&written).map(Some);
@@ -133,19 +133,20 @@ impl Attempt<'_> {
     /// A name that is taken is taken in a dry run, too.
     fn is_free(self, written: &Written) -> Result<(), Status> {
         let name = metadata_text(&written.object, "name");
-        let is_taken =
-            || self.place.name.is_empty() && self.store.get(&self.place.key(self.store, name)).is_some();
+        let is_taken = || {
+            self.location.name.is_empty() && self.store.get(&self.location.key(self.store, name)).is_some()
+        };
         if written.is_created && is_taken() {
-            return Err(Status::already_exists(&self.place.view.resource.identity, name));
+            return Err(Status::already_exists(&self.location.view.resource.identity, name));
         }
         Ok(())
     }
 
     fn stored(self) -> Option<Arc<Entry>> {
-        if self.place.name.is_empty() {
+        if self.location.name.is_empty() {
             return None;
         }
-        self.store.get(&self.place.key(self.store, &self.place.name))
+        self.store.get(&self.location.key(self.store, &self.location.name))
     }
 
     async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<Outcome>, Status> {
@@ -156,7 +157,7 @@ impl Attempt<'_> {
         }
         let name = metadata_text(&written.object, "name").to_owned();
         let is_generated = !metadata_text(&written.object, "generateName").is_empty();
-        let key = self.place.key(self.store, &name);
+        let key = self.location.key(self.store, &name);
         let mut last = None;
         let change = if live.is_some() && written.ends_deletion() {
             last = Some(Bytes::from(Value::Object(written.object).to_string()));
@@ -166,7 +167,7 @@ impl Attempt<'_> {
         };
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
-        operations.extend(self.admission.conditions(self.place, is_created));
+        operations.extend(self.admission.conditions(self.location, is_created));
         while_wanted().await;
         match self.store.submit(operations).await {
             Ok(entries) => {
@@ -185,10 +186,10 @@ impl Attempt<'_> {
     /// Somebody was faster. Whether it is worth another attempt depends on what was to be done.
     fn refused(self, name: &str, live: Option<&Entry>, refused: &Refused) -> Result<Option<Outcome>, Status> {
         match (&refused.found, live) {
-            (Some(found), None) if refused.index == 0 && self.place.name.is_empty() => {
-                let resource = &self.place.view.resource.identity;
+            (Some(found), None) if refused.index == 0 && self.location.name.is_empty() => {
+                let resource = &self.location.view.resource.identity;
                 let mut status = Status::already_exists(resource, name);
-                if found.facts().is_terminating {
+                if found.metadata().is_terminating {
                     status.message = format!("object is being deleted: {}", status.message);
                 }
                 Err(status)
@@ -204,11 +205,11 @@ impl Attempt<'_> {
         live: Option<&Value>,
         circumstances: &Circumstances<'_>,
     ) -> Result<Proposal, Status> {
-        let endpoint = self.place.endpoint();
-        let Some(converter) = &self.place.view.resource.converter else {
+        let endpoint = self.location.endpoint();
+        let Some(converter) = &self.location.view.resource.converter else {
             return writes::propose(&endpoint, request()?, live, circumstances);
         };
-        let translations = Translations::default();
+        let translations = PendingConversions::default();
         let circumstances = Circumstances { converter: Some(&translations), ..*circumstances };
         loop {
             let proposal = writes::propose(&endpoint, request()?, live, &circumstances);
@@ -220,15 +221,15 @@ impl Attempt<'_> {
 
     /// The object in the version that is stored.
     async fn draft(self, mut object: Map<String, Value>, live: Option<&Entry>) -> Result<Draft, Status> {
-        let resource = &self.place.view.resource;
-        let (stored, current) = (resource.stored(), self.place.view.version());
+        let resource = &self.location.view.resource;
+        let (stored, current) = (resource.stored(), self.location.view.version());
         if stored.behaviour.api_version() != current.behaviour.api_version() {
             if let Some(converter) = &resource.converter {
                 object = converter.convert(object, stored.behaviour.api_version(), self.store).await?;
             }
             stored.behaviour.adopt(&mut object);
             if let (Origin::Builtin, Some(live)) = (&resource.origin, live) {
-                keep_untouched(&mut object, live, self.place.part);
+                keep_untouched(&mut object, live, self.location.part);
             }
             // It is read as it is stored, so that it must have what a stored object has.
             stored.behaviour.revive(&mut object);
@@ -241,8 +242,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Pauses just long enough for the door to drop a request whose client went away: what nobody waits for is not begun. Who
-/// asks next, by the same connection, then finds either nothing of it or, by [`Store::settled`], how it ended.
+/// Pauses just long enough for the listener to drop a request whose client went away: what nobody waits for is not begun. Who
+/// asks next, by the same connection, then finds either nothing of it or, by [`Store::finish_writes`], how it ended.
 pub(super) async fn while_wanted() {
     let mut has_paused = false;
     poll_fn(|context| {
@@ -296,7 +297,7 @@ pub(crate) fn metadata_text<'o>(object: &'o Map<String, Value>, name: &str) -> &
 /// The end of a generated name.
 fn random_end() -> String {
     let alphabet = GENERATED_CHARACTERS.as_bytes();
-    let random = crate::chance::uuid();
+    let random = crate::random::uuid();
     let bytes = random.as_bytes().iter().take(GENERATED_LENGTH);
     bytes.map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])).collect()
 }

@@ -3,11 +3,11 @@
 use ferroplane_schema::status::Status;
 use serde_json::Value;
 
+use super::admission_request::{AdmissionRequest, VersionedAttributes};
+use super::admission_review::{self, AdmissionResponse};
 use super::destination::Route;
-use super::hook::Hook;
-use super::insiders::Insiders;
-use super::question::{Question, Shown};
-use super::review::{self, Verdict};
+use super::in_process::InProcessWebhooks;
+use super::webhook::Webhook;
 use crate::store::Store;
 
 /// Why there is no verdict, or a bad one.
@@ -19,17 +19,17 @@ pub(super) enum Failure {
     Refused(Status),
 }
 
-impl Hook {
+impl Webhook {
     /// Asks the webhook about a request.
     pub(super) async fn ask(
         &self,
-        question: &Question<'_>,
-        shown: &Shown,
+        request: &AdmissionRequest<'_>,
+        shown: &VersionedAttributes,
         may_change: bool,
-        insiders: &Insiders,
+        in_process: &InProcessWebhooks,
         store: &Store,
-    ) -> Result<Verdict, Failure> {
-        if question.is_dry_run && !self.allows_dry_run {
+    ) -> Result<AdmissionResponse, Failure> {
+        if request.is_dry_run && !self.allows_dry_run {
             let words = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(Failure::Refused(Status::bad_request(&words)));
         }
@@ -38,19 +38,19 @@ impl Hook {
                 "could not create admission objects: webhook does not accept known AdmissionReview versions";
             return Err(Failure::Call(words.to_owned()));
         }
-        let uid = crate::chance::uuid().to_string();
-        let review = review::ask(&question.to_request(&uid, shown));
+        let uid = crate::random::uuid().to_string();
+        let review = admission_review::ask(&request.to_request(&uid, shown));
         let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
         let route = self.destination.route(store).map_err(client)?;
         let asked = async {
-            match insiders.find(&route.authority) {
-                Some(insider) => Ok(insider.ask(review).await),
+            match in_process.find(&route.authority) {
+                Some(webhook) => Ok(webhook.ask(review).await),
                 None => self.send(&route, &review).await,
             }
         };
         let late = || Err(self.unreached(&route, "context deadline exceeded"));
         let document = tokio::time::timeout(self.timeout, asked).await.unwrap_or_else(|_| late())?;
-        review::verdict(&document, &uid, may_change)
+        admission_review::verdict(&document, &uid, may_change)
             .map_err(|error| Failure::Call(format!("received invalid webhook response: {error}")))
     }
 
@@ -59,7 +59,8 @@ impl Hook {
         let tls = self.destination.tls().map_err(client)?;
         let sent = self.connections.post(route, tls, &self.query(), review.to_string().into()).await;
         let reply = sent.map_err(|error| self.unreached(route, &error))?;
-        review::document(&reply).map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))
+        admission_review::document(&reply)
+            .map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))
     }
 
     fn unreached(&self, route: &Route, error: &str) -> Failure {

@@ -121,7 +121,7 @@ impl Converter {
             return Err(Status::unexpected("no supported conversion review versions"));
         };
         let sent: Vec<&Object> = places.iter().map(|index| &objects[*index]).collect();
-        let uid = crate::chance::uuid().to_string();
+        let uid = crate::random::uuid().to_string();
         let request = review::ask(version, &uid, api_version, &sent);
         let reply = self.send(request.into(), store).await.map_err(review::Problem::Failed).map_err(fail)?;
         let answer = review::read(&reply, version, &uid).map_err(fail)?;

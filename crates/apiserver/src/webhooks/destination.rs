@@ -15,7 +15,7 @@ use crate::store::Store;
 /// Where a webhook is.
 #[derive(Debug)]
 pub(super) struct Destination {
-    place: Place,
+    location: Location,
     /// Certificates in PEM; nothing for those that the machine trusts.
     authority: Option<String>,
     /// Made when it is first needed.
@@ -23,7 +23,7 @@ pub(super) struct Destination {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Location {
     Url(String),
     Service { namespace: String, name: String, port: u16, path: String },
     Nowhere,
@@ -46,27 +46,27 @@ impl Destination {
     pub(super) fn read(configuration: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let service = &configuration["service"];
-        let place = if service.is_object() {
+        let location = if service.is_object() {
             let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
             let (namespace, name) = (text(&service["namespace"]), text(&service["name"]));
-            Place::Service { namespace, name, port, path: text(&service["path"]) }
+            Location::Service { namespace, name, port, path: text(&service["path"]) }
         } else {
-            configuration["url"].as_str().map_or(Place::Nowhere, |url| Place::Url(url.to_owned()))
+            configuration["url"].as_str().map_or(Location::Nowhere, |url| Location::Url(url.to_owned()))
         };
         let bundle = configuration["caBundle"].as_str().filter(|bundle| !bundle.is_empty());
         let authority = bundle.map(|bundle| {
             let pem = STANDARD.decode(bundle).unwrap_or_default();
             String::from_utf8_lossy(&pem).into_owned()
         });
-        Self { place, authority, tls: OnceLock::new() }
+        Self { location, authority, tls: OnceLock::new() }
     }
 
     /// How to get there, as things are now.
     pub(super) fn route(&self, store: &Store) -> Result<Route, String> {
-        match &self.place {
-            Place::Nowhere => Err("webhook configuration must have either service or URL".to_owned()),
-            Place::Url(url) => route_of_url(url),
-            Place::Service { namespace, name, port, path } => {
+        match &self.location {
+            Location::Nowhere => Err("webhook configuration must have either service or URL".to_owned()),
+            Location::Url(url) => route_of_url(url),
+            Location::Service { namespace, name, port, path } => {
                 let host = format!("{name}.{namespace}.svc");
                 let path = if path.starts_with('/') { path.clone() } else { format!("/{path}") };
                 let address = address_of_service(store, namespace, name, *port);
@@ -120,7 +120,7 @@ fn in_slices(store: &Store, namespace: &str, name: &str, port_name: &str) -> Opt
     let snapshot = store.snapshot(&store.collection("discovery.k8s.io/endpointslices"));
     let mut slices = snapshot.range(Some(namespace), None);
     slices.by_ref().find_map(|slice| {
-        if slice.facts().labels.get("kubernetes.io/service-name") != Some(name) {
+        if slice.metadata().labels.get("kubernetes.io/service-name") != Some(name) {
             return None;
         }
         let slice: Value = serde_json::from_slice(slice.bytes()).ok()?;

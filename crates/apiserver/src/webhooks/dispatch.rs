@@ -10,11 +10,11 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::Webhooks;
+use super::admission_request::{AdmissionRequest, Operation, VersionedAttributes};
+use super::admission_review::{self, AdmissionResponse};
 use super::call::Failure;
-use super::hook::Hook;
-use super::insiders::Insiders;
-use super::question::{Operation, Question, Shown};
-use super::review::{self, Verdict};
+use super::in_process::InProcessWebhooks;
+use super::webhook::Webhook;
 use crate::store::Store;
 
 /// What webhooks said besides yes or no.
@@ -26,7 +26,7 @@ pub(crate) struct Remarks {
 }
 
 impl Remarks {
-    fn note(&mut self, hook: &Hook, verdict: &mut Verdict) {
+    fn note(&mut self, hook: &Webhook, verdict: &mut AdmissionResponse) {
         self.warnings.append(&mut verdict.warnings);
         let annotations = verdict.annotations.drain(..);
         self.annotations.extend(annotations.map(|(key, value)| (format!("{}/{key}", hook.name), value)));
@@ -34,28 +34,28 @@ impl Remarks {
 }
 
 impl Webhooks {
-    /// Lets webhooks change the object of a question.
+    /// Lets webhooks change the object of a request.
     pub(crate) async fn mutate(
         &self,
-        question: &mut Question<'_>,
+        request: &mut AdmissionRequest<'_>,
         store: &Store,
         remarks: &mut Remarks,
     ) -> Result<(), Status> {
         let configurations = self.mutating.load_full();
-        if is_exempt(question) || configurations.is_empty() {
+        if is_exempt(request) || configurations.is_empty() {
             return Ok(());
         }
-        let hooks: Vec<&Arc<Hook>> = configurations.values().flatten().collect();
+        let hooks: Vec<&Arc<Webhook>> = configurations.values().flatten().collect();
         let mut rounds = Rounds::default();
         for round in 0..2 {
             for (index, hook) in hooks.iter().enumerate() {
                 if round == 1 && !rounds.again.contains(&index) {
                     continue;
                 }
-                let has_changed = match change(hook, question, &self.insiders, store, remarks).await? {
-                    Asked::Not => continue,
-                    Asked::Unchanged => false,
-                    Asked::Changed => true,
+                let has_changed = match change(hook, request, &self.in_process, store, remarks).await? {
+                    Invocation::Not => continue,
+                    Invocation::Unchanged => false,
+                    Invocation::Changed => true,
                 };
                 rounds.note(index, hook.is_asked_again, has_changed);
             }
@@ -66,22 +66,22 @@ impl Webhooks {
     /// Lets webhooks refuse a request.
     pub(crate) async fn validate(
         &self,
-        question: &Question<'_>,
+        request: &AdmissionRequest<'_>,
         store: &Store,
         remarks: &mut Remarks,
     ) -> Result<(), Status> {
         let configurations = self.validating.load_full();
-        if is_exempt(question) || configurations.is_empty() {
+        if is_exempt(request) || configurations.is_empty() {
             return Ok(());
         }
         let mut wanted = Vec::new();
         for hook in configurations.values().flatten() {
-            if let Some(shown) = hook.wants(question, store).await? {
+            if let Some(shown) = hook.wants(request, store).await? {
                 wanted.push((hook, shown));
             }
         }
         let asked =
-            wanted.iter().map(|(hook, shown)| hook.ask(question, shown, false, &self.insiders, store));
+            wanted.iter().map(|(hook, shown)| hook.ask(request, shown, false, &self.in_process, store));
         let mut outcome = Ok(());
         for ((hook, _), answer) in wanted.iter().zip(join_all(asked).await) {
             let judged = match answer {
@@ -90,7 +90,7 @@ impl Webhooks {
                     if verdict.is_allowed {
                         Ok(())
                     } else {
-                        Err(review::denied(&hook.name, verdict.status.as_ref()))
+                        Err(admission_review::denied(&hook.name, verdict.status.as_ref()))
                     }
                 }
                 Err(failure) => hook.forgive(failure),
@@ -120,7 +120,7 @@ impl Rounds {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Invocation {
     Not,
     Unchanged,
     Changed,
@@ -128,41 +128,41 @@ enum Asked {
 
 /// Asks a webhook and does what it says.
 async fn change(
-    hook: &Hook,
-    question: &mut Question<'_>,
-    insiders: &Insiders,
+    hook: &Webhook,
+    request: &mut AdmissionRequest<'_>,
+    in_process: &InProcessWebhooks,
     store: &Store,
     remarks: &mut Remarks,
-) -> Result<Asked, Status> {
-    let Some(shown) = hook.wants(question, store).await? else { return Ok(Asked::Not) };
-    let mut verdict = match hook.ask(question, &shown, true, insiders, store).await {
+) -> Result<Invocation, Status> {
+    let Some(shown) = hook.wants(request, store).await? else { return Ok(Invocation::Not) };
+    let mut verdict = match hook.ask(request, &shown, true, in_process, store).await {
         Ok(verdict) => verdict,
-        Err(failure) => return hook.forgive(failure).map(|()| Asked::Unchanged),
+        Err(failure) => return hook.forgive(failure).map(|()| Invocation::Unchanged),
     };
     remarks.note(hook, &mut verdict);
     if !verdict.is_allowed {
-        return Err(review::denied(&hook.name, verdict.status.as_ref()));
+        return Err(admission_review::denied(&hook.name, verdict.status.as_ref()));
     }
-    let patched = match patched(hook, question, shown, &verdict) {
-        Ok(Some(object)) => Ok(Some(question.converted(object, question.version, store).await?)),
+    let patched = match patched(hook, request, shown, &verdict) {
+        Ok(Some(object)) => Ok(Some(request.converted(object, request.version, store).await?)),
         other => other,
     };
     match patched {
-        Ok(Some(object)) if object != question.object => {
-            question.object = object;
-            Ok(Asked::Changed)
+        Ok(Some(object)) if object != request.object => {
+            request.object = object;
+            Ok(Invocation::Changed)
         }
-        Ok(_) => Ok(Asked::Unchanged),
-        Err(failure) => hook.forgive(failure).map(|()| Asked::Unchanged),
+        Ok(_) => Ok(Invocation::Unchanged),
+        Err(failure) => hook.forgive(failure).map(|()| Invocation::Unchanged),
     }
 }
 
 /// The object as a webhook wants it, in the version that it was shown.
 fn patched(
-    hook: &Hook,
-    question: &Question<'_>,
-    shown: Shown,
-    verdict: &Verdict,
+    hook: &Webhook,
+    request: &AdmissionRequest<'_>,
+    shown: VersionedAttributes,
+    verdict: &AdmissionResponse,
 ) -> Result<Option<Value>, Failure> {
     if verdict.patch.is_empty() {
         return Ok(None);
@@ -175,14 +175,14 @@ fn patched(
     }
     let patch = Patch::decode(patch).map_err(|error| undecodable(error.to_string()))?;
     let broken = |why: &str| Failure::Refused(Status::internal(why));
-    if question.operation == Operation::Delete {
+    if request.operation == Operation::Delete {
         let words = "attempted to modify the object, which is not supported for this operation";
         return Err(broken(&format!("admission webhook {:?} {words}", hook.name)));
     }
     if verdict.patch_type != "JSONPatch" {
         return Err(Failure::Call(format!("unsupported patch type {:?}", verdict.patch_type)));
     }
-    let Shown { version, object: before, .. } = shown;
+    let VersionedAttributes { version, object: before, .. } = shown;
     let (api_version, kind) = (before["apiVersion"].clone(), before["kind"].clone());
     let Value::Object(mut object) = patch.apply(before).map_err(|error| broken(&error.to_string()))? else {
         return Err(broken("the patch of a webhook made something of the object that is none"));
@@ -190,8 +190,8 @@ fn patched(
     if object.get("apiVersion") != Some(&api_version) || object.get("kind") != Some(&kind) {
         return Err(broken("the patch of a webhook changed the kind of the object"));
     }
-    if question.part.is_none()
-        && let Some(shown) = question.resource.served(&version)
+    if request.part.is_none()
+        && let Some(shown) = request.resource.served(&version)
     {
         shown.behaviour.normalise(&mut object).map_err(|error| broken(&error))?;
     }
@@ -199,6 +199,6 @@ fn patched(
 }
 
 /// What configures admission is not subject to it.
-fn is_exempt(question: &Question<'_>) -> bool {
-    question.resource.group == "admissionregistration.k8s.io"
+fn is_exempt(request: &AdmissionRequest<'_>) -> bool {
+    request.resource.group == "admissionregistration.k8s.io"
 }

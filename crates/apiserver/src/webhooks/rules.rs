@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::question::Question;
+use super::admission_request::AdmissionRequest;
 
 /// One rule: all of its parts must fit.
 #[derive(Debug)]
@@ -36,18 +36,18 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is about a question, asked of this version of the resource.
-    pub(super) fn matches(&self, question: &Question<'_>, version: &str) -> bool {
-        self.is_in_scope(question)
-            && has(&self.operations, question.operation.name())
-            && has(&self.groups, &question.resource.group)
+    /// Whether the rule is about a request, asked of this version of the resource.
+    pub(super) fn matches(&self, request: &AdmissionRequest<'_>, version: &str) -> bool {
+        self.is_in_scope(request)
+            && has(&self.operations, request.operation.name())
+            && has(&self.groups, &request.resource.group)
             && has(&self.versions, version)
-            && self.resources.iter().any(|pattern| is_of(pattern, question))
+            && self.resources.iter().any(|pattern| is_of(pattern, request))
     }
 
-    fn is_in_scope(&self, question: &Question<'_>) -> bool {
+    fn is_in_scope(&self, request: &AdmissionRequest<'_>) -> bool {
         // A namespace is in itself, and yet in none.
-        let is_namespaced = question.resource.is_namespaced;
+        let is_namespaced = request.resource.is_namespaced;
         match self.scope {
             Scope::All => true,
             Scope::Namespaced => is_namespaced,
@@ -66,8 +66,7 @@ fn has(patterns: &[String], text: &str) -> bool {
 }
 
 /// Whether a resource, or a part of one, is meant: `pods`, `pods/status`, `pods/*`, `*/scale`, `*`, `*/*`.
-fn is_of(pattern: &str, question: &Question<'_>) -> bool {
+fn is_of(pattern: &str, request: &AdmissionRequest<'_>) -> bool {
     let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
-    (plural == "*" || plural == question.resource.names.plural)
-        && (part == "*" || part == question.subresource)
+    (plural == "*" || plural == request.resource.names.plural) && (part == "*" || part == request.subresource)
 }

@@ -31,10 +31,10 @@ impl Slow {
         let (gate, directory) = (Gate::default(), TempDir::new().unwrap());
         let server = Server::start(gate.store(), Settings::default()).await.unwrap();
         let tokens = StaticTokens::from_csv("secret,ada,1,system:masters\nplain,bob,2\n").unwrap();
-        let accounts = ServiceAccountTokens::ephemeral("here", server.account_lookup()).unwrap();
-        server.admit(tokens, Arc::new(accounts));
+        let accounts = ServiceAccountTokens::ephemeral("here", server.bound_object_lookup()).unwrap();
+        server.set_authenticators(tokens, Arc::new(accounts));
         let slow = Self { server, gate, directory };
-        slow.server.write_down(AuditLog::open(&slow.log(), &audit::Settings::default()).unwrap());
+        slow.server.set_audit_log(AuditLog::open(&slow.log(), &audit::Settings::default()).unwrap());
         slow
     }
 
@@ -47,7 +47,7 @@ impl Slow {
             Request::builder().method(method).uri(path).header("Authorization", format!("Bearer {token}"));
         let request = request.header("Content-Type", "application/json");
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.server.answer_stranger(request.body(Full::new(Bytes::from(body))).unwrap()).await
+        self.server.handle_remote(request.body(Full::new(Bytes::from(body))).unwrap()).await
     }
 
     /// Sends something, and goes away when it is about to be written.

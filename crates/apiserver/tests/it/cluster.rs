@@ -63,7 +63,7 @@ impl Cluster {
         let mut request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         let master = || Identity::authenticated("admin", ["system:masters".to_owned()]);
         request.extensions_mut().insert(self.user.clone().unwrap_or_else(master));
-        self.server.answer(request).await
+        self.server.handle(request).await
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Answer {

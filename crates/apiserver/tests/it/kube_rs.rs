@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::listeners::HttpService;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -54,7 +54,7 @@ struct GadgetStatus {
 async fn client() -> Client {
     let cluster = Cluster::new().await;
     let identity = Identity::authenticated("admin", ["system:masters".to_owned()]);
-    Client::new(Door::inside(cluster.server(), identity), "default")
+    Client::new(HttpService::in_process(cluster.server(), identity), "default")
 }
 
 /// Installs the definition of gadgets, and waits until they are served.

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::auth::rbac::{Attributes, Kind, Policy, Write, bootstrap_objects};
+use ferroplane_apiserver::auth::rbac::{Attributes, Policy, RbacKind, Write, bootstrap_objects};
 
 use serde_json::{Map, Value, json};
 
@@ -22,11 +22,11 @@ const PEER: &str = "kubernetes-rbac";
 /// So many of the generated questions are recorded.
 const RECORDED: u64 = 60;
 
-const KINDS: [(Kind, &str); 4] = [
-    (Kind::Role, "roles"),
-    (Kind::ClusterRole, "clusterRoles"),
-    (Kind::RoleBinding, "roleBindings"),
-    (Kind::ClusterRoleBinding, "clusterRoleBindings"),
+const KINDS: [(RbacKind, &str); 4] = [
+    (RbacKind::Role, "roles"),
+    (RbacKind::ClusterRole, "clusterRoles"),
+    (RbacKind::RoleBinding, "roleBindings"),
+    (RbacKind::ClusterRoleBinding, "clusterRoleBindings"),
 ];
 
 fn golden() -> PathBuf {
@@ -89,7 +89,7 @@ fn decide(policy: &Policy, identity: &Identity, attributes: &Attributes<'_>) -> 
 fn grant(policy: &Policy, identity: &Identity, namespace: &str, rules: &Value) -> Value {
     let role =
         Map::from_iter([("metadata".to_owned(), json!({"name": "x"})), ("rules".to_owned(), rules.clone())]);
-    let write = Write { kind: Kind::Role, namespace, name: "", new: &role, old: None };
+    let write = Write { kind: RbacKind::Role, namespace, name: "", new: &role, old: None };
     match policy.check_escalation(identity, &write) {
         Ok(()) => json!({}),
         Err(status) => {
@@ -212,7 +212,7 @@ fn roles_to_begin_with_are_those_of_kubernetes() {
     };
     let (roles, bindings) = (by_name("roles"), by_name("bindings"));
     for (kind, object) in bootstrap_objects() {
-        let theirs = if kind == Kind::ClusterRole { &roles } else { &bindings };
+        let theirs = if kind == RbacKind::ClusterRole { &roles } else { &bindings };
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         assert_eq!(essence(&Value::Object(object)), theirs[&name], "{kind:?} {name}");
     }

@@ -3,9 +3,9 @@
 mod copies;
 mod disk;
 mod durability;
+mod fixtures;
 mod kill;
 mod model;
 mod opening;
 mod transactions;
 mod watching;
-mod world;

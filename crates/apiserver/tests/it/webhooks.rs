@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ferroplane_apiserver::Insider;
+use ferroplane_apiserver::InProcessWebhook;
 use http::Response;
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -458,14 +458,14 @@ async fn configure_inside(cluster: &Cluster, more: &Value) {
 #[tokio::test]
 async fn webhook_in_this_process_is_asked_without_a_network() {
     let cluster = Cluster::new().await;
-    let insider = Insider::new(|review| async move {
+    let insider = InProcessWebhook::new(|review| async move {
         let request = &review["request"];
         let is_allowed = request["oldObject"]["data"]["key"] != "value";
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
             "uid": request["uid"], "allowed": is_allowed, "status": {"code": 409, "reason": "it is needed"},
         }})
     });
-    cluster.server().seat("somebody.internal", &insider);
+    cluster.server().register_webhook("somebody.internal", &insider);
     configure_inside(&cluster, &json!({})).await;
     cluster.post(MAPS, &map("a")).await.is(201);
     let refused = cluster.delete(&format!("{MAPS}/a")).await;
@@ -480,12 +480,16 @@ async fn webhook_in_this_process_is_asked_without_a_network() {
 #[tokio::test]
 async fn webhook_in_this_process_that_hangs_or_talks_nonsense_costs_no_more_than_any_other() {
     let cluster = Cluster::new().await;
-    cluster.server().seat("somebody.internal", &Insider::new(|_| std::future::pending()));
+    cluster
+        .server()
+        .register_webhook("somebody.internal", &InProcessWebhook::new(|_| std::future::pending()));
     configure_inside(&cluster, &json!({})).await;
     cluster.post(MAPS, &map("a")).await.is(201);
     let path = format!("{MAPS}/a");
     let late = cluster.delete(&path).await;
     assert!(message(late.is(500)).ends_with("context deadline exceeded"), "{:?}", late.body);
-    cluster.server().seat("somebody.internal", &Insider::new(|_| async { json!("nonsense") }));
+    cluster
+        .server()
+        .register_webhook("somebody.internal", &InProcessWebhook::new(|_| async { json!("nonsense") }));
     assert!(message(cluster.delete(&path).await.is(500)).contains("i.example.org"));
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
-use ferroplane_apiserver::doors::https::{self, Https};
+use ferroplane_apiserver::listeners::https::{self, Https};
 use ferroplane_controllers::{ADVISOR_PATH, Advisor, Credentials, PROTECTION_PATH, Protection, Standby};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};

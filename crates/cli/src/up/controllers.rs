@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
-use ferroplane_apiserver::{Insider, Server};
+use ferroplane_apiserver::listeners::HttpService;
+use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_controllers::{
     ADVISOR_PATH, Advisor, BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings,
     install,
@@ -34,7 +34,7 @@ pub(super) async fn start(
     telemetry: &Installed,
 ) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
-    let client = kube::Client::new(Door::inside(server.clone(), identity), "default");
+    let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
     install(&Cluster::new(client.clone())).await.context("cannot install the kinds we serve")?;
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
     let settings = Settings {
@@ -54,8 +54,8 @@ pub(super) async fn start(
 /// Have the API server ask us what to tell those who apply Compositions.
 async fn advise(server: &Server, advisor: &Advisor) -> anyhow::Result<()> {
     let reviewer = advisor.clone();
-    let insider = Insider::new(move |review| std::future::ready(reviewer.review(&review)));
-    server.seat(ADVISOR, &insider);
+    let webhook = InProcessWebhook::new(move |review| std::future::ready(reviewer.review(&review)));
+    server.register_webhook(ADVISOR, &webhook);
     let url = format!("https://{ADVISOR}{ADVISOR_PATH}");
     Ok(advisor.announce(&json!({"url": url})).await?)
 }
@@ -63,11 +63,11 @@ async fn advise(server: &Server, advisor: &Advisor) -> anyhow::Result<()> {
 /// Have the API server ask us before it deletes something that is in use.
 async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()> {
     let reviewer = protection.clone();
-    let insider = Insider::new(move |review| {
+    let webhook = InProcessWebhook::new(move |review| {
         let reviewer = reviewer.clone();
         async move { reviewer.review(review).await }
     });
-    server.seat(PROTECTION, &insider);
+    server.register_webhook(PROTECTION, &webhook);
     let url = format!("https://{PROTECTION}{PROTECTION_PATH}");
     Ok(protection.announce(&json!({"url": url})).await?)
 }

@@ -9,9 +9,9 @@ use ferroplane_apiserver::audit::{self, AuditLog};
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::certificates::{Certificates, server_names};
-use ferroplane_apiserver::doors::Door;
-use ferroplane_apiserver::doors::https::{self, Https};
 use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
+use ferroplane_apiserver::listeners::HttpService;
+use ferroplane_apiserver::listeners::https::{self, Https};
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
 use ferroplane_controllers::Controllers;
@@ -59,11 +59,11 @@ impl Plane {
             .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
         admit(&server, configuration)?;
         if let Some(log) = audit_log(configuration)? {
-            server.write_down(log);
+            server.set_audit_log(log);
         }
         let (kubeconfig, temporary) = write_kubeconfig(configuration, &certificates, address)?;
         let (end, ended) = oneshot::channel();
-        let service = Door::outside(server.clone());
+        let service = HttpService::remote(server.clone());
         let door = tokio::spawn(door.serve(service, async move {
             let _ = ended.await;
         }));
@@ -99,7 +99,7 @@ impl Plane {
     /// The API server, for what runs beside it in this process.
     pub(super) fn client(&self) -> kube::Client {
         let identity = Identity::authenticated(INSIDER, ["system:masters".to_owned()]);
-        kube::Client::new(Door::inside(self.server.clone(), identity), "default")
+        kube::Client::new(HttpService::in_process(self.server.clone(), identity), "default")
     }
 
     /// Ends watches, answers what was asked, and closes the store.
@@ -159,14 +159,14 @@ fn admit(server: &Server, configuration: &Configuration) -> anyhow::Result<()> {
             tokens.with_context(|| format!("cannot use the tokens in `{}`", file.display()))?
         }
     };
-    let lookup = server.account_lookup();
+    let lookup = server.bound_object_lookup();
     let accounts = match &configuration.data_dir {
         Some(directory) => ServiceAccountTokens::open(&directory.join("certificates"), ISSUER, lookup)
             .context("cannot use the key of service accounts")?,
         None => ServiceAccountTokens::ephemeral(ISSUER, lookup)
             .context("cannot make a key for service accounts")?,
     };
-    server.admit(tokens, Arc::new(accounts));
+    server.set_authenticators(tokens, Arc::new(accounts));
     Ok(())
 }
 

@@ -6,9 +6,9 @@ pub(crate) mod moving;
 mod real;
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
-use ferroplane_apiserver::{Insider, Server, Settings};
+use ferroplane_apiserver::{InProcessWebhook, Server, Settings};
 use ferroplane_controllers::{ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection};
 use serde_json::{Value, json};
 
@@ -47,7 +47,9 @@ impl Ground {
     /// A client that speaks for somebody.
     pub(crate) fn client(&self, who: &Identity) -> kube::Client {
         match self {
-            Self::Embedded(server) => kube::Client::new(Door::inside(server.clone(), who.clone()), "default"),
+            Self::Embedded(server) => {
+                kube::Client::new(HttpService::in_process(server.clone(), who.clone()), "default")
+            }
             Self::Moving(moving) => kube::Client::new(moving.door(who), "default"),
             Self::Real(real) => real.client(who),
         }
@@ -56,9 +58,10 @@ impl Ground {
     /// The same, but what it changes is noted.
     pub(crate) fn noted_client(&self, who: &Identity, ledger: &Ledger) -> kube::Client {
         match self {
-            Self::Embedded(server) => {
-                kube::Client::new(ledger.over(Door::inside(server.clone(), who.clone())), "default")
-            }
+            Self::Embedded(server) => kube::Client::new(
+                ledger.over(HttpService::in_process(server.clone(), who.clone())),
+                "default",
+            ),
             Self::Moving(moving) => kube::Client::new(ledger.over(moving.door(who)), "default"),
             Self::Real(real) => kube::Client::new(ledger.over(real.door(who)), "default"),
         }
@@ -68,10 +71,10 @@ impl Ground {
     pub(crate) async fn protect(&self, protection: Protection) {
         match self {
             Self::Embedded(server) => {
-                server.seat(AUTHORITY, &reviewer(protection.clone()));
+                server.register_webhook(AUTHORITY, &reviewer(protection.clone()));
                 protection.announce(&address()).await.unwrap();
             }
-            Self::Moving(moving) => moving.seat(AUTHORITY, reviewer(protection)),
+            Self::Moving(moving) => moving.register_webhook(AUTHORITY, reviewer(protection)),
             Self::Real(real) => real.protect(protection).await,
         }
     }
@@ -80,8 +83,8 @@ impl Ground {
     pub(crate) async fn advise(&self, advisor: Advisor) {
         let Self::Embedded(server) = self else { return };
         let reviewer = advisor.clone();
-        let insider = Insider::new(move |review| std::future::ready(reviewer.review(&review)));
-        server.seat("advice.internal", &insider);
+        let webhook = InProcessWebhook::new(move |review| std::future::ready(reviewer.review(&review)));
+        server.register_webhook("advice.internal", &webhook);
         let url = format!("https://advice.internal{ADVISOR_PATH}");
         advisor.announce(&json!({"url": url})).await.unwrap();
     }
@@ -95,8 +98,8 @@ pub(crate) fn address() -> Value {
     json!({"url": format!("https://{AUTHORITY}{PROTECTION_PATH}")})
 }
 
-fn reviewer(protection: Protection) -> Insider {
-    Insider::new(move |review| {
+fn reviewer(protection: Protection) -> InProcessWebhook {
+    InProcessWebhook::new(move |review| {
         let protection = protection.clone();
         async move { protection.review(review).await }
     })

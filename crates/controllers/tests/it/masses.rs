@@ -99,5 +99,5 @@ fn ready(store: &Store) -> usize {
 fn composed(store: &Store) -> usize {
     let snapshot = store.snapshot(&store.collection("/configmaps"));
     let settings = snapshot.range(None, None);
-    settings.filter(|setting| !setting.facts().owners.is_empty()).count()
+    settings.filter(|setting| !setting.metadata().owners.is_empty()).count()
 }

@@ -180,7 +180,7 @@ fn unescape(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::rbac::Kind;
+    use crate::auth::rbac::RbacKind;
 
     fn read(headers: &[(&'static str, &str)]) -> Result<Option<Impersonation>, String> {
         let mut map = HeaderMap::new();
@@ -246,8 +246,8 @@ mod tests {
             "subjects": [{"kind": "User", "name": "eve"}],
         });
         let mut policy = Policy::default();
-        policy.put(Kind::ClusterRole, role.as_object().unwrap()).unwrap();
-        policy.put(Kind::ClusterRoleBinding, binding.as_object().unwrap()).unwrap();
+        policy.put(RbacKind::ClusterRole, role.as_object().unwrap()).unwrap();
+        policy.put(RbacKind::ClusterRoleBinding, binding.as_object().unwrap()).unwrap();
         let eve = Identity::authenticated("eve", []);
         let as_bob = |more: &[(&'static str, &str)]| {
             let headers: Vec<_> = [(USER, "bob")].iter().chain(more).copied().collect();

@@ -19,12 +19,12 @@ fn after(seconds: i64) -> Timestamp {
 }
 
 /// A world with one service account, one secret and one pod, which can be changed.
-struct World {
+struct Fixture {
     authenticator: Authenticator,
     objects: Arc<Mutex<std::collections::HashMap<(BoundKind, String), Found>>>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let found = |uid: &str| Found { uid: uid.to_owned(), ..Found::default() };
         let pod = Found { service_account: "builder".to_owned(), ..found("p1") };
@@ -76,7 +76,7 @@ impl World {
 
 #[test]
 fn nothing_shown_is_anonymous() {
-    let world = World::new();
+    let world = Fixture::new();
     let found = world.authenticator.authenticate(&HeaderMap::new(), &Peer::Unknown, now()).unwrap();
     assert_eq!(found, Identity::anonymous());
     assert!(world.ask("Basic Ym9iOnNlY3JldA==", now()).unwrap().is_anonymous());
@@ -85,7 +85,7 @@ fn nothing_shown_is_anonymous() {
 
 #[test]
 fn static_token_names_its_user() {
-    let world = World::new();
+    let world = Fixture::new();
     for header in ["Bearer sesame", "bearer sesame", " BEARER sesame "] {
         let bob = world.ask(header, now()).unwrap();
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "u7"));
@@ -95,7 +95,7 @@ fn static_token_names_its_user() {
 
 #[test]
 fn bad_token_is_refused_not_anonymous() {
-    let world = World::new();
+    let world = Fixture::new();
     for token in ["sesam", "a.b.c", "eyJhbGciOiJub25lIn0.e30.", "\u{e9}"] {
         let refusal = world.show(token, now()).unwrap_err();
         assert_eq!(
@@ -107,7 +107,7 @@ fn bad_token_is_refused_not_anonymous() {
 
 #[test]
 fn token_of_a_service_account_names_it_until_it_expires() {
-    let world = World::new();
+    let world = Fixture::new();
     let token = world.token(&json!({"expirationSeconds": 600}));
     let builder = world.show(&token, now()).unwrap();
     assert_eq!(
@@ -122,7 +122,7 @@ fn token_of_a_service_account_names_it_until_it_expires() {
 
 #[test]
 fn token_dies_with_its_service_account() {
-    let world = World::new();
+    let world = Fixture::new();
     let token = world.token(&json!({}));
     let again = Found { uid: "u2".to_owned(), ..Found::default() };
     world.change(BoundKind::ServiceAccount, "builder", Some(again));
@@ -135,7 +135,7 @@ fn token_dies_with_its_service_account() {
 
 #[test]
 fn token_dies_with_what_it_is_bound_to() {
-    let world = World::new();
+    let world = Fixture::new();
     let reference = json!({"kind": "Secret", "apiVersion": "v1", "name": "secret"});
     let token = world.token(&json!({"boundObjectRef": reference}));
     world.show(&token, now()).unwrap();
@@ -151,7 +151,7 @@ fn token_dies_with_what_it_is_bound_to() {
 
 #[test]
 fn token_bound_to_a_pod_names_it() {
-    let world = World::new();
+    let world = Fixture::new();
     let reference = json!({"kind": "Pod", "apiVersion": "v1", "name": "pod", "uid": "p1"});
     let identity = world.show(&world.token(&json!({"boundObjectRef": reference})), now()).unwrap();
     assert_eq!(identity.extra["authentication.kubernetes.io/pod-name"], ["pod"]);
@@ -159,7 +159,7 @@ fn token_bound_to_a_pod_names_it() {
 
 #[test]
 fn token_for_others_is_not_for_us() {
-    let world = World::new();
+    let world = Fixture::new();
     let token = world.token(&json!({"audiences": ["vault"]}));
     assert_eq!(world.show(&token, now()).unwrap_err().code, 401);
     let status = world.review(&json!({"token": token, "audiences": ["vault", "x"]}), now());
@@ -173,7 +173,7 @@ fn token_for_others_is_not_for_us() {
 
 #[test]
 fn review_of_a_static_token_shows_its_user() {
-    let world = World::new();
+    let world = Fixture::new();
     let status = world.review(&json!({"token": "sesame"}), now());
     let user = json!({"username": "bob", "uid": "u7", "groups": ["devs", "system:authenticated"]});
     assert_eq!(status, json!({"authenticated": true, "user": user, "audiences": [ISSUER]}));
@@ -183,7 +183,7 @@ fn review_of_a_static_token_shows_its_user() {
 
 #[test]
 fn request_for_a_token_is_answered_in_full() {
-    let answer = World::new().request(&json!({})).unwrap();
+    let answer = Fixture::new().request(&json!({})).unwrap();
     let metadata = json!({
         "name": "builder", "namespace": "default", "uid": "u1", "creationTimestamp": "2027-01-15T08:00:00Z",
     });
@@ -195,7 +195,7 @@ fn request_for_a_token_is_answered_in_full() {
 
 #[test]
 fn request_for_a_token_that_cannot_be_is_refused() {
-    let world = World::new();
+    let world = Fixture::new();
     let reference =
         |kind: &str, name: &str| json!({"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}});
     let other =
@@ -257,7 +257,7 @@ fn certificate(names: &[(rcgen::DnType, &str)]) -> ClientCertificate {
 
 #[test]
 fn certificate_names_user_and_groups_and_comes_before_a_token() {
-    let world = World::new();
+    let world = Fixture::new();
     let names = [(rcgen::DnType::CommonName, "eve"), (rcgen::DnType::OrganizationName, "ops")];
     let peer = Peer::Verified(certificate(&names));
     let headers = HeaderMap::from_iter([(AUTHORIZATION, "Bearer sesame".parse().unwrap())]);
@@ -269,7 +269,7 @@ fn certificate_names_user_and_groups_and_comes_before_a_token() {
 
 #[test]
 fn certificate_without_a_name_is_nobody() {
-    let world = World::new();
+    let world = Fixture::new();
     let peer = Peer::Verified(certificate(&[(rcgen::DnType::OrganizationName, "system:masters")]));
     let found = world.authenticator.authenticate(&HeaderMap::new(), &peer, now()).unwrap();
     assert_eq!(found, Identity::anonymous());
@@ -277,7 +277,7 @@ fn certificate_without_a_name_is_nobody() {
 
 #[test]
 fn certificate_that_does_not_count_is_refused_unless_a_token_does() {
-    let world = World::new();
+    let world = Fixture::new();
     let expired = Peer::Verified(certificate(&[(rcgen::DnType::CommonName, "eve")]));
     let later = Timestamp::from_second(200_000_000_000).unwrap();
     for (peer, now) in [(Peer::Refused, now()), (expired, later)] {

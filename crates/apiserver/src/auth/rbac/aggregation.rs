@@ -62,7 +62,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::auth::rbac::Kind;
+    use crate::auth::rbac::RbacKind;
 
     fn object(value: Value) -> Map<String, Value> {
         serde_json::from_value(value).unwrap()
@@ -83,7 +83,7 @@ mod tests {
     fn policy(roles: &[Map<String, Value>]) -> Policy {
         let mut policy = Policy::default();
         for role in roles {
-            policy.put(Kind::ClusterRole, role).unwrap();
+            policy.put(RbacKind::ClusterRole, role).unwrap();
         }
         policy
     }
@@ -101,7 +101,7 @@ mod tests {
             plain("b", "to-admin", "bind"),
         ]);
         assert_eq!(verbs(&policy, "admin"), ["bind", "update"]);
-        policy.remove(Kind::ClusterRole, "", "a");
+        policy.remove(RbacKind::ClusterRole, "", "a");
         assert_eq!(verbs(&policy, "admin"), ["bind"]);
     }
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(name, "view");
         let mut stored = aggregated("view", "to-view", "none");
         stored.insert("rules".to_owned(), json!(rules.as_ref()));
-        policy.put(Kind::ClusterRole, &stored).unwrap();
+        policy.put(RbacKind::ClusterRole, &stored).unwrap();
         assert!(policy.stale_aggregations().is_empty());
     }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{GROUP, Kind, Policy};
+use super::{GROUP, Policy, RbacKind};
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
@@ -271,12 +271,13 @@ const BINDINGS: &[(&str, &[&str])] = &[
 ];
 
 /// The objects to create where they are missing.
-pub fn bootstrap_objects() -> Vec<(Kind, Map<String, Value>)> {
+pub fn bootstrap_objects() -> Vec<(RbacKind, Map<String, Value>)> {
     let mut roles: Vec<_> = ROLES.iter().map(|(name, to, rows)| role(name, to, rows)).collect();
     roles.extend(AGGREGATED.iter().map(|(name, to)| aggregated(name, to)));
     fill_aggregated(&mut roles);
-    let roles = roles.into_iter().map(|role| (Kind::ClusterRole, role));
-    let bindings = BINDINGS.iter().map(|(name, groups)| (Kind::ClusterRoleBinding, binding(name, groups)));
+    let roles = roles.into_iter().map(|role| (RbacKind::ClusterRole, role));
+    let bindings =
+        BINDINGS.iter().map(|(name, groups)| (RbacKind::ClusterRoleBinding, binding(name, groups)));
     roles.chain(bindings).collect()
 }
 
@@ -328,7 +329,7 @@ fn aggregation_label(role: &str) -> String {
 fn fill_aggregated(roles: &mut [Map<String, Value>]) {
     let mut policy = Policy::default();
     for role in roles.iter() {
-        policy.put(Kind::ClusterRole, role).expect("the table is fixed");
+        policy.put(RbacKind::ClusterRole, role).expect("the table is fixed");
     }
     for (name, gathered) in policy.stale_aggregations() {
         let is_meant = |role: &&mut Map<String, Value>| role["metadata"]["name"] == name;

@@ -14,13 +14,13 @@ use super::cover::{self, Missing};
 use super::decide::join;
 use super::objects::RoleReference;
 use super::rule::quote_list;
-use super::{Attributes, GROUP, Kind, Policy, Rule};
+use super::{Attributes, GROUP, Policy, RbacKind, Rule};
 use crate::auth::identity::{Identity, MASTERS};
 
 /// A role or binding that is about to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'w> {
-    pub kind: Kind,
+    pub kind: RbacKind,
     /// Of the request. Empty for the kinds of the cluster.
     pub namespace: &'w str,
     /// Of the request: empty when something is created.
@@ -36,8 +36,8 @@ impl Policy {
             return Ok(());
         }
         match write.kind {
-            Kind::Role | Kind::ClusterRole => self.check_role(identity, write),
-            Kind::RoleBinding | Kind::ClusterRoleBinding => self.check_binding(identity, write),
+            RbacKind::Role | RbacKind::ClusterRole => self.check_role(identity, write),
+            RbacKind::RoleBinding | RbacKind::ClusterRoleBinding => self.check_binding(identity, write),
         }
     }
 
@@ -54,7 +54,7 @@ impl Policy {
         self.check_holds(identity, namespace, &rules).map_err(|why| write.forbidden(&why))?;
         // What a selector will gather is not known beforehand.
         let is_aggregated = aggregates(write.new) || write.old.is_some_and(aggregates);
-        if write.kind == Kind::ClusterRole
+        if write.kind == RbacKind::ClusterRole
             && is_aggregated
             && self.check_holds(identity, namespace, &everything()).is_err()
         {

@@ -14,14 +14,14 @@ use crate::auth::identity::{Identity, split_service_account};
 
 /// The four kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RbacKind {
     Role,
     ClusterRole,
     RoleBinding,
     ClusterRoleBinding,
 }
 
-impl Kind {
+impl RbacKind {
     /// The kind of a resource of our group, by its plural name.
     pub fn of(group: &str, resource: &str) -> Option<Self> {
         let kind = match resource {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 use super::objects::{Binding, Metadata, Role, RoleReference};
-use super::{Kind, Rule, aggregation};
+use super::{RbacKind, Rule, aggregation};
 use crate::auth::identity::{Identity, service_account_name};
 
 /// Everything that decides who may do what.
@@ -22,25 +22,25 @@ pub struct Policy {
 
 impl Policy {
     /// Learn of a new or changed object. One that cannot be read grants nothing.
-    pub fn put(&mut self, kind: Kind, object: &Map<String, Value>) -> serde_json::Result<()> {
+    pub fn put(&mut self, kind: RbacKind, object: &Map<String, Value>) -> serde_json::Result<()> {
         let metadata = Metadata::of(object)?;
         let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
         self.remove(kind, &namespace, &name);
         match kind {
-            Kind::Role => {
+            RbacKind::Role => {
                 let role = Role::read(object, metadata)?;
                 self.roles.entry(namespace).or_default().insert(name, role);
             }
-            Kind::ClusterRole => {
+            RbacKind::ClusterRole => {
                 let role = Role::read(object, metadata)?;
                 self.cluster_roles.insert(name, role);
                 self.aggregated.take();
             }
-            Kind::RoleBinding => {
+            RbacKind::RoleBinding => {
                 let binding = Binding::read(object, metadata)?;
                 self.bindings.entry(namespace).or_default().insert(name, binding);
             }
-            Kind::ClusterRoleBinding => {
+            RbacKind::ClusterRoleBinding => {
                 let binding = Binding::read(object, Metadata { namespace: String::new(), ..metadata })?;
                 self.cluster_bindings.insert(name, binding);
             }
@@ -49,25 +49,25 @@ impl Policy {
     }
 
     /// Forget an object.
-    pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
+    pub fn remove(&mut self, kind: RbacKind, namespace: &str, name: &str) {
         match kind {
-            Kind::Role => {
+            RbacKind::Role => {
                 forget(&mut self.roles, namespace, |roles| {
                     roles.remove(name);
                     roles.is_empty()
                 });
             }
-            Kind::ClusterRole => {
+            RbacKind::ClusterRole => {
                 self.cluster_roles.remove(name);
                 self.aggregated.take();
             }
-            Kind::RoleBinding => {
+            RbacKind::RoleBinding => {
                 forget(&mut self.bindings, namespace, |bindings| {
                     bindings.remove(name);
                     bindings.by_name.is_empty()
                 });
             }
-            Kind::ClusterRoleBinding => self.cluster_bindings.remove(name),
+            RbacKind::ClusterRoleBinding => self.cluster_bindings.remove(name),
         }
     }
 

@@ -5,8 +5,8 @@ use ferroplane_schema::meta;
 use ferroplane_schema::status::Status;
 use serde_json::{Map, Value, json};
 
+use super::super::admission_review;
 use super::super::connections::Reply;
-use super::super::review;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
@@ -49,7 +49,7 @@ pub(super) fn ask(version: &str, uid: &str, api_version: &str, objects: &[&Objec
 
 /// Reads what came back, if it is an answer to what was asked.
 pub(super) fn read(reply: &Reply, version: &str, uid: &str) -> Result<Vec<Value>, Problem> {
-    let mut document = review::read(reply, GROUP, KIND).map_err(Problem::Failed)?;
+    let mut document = admission_review::read(reply, GROUP, KIND).map_err(Problem::Failed)?;
     let is_strict = version == "v1";
     if is_strict {
         check_kind(&document)?;

@@ -23,9 +23,9 @@ impl Ours {
         let options = Options { window: Window { events, ..Window::default() }, ..Options::default() };
         let store = Store::in_memory(options).unwrap();
         let server = Server::start(store, Settings::default()).await.unwrap();
-        let lookup = server.account_lookup();
+        let lookup = server.bound_object_lookup();
         let accounts = ServiceAccountTokens::ephemeral("https://kubernetes.default.svc", lookup).unwrap();
-        server.admit(StaticTokens::from_csv(TOKENS).unwrap(), Arc::new(accounts));
+        server.set_authenticators(StaticTokens::from_csv(TOKENS).unwrap(), Arc::new(accounts));
         Self(server)
     }
 }
@@ -38,7 +38,7 @@ impl exchange::Server for Ours {
         if takes_time {
             tokio::time::pause();
         }
-        let answer = Answer::read(self.0.answer_stranger(request).await).await;
+        let answer = Answer::read(self.0.handle_remote(request).await).await;
         if takes_time {
             tokio::time::resume();
         }

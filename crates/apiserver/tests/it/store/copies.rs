@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use ferroplane_apiserver::store::{self, BackupError, Options, Store, WatchError};
 
-use super::world::{contents, draft, open, set, things, unset};
+use super::fixtures::{contents, draft, open, set, things, unset};
 
 #[tokio::test]
 async fn backup_of_a_running_store_can_be_restored() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Row, Store};
 
-use super::world::Contents;
+use super::fixtures::Contents;
 
 /// How the next append fails.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ferroplane_apiserver::store::{EventKind, Options, Store, WatchError, Window};
 use rusqlite::Connection;
 
-use super::world::{contents, drain, open, set, things, unset};
+use super::fixtures::{contents, drain, open, set, things, unset};
 
 /// A store that remembers nothing of the past.
 pub(crate) fn forgetful(directory: &Path) -> Store {

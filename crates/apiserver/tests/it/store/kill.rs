@@ -14,7 +14,7 @@ use std::time::Duration;
 use ferroplane_apiserver::store::{Entry, Expect, Options, Store, WatchError, Window};
 use serde_json::Value;
 
-use super::world::{Contents, contents, delete, drain, put, replay};
+use super::fixtures::{Contents, contents, delete, drain, put, replay};
 
 const COUNTERS: &str = "example.org/counters";
 const JOURNAL: &str = "example.org/journal";

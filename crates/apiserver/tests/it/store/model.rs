@@ -11,7 +11,7 @@ use ferroplane_apiserver::store::{
 use proptest::prelude::*;
 
 use super::disk::{Disk, Fault};
-use super::world::{Contents, contents, delete, drain, put, read, replay};
+use super::fixtures::{Contents, contents, delete, drain, put, read, replay};
 
 const COLLECTIONS: [&str; 2] = ["example.org/things", "example.org/others"];
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ferroplane_apiserver::store::{Options, Store};
 
-use super::world::{open, set, unset};
+use super::fixtures::{open, set, unset};
 
 /// A directory with a store that holds something.
 async fn used() -> (tempfile::TempDir, PathBuf) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferroplane_apiserver::store::{Draft, Entry, Expect, Operation, Options, Store, SubmitError, Uid};
 use serde_json::json;
 
-use super::world::{contents, delete, draft, drain, put, set, things};
+use super::fixtures::{contents, delete, draft, drain, put, set, things};
 
 fn store() -> Store {
     Store::in_memory(Options::default()).unwrap()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferroplane_apiserver::store::{Options, Store, WatchError, Window};
 
-use super::world::{Contents, contents, replay, set, things, unset};
+use super::fixtures::{Contents, contents, replay, set, things, unset};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyone_sees_the_same_in_the_same_order() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn read(data: &Path, paths: &[&str]) -> Vec<Value> {
     let store = Store::open(data, Options::default()).unwrap();
     let server = Server::start(store.clone(), Settings { authority: None }).await.unwrap();
     let identity = Identity::authenticated("admin", ["system:masters".to_owned()]);
-    let client = kube::Client::new(Door::inside(server.clone(), identity), "default");
+    let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
     let mut answers = Vec::new();
     for path in paths {
         let request = http::Request::get(*path).body(Vec::new()).unwrap();

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::doors::Door;
+use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, Store, Window};
-use ferroplane_apiserver::{Body, Insider, Server, Settings};
+use ferroplane_apiserver::{Body, InProcessWebhook, Server, Settings};
 use http::{Request, Response};
 use tower_service::Service;
 
@@ -113,28 +113,28 @@ pub(crate) struct Moving {
     server: Arc<Mutex<Server>>,
     tape: Tape,
     /// Who sits where, at whatever server it is.
-    seats: Arc<Mutex<BTreeMap<&'static str, Insider>>>,
+    webhooks: Arc<Mutex<BTreeMap<&'static str, InProcessWebhook>>>,
 }
 
 impl Moving {
     pub(crate) async fn start(tape: Tape) -> Self {
         let server = Server::start(tape.open(), Settings::default()).await.unwrap();
-        Self { server: Arc::new(Mutex::new(server)), tape, seats: Arc::default() }
+        Self { server: Arc::new(Mutex::new(server)), tape, webhooks: Arc::default() }
     }
 
     /// Stop the server, whatever it is about, and start another one with what it had stored.
     pub(crate) async fn restart(&self) {
         self.current().stop();
         let server = Server::start(self.tape.open(), Settings::default()).await.unwrap();
-        for (authority, insider) in &*self.seats.lock().unwrap() {
-            server.seat(authority, insider);
+        for (authority, webhook) in &*self.webhooks.lock().unwrap() {
+            server.register_webhook(authority, webhook);
         }
         *self.server.lock().unwrap() = server;
     }
 
-    pub(crate) fn seat(&self, authority: &'static str, insider: Insider) {
-        self.current().seat(authority, &insider);
-        self.seats.lock().unwrap().insert(authority, insider);
+    pub(crate) fn register_webhook(&self, authority: &'static str, webhook: InProcessWebhook) {
+        self.current().register_webhook(authority, &webhook);
+        self.webhooks.lock().unwrap().insert(authority, webhook);
     }
 
     pub(crate) fn door(&self, who: &Identity) -> MovingDoor {
@@ -167,6 +167,6 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Door::inside(self.to.current(), self.who.clone()).call(request)
+        HttpService::in_process(self.to.current(), self.who.clone()).call(request)
     }
 }

@@ -44,7 +44,7 @@ impl World {
     /// One in which what sites become may never change, if it is steady.
     pub(super) async fn with(seed: u64, is_steady: bool, mut functions: Vec<Function>) -> Self {
         let tape = installed();
-        ferroplane_apiserver::chance::repeat(seed);
+        ferroplane_apiserver::random::simulate(seed);
         let weather = Arc::new(Weather::new(seed, is_steady));
         let server = Moving::start(tape).await;
         let plane = Plane::installed(Ground::Moving(server.clone()));
@@ -88,7 +88,7 @@ fn installed() -> Tape {
             super::in_virtual_time(async {
                 let tape = Tape::default();
                 // No seed of a simulation: no two objects may have the same identifier.
-                ferroplane_apiserver::chance::repeat(u64::MAX);
+                ferroplane_apiserver::random::simulate(u64::MAX);
                 let server = Moving::start(tape.clone()).await;
                 let client = kube::Client::new(server.door(&master("ferroplane")), "default");
                 install(&Cluster::new(client)).await.unwrap();

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::auth::rbac::Kind;
+use crate::auth::rbac::RbacKind;
 
 fn object(value: Value) -> Map<String, Value> {
     serde_json::from_value(value).unwrap()
 }
 
-fn policy(objects: &[(Kind, Value)]) -> Policy {
+fn policy(objects: &[(RbacKind, Value)]) -> Policy {
     let mut policy = Policy::default();
     for (kind, value) in objects {
         policy.put(*kind, &object(value.clone())).unwrap();
@@ -44,8 +44,8 @@ const GET_POD: Attributes<'_> = Attributes {
 #[test]
 fn binding_of_a_namespace_counts_there_only() {
     let policy = policy(&[
-        (Kind::Role, reader()),
-        (Kind::RoleBinding, bound("Role", &json!({"kind": "User", "name": "bob"}))),
+        (RbacKind::Role, reader()),
+        (RbacKind::RoleBinding, bound("Role", &json!({"kind": "User", "name": "bob"}))),
     ]);
     let bob = Identity::authenticated("bob", []);
     let decision = policy.decide(&bob, &GET_POD);
@@ -61,29 +61,31 @@ fn binding_of_a_namespace_counts_there_only() {
 fn service_account_is_of_the_namespace_of_its_binding() {
     let subject = json!({"kind": "ServiceAccount", "name": "builder"});
     let mut policy =
-        policy(&[(Kind::ClusterRole, reader()), (Kind::RoleBinding, bound("ClusterRole", &subject))]);
+        policy(&[(RbacKind::ClusterRole, reader()), (RbacKind::RoleBinding, bound("ClusterRole", &subject))]);
     let builder = Identity::service_account("default", "builder", "");
     let reason = policy.decide(&builder, &GET_POD).reason();
     let end = "\"readers/default\" of ClusterRole \"reader\" to ServiceAccount \"builder/default\"";
     assert!(reason.ends_with(end), "{reason}");
     let stranger = Identity::service_account("other", "builder", "");
     assert!(!policy.decide(&stranger, &GET_POD).is_allowed());
-    policy.remove(Kind::RoleBinding, "default", "readers");
+    policy.remove(RbacKind::RoleBinding, "default", "readers");
     assert!(!policy.decide(&builder, &GET_POD).is_allowed());
 }
 
 #[test]
 fn service_account_without_a_namespace_is_nobody_in_a_binding_of_the_cluster() {
     let subject = json!({"kind": "ServiceAccount", "name": "builder"});
-    let policy =
-        policy(&[(Kind::ClusterRole, reader()), (Kind::ClusterRoleBinding, bound("ClusterRole", &subject))]);
+    let policy = policy(&[
+        (RbacKind::ClusterRole, reader()),
+        (RbacKind::ClusterRoleBinding, bound("ClusterRole", &subject)),
+    ]);
     let builder = Identity::service_account("default", "builder", "");
     assert!(!policy.decide(&builder, &GET_POD).is_allowed());
 }
 
 #[test]
 fn refusal_names_roles_that_are_missing() {
-    let policy = policy(&[(Kind::RoleBinding, bound("Role", &json!({"kind": "Group", "name": "devs"})))]);
+    let policy = policy(&[(RbacKind::RoleBinding, bound("Role", &json!({"kind": "Group", "name": "devs"})))]);
     let bob = Identity::authenticated("bob", ["devs".to_owned()]);
     let refusal = policy.check(&bob, &GET_POD).unwrap_err();
     let end = "in the namespace \"default\": RBAC: role.rbac.authorization.k8s.io \"reader\" not found";
@@ -100,13 +102,13 @@ fn masters_need_no_roles() {
 #[test]
 fn object_that_cannot_be_read_grants_nothing() {
     let mut policy = policy(&[
-        (Kind::ClusterRole, reader()),
-        (Kind::RoleBinding, bound("ClusterRole", &json!({"kind": "User", "name": "bob"}))),
+        (RbacKind::ClusterRole, reader()),
+        (RbacKind::RoleBinding, bound("ClusterRole", &json!({"kind": "User", "name": "bob"}))),
     ]);
     let bob = Identity::authenticated("bob", []);
     assert!(policy.decide(&bob, &GET_POD).is_allowed());
     let broken = object(json!({"metadata": {"name": "reader"}, "rules": [{"verbs": 7}]}));
-    policy.put(Kind::ClusterRole, &broken).unwrap_err();
+    policy.put(RbacKind::ClusterRole, &broken).unwrap_err();
     assert!(!policy.decide(&bob, &GET_POD).is_allowed());
 }
 
@@ -114,7 +116,7 @@ fn object_that_cannot_be_read_grants_nothing() {
 fn thousands_of_groups_are_looked_up_one_by_one() {
     let subject = json!({"kind": "Group", "name": "g4999"});
     let policy =
-        policy(&[(Kind::ClusterRole, reader()), (Kind::RoleBinding, bound("ClusterRole", &subject))]);
+        policy(&[(RbacKind::ClusterRole, reader()), (RbacKind::RoleBinding, bound("ClusterRole", &subject))]);
     let joiner = Identity::authenticated("bob", (0..5_000).map(|number| format!("g{number}")));
     assert!(policy.decide(&joiner, &GET_POD).is_allowed());
 }
@@ -150,8 +152,8 @@ fn subject() -> impl Strategy<Value = Value> {
 }
 
 /// A change of one object: new content, or none.
-fn change() -> impl Strategy<Value = (Kind, String, String, Option<Value>)> {
-    let kinds = [Kind::Role, Kind::ClusterRole, Kind::RoleBinding, Kind::ClusterRoleBinding];
+fn change() -> impl Strategy<Value = (RbacKind, String, String, Option<Value>)> {
+    let kinds = [RbacKind::Role, RbacKind::ClusterRole, RbacKind::RoleBinding, RbacKind::ClusterRoleBinding];
     let place = (proptest::sample::select(kinds.to_vec()), one_of(&["n1", "n2"]), one_of(NAMES));
     let content = (
         any::<bool>(),
@@ -160,7 +162,7 @@ fn change() -> impl Strategy<Value = (Kind, String, String, Option<Value>)> {
         proptest::collection::vec(subject(), 0..3),
     );
     (place, content).prop_map(|((kind, namespace, name), (is_removed, rules, (role, target), subjects))| {
-        let is_local = matches!(kind, Kind::Role | Kind::RoleBinding);
+        let is_local = matches!(kind, RbacKind::Role | RbacKind::RoleBinding);
         let namespace = if is_local { namespace } else { String::new() };
         let object = json!({
             "metadata": {"name": name, "namespace": namespace},
@@ -180,18 +182,18 @@ fn identity() -> impl Strategy<Value = Identity> {
     ]
 }
 
-type World = std::collections::BTreeMap<(u8, String, String), Value>;
+type Fixture = std::collections::BTreeMap<(u8, String, String), Value>;
 
 /// Looks at everything, in the most obvious way.
-fn naive(world: &World, identity: &Identity, attributes: &Attributes<'_>) -> bool {
+fn naive(world: &Fixture, identity: &Identity, attributes: &Attributes<'_>) -> bool {
     world.iter().any(|((kind, namespace, _), binding)| {
-        let is_binding = *kind == Kind::ClusterRoleBinding as u8
-            || *kind == Kind::RoleBinding as u8 && namespace == attributes.namespace;
+        let is_binding = *kind == RbacKind::ClusterRoleBinding as u8
+            || *kind == RbacKind::RoleBinding as u8 && namespace == attributes.namespace;
         let subjects = binding["subjects"].as_array().unwrap();
         let is_meant = subjects.iter().any(|subject| naive_subject(subject, namespace, identity));
         let role = &binding["roleRef"];
-        let role_kind = if role["kind"] == "Role" { Kind::Role } else { Kind::ClusterRole };
-        let role_namespace = if role_kind == Kind::Role { namespace.clone() } else { String::new() };
+        let role_kind = if role["kind"] == "Role" { RbacKind::Role } else { RbacKind::ClusterRole };
+        let role_namespace = if role_kind == RbacKind::Role { namespace.clone() } else { String::new() };
         let key = (role_kind as u8, role_namespace, role["name"].as_str().unwrap().to_owned());
         is_binding && is_meant && world.get(&key).is_some_and(|role| naive_rules(&role["rules"], attributes))
     })
@@ -228,7 +230,7 @@ proptest! {
         (name, namespace, is_path) in (one_of(NAMES), one_of(NAMESPACES), any::<bool>()),
     ) {
         let mut policy = Policy::default();
-        let mut world = World::new();
+        let mut world = Fixture::new();
         for (kind, namespace, name, content) in changes {
             if let Some(content) = content {
                 policy.put(kind, content.as_object().unwrap()).unwrap();

@@ -1,0 +1,65 @@
+//! Nothing is created in a namespace that is missing or being deleted, and the namespaces of the system stay.
+//!
+//! Follows kube-apiserver's admission plugin `NamespaceLifecycle` (plugin/pkg/admission/namespace/lifecycle, 1.36). It checks a
+//! cache and may let a late object through; here the store checks again with the write ([`unchanged`]).
+
+use std::sync::Arc;
+
+use ferroplane_schema::status::{Cause, Resource, Status};
+
+use super::NAMESPACES;
+use crate::store::{Change, Entry, Expect, Operation, Store};
+use crate::verbs::ObjectLocation;
+
+/// Namespaces that nobody may delete.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+
+/// Refuses an object in a namespace that is missing or being deleted.
+pub(crate) fn check_create(store: &Store, location: &ObjectLocation, name: &str) -> Result<(), Status> {
+    if location.namespace.is_empty() {
+        return Ok(());
+    }
+    match find(store, &location.namespace) {
+        None => Err(Status::not_found(&Resource::new("", "namespaces"), &location.namespace)),
+        Some(namespace) if namespace.metadata().is_terminating => Err(terminating(location, name)),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Refuses to delete a namespace that the system needs.
+pub(crate) fn check_delete(location: &ObjectLocation) -> Result<(), Status> {
+    let resource = &location.view.resource;
+    if *resource.collection == *NAMESPACES && IMMORTAL.contains(&location.name.as_str()) {
+        let words = "this namespace may not be deleted";
+        return Err(Status::forbidden(&resource.identity, &location.name, words));
+    }
+    Ok(())
+}
+
+/// A condition for the transaction that creates an object: its namespace is still the one that was checked.
+///
+/// Without it an object could be stored after the namespace controller has looked for the last time, and nobody would
+/// ever delete it.
+pub(crate) fn unchanged(store: &Store, namespace: &str) -> Option<Operation> {
+    let namespace = find(store, namespace)?;
+    let expect = Expect::Revision(namespace.revision());
+    Some(Operation { key: namespace.key().clone(), expect, change: Change::Nothing })
+}
+
+fn find(store: &Store, name: &str) -> Option<Arc<Entry>> {
+    store.get(&store.collection(NAMESPACES).key("", name))
+}
+
+fn terminating(location: &ObjectLocation, name: &str) -> Status {
+    let namespace = &location.namespace;
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(&location.view.resource.identity, name, &why);
+    if let Some(details) = &mut status.details {
+        details.causes.push(Cause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        });
+    }
+    status
+}

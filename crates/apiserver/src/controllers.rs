@@ -1,0 +1,56 @@
+//! Controllers of the API itself, as kube-controller-manager and apiextensions-apiserver have them: definitions become
+//! resources, namespaces are emptied, and what lost its owner, or its time, goes.
+//!
+//! Controllers look at the store and change it by the same way as every client. What they know is in the store, so that a
+//! restart forgets nothing.
+
+mod cluster_role_aggregation;
+mod custom_resource_definitions;
+mod event_expiry;
+mod garbage_collector;
+mod namespaces;
+mod queue;
+mod service_accounts;
+
+use std::sync::Arc;
+
+use ferroplane_schema::status::Status;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+
+use crate::server::ServerState;
+use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
+pub(crate) use custom_resource_definitions::recall;
+pub(crate) use queue::WorkQueues;
+
+/// Sets all to work. They stop when the set is dropped.
+pub(crate) fn start(server: &Arc<ServerState>) -> JoinSet<()> {
+    let mut controllers = JoinSet::new();
+    controllers.spawn(service_accounts::run(Arc::clone(server)));
+    controllers.spawn(custom_resource_definitions::run(Arc::clone(server)));
+    controllers.spawn(event_expiry::run(Arc::clone(server)));
+    controllers.spawn(garbage_collector::run(Arc::clone(server)));
+    controllers.spawn(namespaces::run(Arc::clone(server)));
+    controllers.spawn(cluster_role_aggregation::run(Arc::clone(server)));
+    controllers
+}
+
+/// Stores an object without what kept it, or deletes it if nothing else does. Says whether nobody was faster.
+async fn let_go(
+    server: &ServerState,
+    entry: &Entry,
+    object: &Map<String, Value>,
+    is_kept: bool,
+) -> Result<bool, Status> {
+    let change = if is_kept {
+        Change::Put(Draft::new(object).map_err(|error| Status::internal(&error.to_string()))?)
+    } else {
+        Change::Delete
+    };
+    let expect = Expect::Revision(entry.revision());
+    match server.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
+        Ok(_) => Ok(true),
+        Err(SubmitError::Refused(_)) => Ok(false),
+        Err(error) => Err(crate::verbs::unavailable(&error)),
+    }
+}

@@ -1,0 +1,353 @@
+//! Makes resources of definitions, and lets definitions go when all their objects are gone.
+
+use std::sync::Arc;
+
+use ferroplane_schema::status::Status;
+use ferroplane_schema::writes::Part;
+use serde_json::{Map, Value, json};
+use tracing::warn;
+
+use super::queue::PAUSE;
+use crate::builtin::{CUSTOM_RESOURCE_CLEANUP, CUSTOM_RESOURCE_DEFINITIONS};
+use crate::clock;
+use crate::options::{DeleteOptions, Propagation};
+use crate::registry::{self, Catalogue, Origin, Resource};
+use crate::server::ServerState;
+use crate::store::{Entry, Uid};
+
+/// Works until it is stopped.
+pub(super) async fn run(server: Arc<ServerState>) {
+    tokio::join!(follow(&server), work(&server));
+}
+
+async fn work(server: &Arc<ServerState>) {
+    loop {
+        let name = next(server).await;
+        if let Err(status) = look_at(server, &name).await {
+            warn!(definition = %name, problem = status.message, "cannot take up the definition yet");
+            let server = Arc::downgrade(server);
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE).await;
+                if let Some(server) = server.upgrade() {
+                    server.queues.definitions.push(name);
+                }
+            });
+        }
+    }
+}
+
+/// The next definition to look at. That it has one object less matters only if it is to go.
+async fn next(server: &ServerState) -> Box<str> {
+    loop {
+        let name = tokio::select! {
+            biased;
+            name = server.queues.definitions.pop() => return name,
+            name = server.queues.emptied.pop() => name,
+        };
+        let entry = server.store.get(&server.store.collection(CUSTOM_RESOURCE_DEFINITIONS).key("", &name));
+        if entry.is_some_and(|entry| entry.metadata().is_terminating) {
+            return name;
+        }
+    }
+}
+
+/// Notices definitions that are new, or have changed.
+async fn follow(server: &ServerState) {
+    let collection = server.store.collection(CUSTOM_RESOURCE_DEFINITIONS);
+    loop {
+        let snapshot = server.store.snapshot(&collection);
+        for entry in &snapshot {
+            server.queues.definitions.push(entry.key().name().into());
+        }
+        let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
+        while let Ok(events) = watcher.next().await {
+            for event in events {
+                server.queues.definitions.push(event.entry().key().name().into());
+            }
+        }
+    }
+}
+
+/// Serves everything that was established before the server stopped, before the first request is answered.
+pub(crate) fn recall(server: &ServerState) {
+    let snapshot = server.store.snapshot(&server.store.collection(CUSTOM_RESOURCE_DEFINITIONS));
+    let resources: Vec<_> = snapshot
+        .iter()
+        .filter_map(|entry| {
+            let definition: Value = serde_json::from_slice(entry.bytes()).ok()?;
+            is_true(&definition, "Established").then(|| registry::custom(&definition).ok()).flatten()
+        })
+        .map(Arc::new)
+        .collect();
+    server.registry.change(|catalogue| resources.iter().cloned().for_each(|it| catalogue.insert(it)));
+}
+
+async fn look_at(server: &ServerState, name: &str) -> Result<(), Status> {
+    let key = server.store.collection(CUSTOM_RESOURCE_DEFINITIONS).key("", name);
+    let Some(entry) = server.store.get(&key) else {
+        forget(server, name);
+        return Ok(());
+    };
+    let definition: Value =
+        serde_json::from_slice(entry.bytes()).map_err(|error| Status::internal(&error.to_string()))?;
+    if entry.metadata().is_terminating {
+        return clean_up(server, &entry, &definition).await;
+    }
+    take_up(server, name, &definition).await
+}
+
+/// What was defined is no longer served.
+fn forget(server: &ServerState, name: &str) {
+    let Some((plural, group)) = name.split_once('.') else { return };
+    server.registry.change(|catalogue| {
+        let is_custom =
+            catalogue.find(group, plural).is_some_and(|it| matches!(it.origin, Origin::Custom { .. }));
+        if is_custom {
+            catalogue.remove(group, plural);
+        }
+    });
+}
+
+/// Serves what is defined, and says so in the definition.
+async fn take_up(server: &ServerState, name: &str, definition: &Value) -> Result<(), Status> {
+    let names = Names::of(definition);
+    let problem = names.conflict(&server.registry.catalogue());
+    let was_established = is_true(definition, "Established");
+    if problem.is_none() || was_established {
+        // First it is served, then it is said to be: who reads it can rely on it.
+        serve(server, &names, definition).map_err(|error| Status::internal(&error))?;
+    }
+    let status = status_after(definition, problem.as_ref());
+    if definition.get("status") == Some(&status) {
+        return Ok(());
+    }
+    let Some(resource) = server.resource_of_definitions() else { return Ok(()) };
+    let patch = json!({
+        "metadata": {"resourceVersion": definition["metadata"]["resourceVersion"]},
+        "status": status,
+    });
+    match server.patch(&resource, Part::Status, "", name, &patch).await {
+        // It has changed meanwhile, and will be looked at again for that.
+        Err(status) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Serves what is defined, unless it is served as it is already: those who watch it need not begin again.
+fn serve(server: &ServerState, names: &Names<'_>, definition: &Value) -> Result<(), String> {
+    let fingerprint = registry::fingerprint(definition);
+    if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
+        return Ok(());
+    }
+    let resource = Arc::new(registry::custom(definition)?);
+    server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
+    Ok(())
+}
+
+impl ServerState {
+    fn resource_of_definitions(&self) -> Option<Arc<Resource>> {
+        self.find("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+}
+
+/// The names that a definition wants.
+#[derive(Debug)]
+struct Names<'d> {
+    group: &'d str,
+    plural: &'d str,
+    singular: &'d str,
+    kind: &'d str,
+    list_kind: &'d str,
+    short: Vec<&'d str>,
+}
+
+/// Why names cannot be had.
+struct Conflict {
+    reason: &'static str,
+    message: String,
+}
+
+impl<'d> Names<'d> {
+    fn of(definition: &'d Value) -> Self {
+        let names = &definition["spec"]["names"];
+        let text = |name: &str| names[name].as_str().unwrap_or_default();
+        let short = names["shortNames"].as_array().into_iter().flatten();
+        Self {
+            group: definition["spec"]["group"].as_str().unwrap_or_default(),
+            plural: text("plural"),
+            singular: text("singular"),
+            kind: text("kind"),
+            list_kind: text("listKind"),
+            short: short.filter_map(Value::as_str).collect(),
+        }
+    }
+
+    /// Whether another resource of the group has one of the names already. What was made of a definition of the same
+    /// name was made of this one, or of one that is gone.
+    fn conflict(&self, catalogue: &Catalogue) -> Option<Conflict> {
+        let is_former = |other: &Resource| {
+            other.names.plural == self.plural && matches!(other.origin, Origin::Custom { .. })
+        };
+        let others: Vec<_> = catalogue.resources(self.group).filter(|other| !is_former(other)).collect();
+        let is_resource = |name: &str| {
+            others.iter().any(|other| {
+                let names = &other.names;
+                names.plural == name || names.singular == name || names.short.iter().any(|it| it == name)
+            })
+        };
+        let is_kind =
+            |name: &str| others.iter().any(|other| other.names.kind == name || other.names.list_kind == name);
+        let in_use =
+            |reason, name: &str| Conflict { reason, message: format!("\"{name}\" is already in use") };
+        // Of several conflicts, a server tells the last one that it comes upon.
+        if is_kind(self.list_kind) {
+            return Some(in_use("ListKindConflict", self.list_kind));
+        }
+        if is_kind(self.kind) {
+            return Some(in_use("KindConflict", self.kind));
+        }
+        if let Some(name) = self.short.iter().find(|name| is_resource(name)) {
+            return Some(in_use("ShortNamesConflict", name));
+        }
+        if is_resource(self.singular) {
+            return Some(in_use("SingularConflict", self.singular));
+        }
+        if is_resource(self.plural) {
+            return Some(in_use("PluralConflict", self.plural));
+        }
+        None
+    }
+}
+
+/// The status of a definition whose names are accepted or not.
+fn status_after(definition: &Value, problem: Option<&Conflict>) -> Value {
+    let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
+    let mut set = |kind: &str, is_true: bool, reason: &str, message: &str| {
+        set_condition(&mut status, kind, is_true, reason, message);
+    };
+    match problem {
+        Some(Conflict { reason, message }) => set("NamesAccepted", false, reason, message),
+        None => set("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+    }
+    let was_established = is_true(definition, "Established");
+    match problem {
+        None if !was_established => {
+            let words = "the initial names have been accepted";
+            set("Established", true, "InitialNamesAccepted", words);
+        }
+        Some(_) if !was_established => set("Established", false, "NotAccepted", "not all names are accepted"),
+        _ => {}
+    }
+    if problem.is_none() {
+        status["acceptedNames"] = definition["spec"]["names"].clone();
+    }
+    status
+}
+
+/// Sets a condition. Its time changes only if its verdict does.
+fn set_condition(status: &mut Value, kind: &str, is_true: bool, reason: &str, message: &str) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    let verdict = if is_true { "True" } else { "False" };
+    let old = conditions.iter_mut().find(|condition| condition["type"] == kind);
+    let is_same = old.as_ref().is_some_and(|old| old["status"] == verdict);
+    let time = match &old {
+        Some(old) if is_same => old["lastTransitionTime"].clone(),
+        _ => clock::timestamp().into(),
+    };
+    let new = json!({
+        "type": kind,
+        "status": verdict,
+        "lastTransitionTime": time,
+        "reason": reason,
+        "message": message,
+    });
+    match old {
+        Some(old) => *old = new,
+        None => conditions.push(new),
+    }
+}
+
+fn is_true(definition: &Value, kind: &str) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Deletes all objects of a definition that is to go, and lets it go when none is left.
+async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Result<(), Status> {
+    let names = Names::of(definition);
+    if is_true(definition, "Established") {
+        // One that cannot be read any more can still go.
+        let _ = serve(server, &names, definition);
+    }
+    let collection = server.store.collection(&format!("{}/{}", names.group, names.plural));
+    for object in server.store.snapshot(&collection).iter().filter(|object| !object.metadata().is_terminating)
+    {
+        let options =
+            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+        match server.delete(object, options, None).await {
+            Err(status) if status.code != 404 => return Err(status),
+            _ => {}
+        }
+    }
+    let left = server.store.snapshot(&collection).len();
+    if left > 0 {
+        return say_what_is_left(server, definition, left).await;
+    }
+    if is_anything_left_behind(server, &names, definition["spec"]["scope"] == "Namespaced") {
+        return Err(Status::internal("what its objects owned has not been collected yet"));
+    }
+    release(server, entry).await
+}
+
+/// Whether something is there that an object of a kind owned which is gone. It has to go while the kind is known: of kinds
+/// that are not, owners are taken to be there.
+fn is_anything_left_behind(server: &ServerState, names: &Names<'_>, is_namespaced: bool) -> bool {
+    let is_gone = |uid: &Uid| server.store.by_uid(uid).is_none();
+    let is_left = |entry: &Entry| {
+        let metadata = entry.metadata();
+        // Nobody can tell in which namespace an owner of something outside of namespaces would be.
+        let can_be_owned = !is_namespaced || !entry.key().namespace().is_empty();
+        if metadata.is_terminating || !can_be_owned || !metadata.owners.iter().any(is_gone) {
+            return false;
+        }
+        let object: Value = serde_json::from_slice(entry.bytes()).unwrap_or_default();
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default();
+            let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+            text("kind") == names.kind && group == names.group && is_gone(&Uid::from(text("uid")))
+        })
+    };
+    let mut collections = server.store.collections().into_iter();
+    collections.any(|collection| server.store.snapshot(&collection).iter().any(|entry| is_left(entry)))
+}
+
+async fn say_what_is_left(server: &ServerState, definition: &Value, left: usize) -> Result<(), Status> {
+    let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
+    let message = format!("CustomResource deletion is in progress: {left} left");
+    set_condition(&mut status, "Terminating", true, "InstanceDeletionInProgress", &message);
+    let Some(resource) = server.resource_of_definitions() else { return Ok(()) };
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    match server.patch(&resource, Part::Status, "", name, &json!({ "status": status })).await {
+        Err(status) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Takes away our finalizer; if there is no other, the definition goes.
+async fn release(server: &ServerState, entry: &Entry) -> Result<(), Status> {
+    let mut object: Map<String, Value> =
+        serde_json::from_slice(entry.bytes()).map_err(|error| Status::internal(&error.to_string()))?;
+    let finalizers = object.get_mut("metadata").and_then(|metadata| metadata["finalizers"].as_array_mut());
+    let is_kept = finalizers.is_some_and(|finalizers| {
+        finalizers.retain(|finalizer| finalizer != CUSTOM_RESOURCE_CLEANUP);
+        !finalizers.is_empty()
+    });
+    if !super::let_go(server, entry, &object, is_kept).await? {
+        server.queues.definitions.push(entry.key().name().into());
+    }
+    Ok(())
+}

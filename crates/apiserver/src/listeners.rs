@@ -1,0 +1,7 @@
+//! How requests reach the server: over HTTPS, or in this process.
+
+pub mod https;
+mod service;
+
+pub use service::HttpService;
+pub(crate) use service::InProcess;

@@ -1,0 +1,196 @@
+//! HTTPS: HTTP/1.1 and HTTP/2 over TLS 1.2 and 1.3, with optional client certificates.
+//!
+//! # Guarantees
+//! * Whoever connects and then does nothing, or little, is disconnected: until there is a request, every step has a time
+//!   limit.
+//! * There are never more than so many connections. Others wait to be accepted.
+//! * At the end, requests that were begun are answered if they can be within a time limit.
+
+mod connection;
+mod prefixed;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service;
+
+pub use connection::Connection;
+
+use crate::certificates::{self, Certificates, ClientVerifier};
+
+/// What to allow.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// For the handshake of TLS, and then for the first bytes of HTTP/2.
+    pub handshake: Duration,
+    /// For the header of a request of HTTP/1.1. Also how long a connection may be idle between two of them.
+    pub header: Duration,
+    /// How many bytes a header may have, more or less: HTTP/1.1 looks after each read.
+    pub header_bytes: u32,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many requests of HTTP/2 one connection may have at a time. A client has all its watches on one.
+    pub streams: u32,
+    /// How long to wait for answers at the end.
+    pub drain: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(90),
+            header_bytes: 128 << 10,
+            connections: 4_096,
+            streams: 2_000,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why there is no listener.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen on {address}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("cannot speak TLS")]
+    Tls(#[from] certificates::Error),
+}
+
+/// A listener that is open: connections wait until it is served.
+pub struct Https {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    /// None asks for no certificates.
+    verifier: Option<ClientVerifier>,
+    settings: Arc<Settings>,
+}
+
+impl std::fmt::Debug for Https {
+    fn fmt(&self, output: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(output, "Https({})", self.address)
+    }
+}
+
+impl Https {
+    pub async fn open(
+        address: SocketAddr,
+        certificates: &Arc<Certificates>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let (config, verifier) = certificates.server_config()?;
+        Self::listen(address, config, Some(verifier), settings).await
+    }
+
+    /// A listener with certificates of somebody else, who also says which versions of TLS and HTTP there are.
+    pub async fn with_config(
+        address: SocketAddr,
+        config: rustls::ServerConfig,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        Self::listen(address, config, None, settings).await
+    }
+
+    async fn listen(
+        address: SocketAddr,
+        config: rustls::ServerConfig,
+        verifier: Option<ClientVerifier>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self { listener, address, acceptor, verifier, settings: Arc::new(settings) })
+    }
+
+    /// Where it listens. The port is the real one.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets a service answer requests until the end is announced, and waits for the last answers.
+    ///
+    /// Every request carries its [`Connection`] as an extension, in an `Arc`. Says how many connections had to be cut.
+    pub async fn serve<S, B>(self, service: S, end: impl Future<Output = ()>) -> usize
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let permits = Arc::new(Semaphore::new(self.settings.connections));
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        let mut end = std::pin::pin!(end);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut end => break,
+                Some(_) = connections.join_next() => {}
+                (stream, remote, permit) = accept(&self.listener, &permits) => {
+                    let accepted = connection::Accepted {
+                        stream,
+                        remote,
+                        acceptor: self.acceptor.clone(),
+                        verifier: self.verifier.clone(),
+                        settings: Arc::clone(&self.settings),
+                        watcher: graceful.watcher(),
+                    };
+                    let service = service.clone();
+                    connections.spawn(async move {
+                        let _permit = permit;
+                        accepted.serve(service).await;
+                    });
+                }
+            }
+        }
+        // Nobody else may come in.
+        drop(self.listener);
+        let _ = tokio::time::timeout(self.settings.drain, graceful.shutdown()).await;
+        while connections.try_join_next().is_some() {}
+        let cut = connections.len();
+        connections.shutdown().await;
+        cut
+    }
+}
+
+/// The next connection, once there is room for it.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => return (stream, remote, permit),
+            Err(error) if is_about_the_connection(&error) => {}
+            Err(error) => {
+                // There are too many open files, most likely: it gets better when connections end.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn is_about_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests;
