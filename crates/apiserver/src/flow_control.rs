@@ -55,7 +55,7 @@ impl Default for Settings {
     }
 }
 
-/// The flow_control of a server.
+/// Decides which requests of a server run.
 #[derive(Debug)]
 pub struct FlowControl {
     read_only: Arc<FairQueue>,

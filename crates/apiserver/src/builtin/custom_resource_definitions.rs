@@ -1,6 +1,6 @@
 //! No custom resource is created once its definition is being deleted.
 //!
-//! Follows apiextensions-apiserver 0.36, pkg/apiserver/customresource_handler.go, which refuses `create` while the definition
+//! Follows apiextensions-apiserver 0.36, `pkg/apiserver/customresource_handler.go`, which refuses `create` while the definition
 //! is terminating. The finalizer of the definition waits for all objects, and new ones would keep it waiting for ever.
 
 use ferroplane_schema::status::Status;

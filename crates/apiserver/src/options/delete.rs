@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn body_counts_before_the_query() {
-        let query = Query::parse(Some("propagationPolicy=Orphan"));
+        let query = Query::of("propagationPolicy=Orphan");
         let body = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": "u"}});
         let options = DeleteOptions::read(Some(&body), &query).unwrap();
         assert_eq!(options.propagation, Some(Propagation::Foreground));

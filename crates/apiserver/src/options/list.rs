@@ -217,9 +217,7 @@ mod tests {
 
     #[test]
     fn versions_that_contradict_each_other_are_refused() {
-        let code = |query: &str, is_watch| {
-            ListOptions::read(&Query::parse(Some(query)), is_watch).map_err(|s| s.code)
-        };
+        let code = |query: &str, is_watch| ListOptions::read(&Query::of(query), is_watch).map_err(|s| s.code);
         assert_eq!(code("resourceVersionMatch=Exact", false).unwrap_err(), 422);
         assert_eq!(code("resourceVersionMatch=Exact&resourceVersion=0", false).unwrap_err(), 422);
         assert_eq!(code("sendInitialEvents=true", true).unwrap_err(), 422);

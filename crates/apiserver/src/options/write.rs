@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn read(query: &str, kind: WriteKind) -> Result<WriteOptions, String> {
-        let options = WriteOptions::read(&Query::parse(Some(query)), kind, "kubectl/v1.32.4 (linux/amd64)");
+        let options = WriteOptions::read(&Query::of(query), kind, "kubectl/v1.32.4 (linux/amd64)");
         options.map_err(|status| status.message)
     }
 

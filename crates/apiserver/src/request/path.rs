@@ -36,7 +36,7 @@ pub(crate) struct ResourcePath {
 
 impl Target {
     /// Reads the path of a request.
-    pub(crate) fn parse(path: &str) -> Self {
+    pub(super) fn parse(path: &str) -> Self {
         let other = || Self::Other(path.to_owned());
         let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return other() };
         let inner = decoded.strip_prefix('/').unwrap_or(&decoded);

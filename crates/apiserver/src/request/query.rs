@@ -5,7 +5,7 @@
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    pub(crate) fn parse(text: Option<&str>) -> Self {
+    pub(super) fn parse(text: Option<&str>) -> Self {
         // What is not encoded properly is passed over, as Go does.
         let pairs = text.unwrap_or_default().split('&').filter(|pair| is_encoded(pair));
         let pairs = pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()));
@@ -15,6 +15,12 @@ impl Query {
                 .filter(|(name, _)| !name.is_empty())
                 .collect(),
         )
+    }
+
+    /// A query by itself, for tests of what reads it.
+    #[cfg(test)]
+    pub(crate) fn of(text: &str) -> Self {
+        Self::parse(Some(text))
     }
 
     /// The first value of a parameter, or nothing.

@@ -1,7 +1,7 @@
-//! Requests from outside: whose they are, whether there is room for them, and a line in the log of what they changed.
+//! What requests from remote clients go through before they are served: authentication, flow control, and the audit log.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use ferroplane_schema::status::Status;
@@ -10,14 +10,15 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use jiff::Timestamp;
 
-use super::{AuditAnnotations, GrantReason, ImpersonatedIdentity, Server};
+use super::routes::AuthenticatedRequest;
+use super::{AuditAnnotations, ImpersonatedIdentity, Server};
 use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::Identity;
 use crate::flow_control::RequestClass;
 use crate::listeners::https::Connection;
 use crate::negotiate;
-use crate::request::{Query, ResourcePath, Target, Verb};
+use crate::request::{RequestInfo, ResourcePath, Verb};
 use crate::response::{self, Body};
 
 /// By which a request is found in the log.
@@ -35,7 +36,7 @@ impl Server {
         let form = negotiate::error_form(request.headers());
         let id = audit_id(request.headers());
         let reads_gzip = response::is_compression_welcome(request.headers());
-        let answered = self.admitted(request, &id).await;
+        let answered = self.filter(request, &id).await;
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(AUDIT_ID, id);
@@ -43,49 +44,59 @@ impl Server {
         if reads_gzip { response::compress(response).await } else { response }
     }
 
-    async fn admitted<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
+    /// Authenticates a request, waits for its turn, and notes it in the audit log.
+    ///
+    /// In this order: flow control is fair to users, so that it must know who asks; and who is refused for want of room has
+    /// changed nothing, so that the log need not say so.
+    async fn filter<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let received = Timestamp::now();
-        let connection = request.extensions().get::<Arc<Connection>>().cloned();
-        let peer = connection.as_ref().map_or(&Peer::Unknown, |connection| &connection.peer);
-        let caller = match self.state.authenticator.get() {
-            Some(authenticator) => authenticator.authenticate(request.headers(), peer, received)?,
-            None => Identity::anonymous(),
-        };
-        let asked = Asked::of(&request);
-        let permit = self.state.flow_control.enter(asked.class(), &caller.name).await?;
-        let (mut parts, body) = request.into_parts();
-        parts.extensions.insert(caller.clone());
-        let granted = GrantReason::default();
-        parts.extensions.insert(granted.clone());
-        let line =
-            self.state.audit.get().filter(|_| asked.verb.is_some_and(Verb::changes_something)).map(|log| {
-                let source = connection.map(|connection| connection.remote.ip());
-                let (uri, agent) = (parts.uri.to_string(), user_agent(&parts));
-                AuditLine {
-                    log,
-                    asked: &asked,
-                    caller: &caller,
-                    granted,
-                    id,
-                    received,
-                    uri,
-                    agent,
-                    source,
-                    is_written: false,
-                }
-            });
-        let mut response = self.handle(Request::from_parts(parts, body)).await;
+        let (parts, body) = request.into_parts();
+        let connection = parts.extensions.get::<Arc<Connection>>().map(Arc::as_ref);
+        let caller = self.authenticate(&parts, connection, received)?;
+        let info = RequestInfo::parse(&parts.method, &parts.uri);
+        let permit = self.state.flow_control.enter(class_of(&info), &caller.name).await?;
+        let grant = OnceLock::new();
+        let log = self.state.audit.get().filter(|_| info.changes_something());
+        let line = log.map(|log| AuditLine {
+            log,
+            info: &info,
+            caller: &caller,
+            grant: &grant,
+            id,
+            received,
+            uri: parts.uri.to_string(),
+            agent: user_agent(&parts),
+            source: connection.map(|connection| connection.remote.ip()),
+            is_written: false,
+        });
+        let request =
+            AuthenticatedRequest { caller: &caller, info: &info, parts: &parts, grant: Some(&grant) };
+        let mut response = self.serve(request, body).await;
         if let Some(line) = line {
             line.finish(&response);
         }
-        if asked.class() == RequestClass::Watch {
+        if info.is_watch() {
+            // A watch has been answered, but goes on: it keeps its permit until its body ends.
             response = response.map(|body| body.holding(permit));
         }
         Ok(response)
+    }
+
+    fn authenticate(
+        &self,
+        parts: &Parts,
+        connection: Option<&Connection>,
+        now: Timestamp,
+    ) -> Result<Identity, Status> {
+        let peer = connection.map_or(&Peer::Unknown, |connection| &connection.peer);
+        match self.state.authenticator.get() {
+            Some(authenticator) => authenticator.authenticate(&parts.headers, peer, now),
+            None => Ok(Identity::anonymous()),
+        }
     }
 }
 
@@ -93,9 +104,9 @@ impl Server {
 /// begun by then may well have happened.
 struct AuditLine<'r> {
     log: &'r AuditLog,
-    asked: &'r Asked,
+    info: &'r RequestInfo,
     caller: &'r Identity,
-    granted: GrantReason,
+    grant: &'r OnceLock<String>,
     id: &'r str,
     received: Timestamp,
     uri: String,
@@ -126,14 +137,14 @@ impl AuditLine<'_> {
             received: self.received,
             answered: Timestamp::now(),
             uri: &self.uri,
-            verb: self.asked.verb.map_or("", Verb::name),
+            verb: self.info.verb.map_or("", Verb::name),
             user: self.caller,
             impersonated,
             sources: &sources,
             user_agent: &self.agent,
-            object: self.asked.path.as_ref().map(reference),
+            object: self.info.resource().map(reference),
             outcome,
-            reason: self.granted.0.get().map(String::as_str),
+            reason: self.grant.get().map(String::as_str),
             request: None,
             annotations,
         });
@@ -148,27 +159,13 @@ impl Drop for AuditLine<'_> {
     }
 }
 
-/// What is asked for, as far as room and log are concerned.
-struct Asked {
-    path: Option<ResourcePath>,
-    verb: Option<Verb>,
-}
-
-impl Asked {
-    fn of<B>(request: &Request<B>) -> Self {
-        let Target::Resource(path) = Target::parse(request.uri().path()) else {
-            return Self { path: None, verb: None };
-        };
-        let verb = Verb::of(request.method(), &path, &Query::parse(request.uri().query()));
-        Self { path: Some(path), verb }
-    }
-
-    fn class(&self) -> RequestClass {
-        match self.verb {
-            Some(Verb::Watch) => RequestClass::Watch,
-            Some(verb) if verb.changes_something() => RequestClass::Mutating,
-            _ => RequestClass::ReadOnly,
-        }
+fn class_of(info: &RequestInfo) -> RequestClass {
+    if info.is_watch() {
+        RequestClass::Watch
+    } else if info.changes_something() {
+        RequestClass::Mutating
+    } else {
+        RequestClass::ReadOnly
     }
 }
 
@@ -195,4 +192,47 @@ fn audit_id(headers: &HeaderMap) -> String {
     let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
     let given = given.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
     given.map_or_else(|| crate::random::uuid().to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Empty;
+
+    use super::*;
+    use crate::request::count::parsed;
+    use crate::server::Settings;
+    use crate::store::{Options, Store};
+
+    fn request(method: &str, uri: &str) -> Request<Empty<Bytes>> {
+        Request::builder().method(method).uri(uri).body(Empty::new()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn request_line_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::in_memory(Options::default()).unwrap();
+        let server = Server::start(store, Settings::default()).await.unwrap();
+        let log = AuditLog::open(&directory.path().join("audit.log"), &crate::audit::Settings::default());
+        server.set_audit_log(log.unwrap());
+        let requests = [
+            ("GET", "/api/v1/namespaces/default", 200),
+            ("GET", "/api/v1/configmaps?watch=true&timeoutSeconds=1", 200),
+            ("HEAD", "/api/v1/namespaces?limit=1", 405),
+            ("POST", "/api/v1/namespaces/default/configmaps?fieldManager=me", 400),
+            ("GET", "/apis/nothing/v1/here", 404),
+            ("GET", "/readyz?verbose", 200),
+        ];
+        for (method, uri, code) in requests {
+            let before = parsed();
+            server.handle_remote(request(method, uri)).await;
+            assert_eq!(parsed() - before, 1, "{method} {uri} from a remote client");
+
+            let mut request = request(method, uri);
+            let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
+            request.extensions_mut().insert(admin);
+            let before = parsed();
+            let response = server.handle(request).await;
+            assert_eq!((parsed() - before, response.status().as_u16()), (1, code), "{method} {uri}");
+        }
+    }
 }

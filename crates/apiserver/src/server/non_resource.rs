@@ -14,7 +14,7 @@ use crate::discovery;
 use crate::negotiate::{self, Discovery, Form};
 use crate::openapi::{self, Documents, Found};
 use crate::registry::Catalogue;
-use crate::request::{Query, Target};
+use crate::request::{Query, RequestInfo, Target};
 use crate::response::{self, Body};
 use crate::store::Health;
 
@@ -26,11 +26,11 @@ impl Server {
     pub(super) fn non_resource(
         &self,
         catalogue: &Catalogue,
-        target: &Target,
+        info: &RequestInfo,
         parts: &Parts,
     ) -> Result<Response<Body>, Status> {
         let is_read = parts.method == Method::GET;
-        let found = match target {
+        let found = match &info.target {
             Target::Groups { is_core } => return groups(catalogue, *is_core, parts),
             Target::Group(group) => discovery::group(catalogue, group),
             Target::GroupVersion { group, version } => {
@@ -43,7 +43,7 @@ impl Server {
             Target::Resource(_) => None,
             Target::Other(path) if is_below_builtin(catalogue, path) => return Err(not_found(parts)),
             Target::Other(path) if path == "/version" && !is_read => return Err(not_allowed(parts)),
-            Target::Other(path) => return Ok(self.page(catalogue, path, parts)),
+            Target::Other(path) => return Ok(self.page(catalogue, path, &info.query, parts)),
         };
         let form = negotiate::error_form(&parts.headers);
         Ok(found.map_or_else(response::page_not_found, |document| {
@@ -51,8 +51,7 @@ impl Server {
         }))
     }
 
-    fn page(&self, catalogue: &Catalogue, path: &str, parts: &Parts) -> Response<Body> {
-        let query = Query::parse(parts.uri.query());
+    fn page(&self, catalogue: &Catalogue, path: &str, query: &Query, parts: &Parts) -> Response<Body> {
         match path.trim_end_matches('/') {
             "" => response::document(StatusCode::OK, Form::Json, &paths(catalogue)),
             "/version" => response::document(StatusCode::OK, Form::Json, &version()),

@@ -1,0 +1,231 @@
+//! Requests that change objects: create, update, patch and delete.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use ferroplane_schema::status::Status;
+use ferroplane_schema::writes::{Part, Write};
+use http::header::USER_AGENT;
+use http::{Response, StatusCode};
+use serde_json::Value;
+
+use super::super::{AuditAnnotations, body};
+use super::ResourceHandler;
+use crate::admission::Admission;
+use crate::negotiate::{BodyForm, PatchForm, Presentation, error_form};
+use crate::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions};
+use crate::registry::Origin;
+use crate::response::{self, Body};
+use crate::verbs::{self, Deleted, ObjectLocation, Outcome, Page, Selection, VersionedObject};
+
+impl ResourceHandler<'_> {
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+        let agent = self.parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        WriteOptions::read(self.query, kind, agent.unwrap_or_default())
+    }
+
+    pub(super) async fn create(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
+        if let Some(answer) = self.answer_review(form, &text)? {
+            return Ok(response::document(StatusCode::CREATED, presentation.form(), &answer));
+        }
+        let options = self.write_options(WriteKind::Create)?;
+        let kind = &self.view.resource.names.kind;
+        let request = || Ok(Write::Create(body::object(form, &text, kind)?));
+        self.write(presentation, &request, &options).await
+    }
+
+    /// The answer to what is only a question: a review, or a request for a token.
+    fn answer_review(&self, form: BodyForm, text: &Bytes) -> Result<Option<Value>, Status> {
+        let is_token = self.path.subresource == "token";
+        let kind = match self.view.resource.origin {
+            Origin::Review => self.view.resource.names.kind.as_str(),
+            _ if is_token => "TokenRequest",
+            _ => return Ok(None),
+        };
+        let body = body::object(form, text, kind)?;
+        let Value::Object(question) = body.value else {
+            return Err(Status::bad_request("the body of the request is no object"));
+        };
+        if is_token {
+            return self.server.token(&self.path.namespace, &self.path.name, &question).map(Some);
+        }
+        self.server.review(kind, self.identity, &self.path.namespace, question).map(Some)
+    }
+
+    pub(super) async fn update(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
+        let options = self.write_options(WriteKind::Update)?;
+        let kind = &self.view.resource.names.kind;
+        let request = || Ok(Write::Update(body::object(form, &text, kind)?));
+        self.write(presentation, &request, &options).await
+    }
+
+    pub(super) async fn patch(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let has_strategy = self.view.version().behaviour.strategy().is_some();
+        let form = PatchForm::of(&self.parts.headers, has_strategy)?;
+        let kind = if form == PatchForm::Apply { WriteKind::Apply } else { WriteKind::Patch };
+        let options = self.write_options(kind)?;
+        let utf8 = std::str::from_utf8(&text).map_err(|error| Status::bad_request(&error.to_string()))?;
+        let request = || {
+            Ok(match form {
+                PatchForm::Json => Write::JsonPatch(utf8),
+                PatchForm::Merge => Write::MergePatch(utf8),
+                PatchForm::Strategic => Write::StrategicPatch(utf8),
+                PatchForm::Apply => {
+                    let configuration = body::configuration(&text)?;
+                    Write::Apply { configuration, is_forced: options.is_forced }
+                }
+            })
+        };
+        self.write(presentation, &request, &options).await
+    }
+
+    fn has_protobuf(&self) -> bool {
+        !matches!(self.view.resource.origin, Origin::Custom { .. })
+    }
+
+    async fn write<'w>(
+        &self,
+        presentation: Presentation,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        options: &WriteOptions,
+    ) -> Result<Response<Body>, Status> {
+        let store = &self.server.store;
+        let admission = self.admission(options.to_json(self.would_create()), options.is_dry_run);
+        let outcome = verbs::write(store, &admission, &self.location(), request, options).await;
+        let mut response = match outcome {
+            Ok(outcome) => self.written(presentation, outcome).await?,
+            Err(status) => response::status(&status, error_form(&self.parts.headers)),
+        };
+        annotate(&mut response, admission);
+        Ok(response)
+    }
+
+    /// Whether there is nothing yet at the location that is written to.
+    fn would_create(&self) -> bool {
+        let location = self.location();
+        location.name.is_empty()
+            || self.server.store.get(&location.key(&self.server.store, &location.name)).is_none()
+    }
+
+    fn admission(&self, options: Value, is_dry_run: bool) -> Admission<'_> {
+        Admission {
+            store: &self.server.store,
+            authorizer: &self.server.authorizer,
+            service_allocator: &self.server.service_allocator,
+            identity: Some(self.identity),
+            webhooks: Some(&self.server.webhooks),
+            options,
+            is_dry_run,
+            annotations: Mutex::default(),
+        }
+    }
+
+    /// What a client is told of a write.
+    async fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
+        let Outcome { bytes, is_presented, is_created, warnings } = outcome;
+        let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = if self.location().part == Part::Scale {
+            let object = if is_presented {
+                VersionedObject::Bytes(bytes)
+            } else {
+                self.view.convert(&bytes, &self.server.store).await?
+            };
+            self.scaled(presentation, &object.into_object())?
+        } else if is_presented {
+            self.presented(code, presentation, &VersionedObject::Bytes(bytes).into_value())?
+        } else {
+            self.shown(code, presentation, &bytes).await?
+        };
+        response::warn(&mut response, &warnings);
+        Ok(response)
+    }
+
+    fn delete_options(&self, text: &Bytes) -> Result<DeleteOptions, Status> {
+        if text.is_empty() {
+            return DeleteOptions::read(None, self.query);
+        }
+        let form = BodyForm::of(&self.parts.headers, true)?;
+        let body = body::read(form, text, "DeleteOptions").map_err(|why| Status::bad_request(&why))?;
+        let field = |name: &str| body.value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(kind) = field("kind").filter(|kind| *kind != "DeleteOptions") {
+            return Err(Status::bad_request(&body::unknown_kind(kind, field("apiVersion").unwrap_or("v1"))));
+        }
+        DeleteOptions::read(Some(&body.value), self.query)
+    }
+
+    pub(super) async fn delete(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(&text)?;
+        let location = self.location();
+        let admission = self.admission(options.to_json(), options.is_dry_run);
+        let mut response = match verbs::delete(&admission, &location, &options).await {
+            Ok(Deleted { is_gone, bytes, warnings }) => {
+                let mut response = if is_gone && !self.view.resource.shows_deleted {
+                    response::status(&verbs::success(&location, &bytes), presentation.form())
+                } else {
+                    self.shown(StatusCode::OK, presentation, &bytes).await?
+                };
+                response::warn(&mut response, &warnings);
+                response
+            }
+            Err(status) => response::status(&status, error_form(&self.parts.headers)),
+        };
+        annotate(&mut response, admission);
+        Ok(response)
+    }
+
+    /// Deletes what is selected, and answers with what was.
+    pub(super) async fn delete_collection(
+        &self,
+        presentation: Presentation,
+        text: Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(&text)?;
+        let list_options = ListOptions::read(self.query, false)?;
+        let rows = self.rows()?;
+        let selection = Selection::new(self.view.clone(), &self.path.namespace, &list_options)?;
+        let snapshot = match self.snapshot(&list_options).await? {
+            Ok(snapshot) => snapshot,
+            Err(expired) => return Ok(expired),
+        };
+        let page = Page::read(&snapshot, &selection, &list_options, &self.server.store).await?;
+        let admission = self.admission(options.to_json(), options.is_dry_run);
+        for entry in &page.entries {
+            let location = ObjectLocation {
+                namespace: entry.key().namespace().to_owned(),
+                name: entry.key().name().to_owned(),
+                ..self.location()
+            };
+            match verbs::delete(&admission, &location, &options).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(page.into_response(&self.view, presentation, rows))
+    }
+}
+
+/// Notes in the answer what is to be written down.
+fn annotate(response: &mut Response<Body>, admission: Admission<'_>) {
+    let annotations = admission.annotations.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !annotations.is_empty() {
+        response.extensions_mut().insert(AuditAnnotations(annotations));
+    }
+}
