@@ -3,10 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/cli/src/manifest/node.rs"]
+#[path = "../../crates/offline/src/manifest/node.rs"]
 #[allow(dead_code)]
 mod node;
-#[path = "../../crates/cli/src/manifest/yaml.rs"]
+#[path = "../../crates/offline/src/manifest/yaml.rs"]
 #[allow(dead_code)]
 mod yaml;
 

@@ -34,6 +34,18 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ferroplane-offline",
+        &[
+            "ferroplane-api",
+            "ferroplane-engine",
+            "ferroplane-functions",
+            "ferroplane-recorder",
+            "ferroplane-runner",
+            "ferroplane-schema",
+            "ferroplane-wire",
+        ],
+    ),
+    (
         "ferroplane",
         &[
             "ferroplane-api",
@@ -43,9 +55,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-engine",
             "ferroplane-explain",
             "ferroplane-functions",
+            "ferroplane-offline",
             "ferroplane-recorder",
             "ferroplane-runner",
-            "ferroplane-schema",
             "ferroplane-wire",
         ],
     ),

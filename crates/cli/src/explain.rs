@@ -3,6 +3,7 @@
 pub(crate) mod drawing;
 mod kinds;
 mod reader;
+pub(crate) mod then;
 mod watching;
 
 use std::path::Path;

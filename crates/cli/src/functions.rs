@@ -2,4 +2,3 @@
 
 pub(crate) mod explain;
 pub(crate) mod table;
-pub(crate) mod used;

@@ -7,15 +7,12 @@ mod duration;
 mod explain;
 mod functions;
 mod interrupt;
-mod manifest;
-mod render;
-mod replay;
+mod recordings;
 mod size;
 mod start;
 mod telemetry;
 mod terminal;
 mod up;
-mod validate;
 
 use std::process::ExitCode;
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use ferroplane_offline::render::seam;
 use ferroplane_runner::grpc;
 use ferroplane_wire::render::RenderRequest;
 use prost::Message as _;
 
 use crate::Verdict;
 use crate::duration;
-use crate::render::seam;
 use crate::terminal::Terminal;
 
 /// What other programs call

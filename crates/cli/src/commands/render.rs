@@ -1,28 +1,25 @@
 //! `ferroplane render`: what would this composite resource become?
 
 mod from_recording;
+mod inputs;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::meta;
-use ferroplane_runner::{Directory, grpc};
+use clap::ValueEnum;
+use ferroplane_offline::manifest::Files;
+use ferroplane_offline::render::{self, InputFiles, PrintOptions, PrintedComposite, Renderer};
+use ferroplane_runner::grpc;
 use indicatif::ProgressBar;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::duration;
 use crate::interrupt::Interrupts;
-use crate::manifest::{Files, Manifest};
-use crate::render::given::Given;
-use crate::render::output::{self, Format, Include};
-use crate::render::work::Work;
 use crate::terminal::Terminal;
 use from_recording::Recorded;
+use inputs::Inputs;
 
 /// Show what composite resources would become, without a cluster
 ///
@@ -47,7 +44,7 @@ use from_recording::Recorded;
   ferroplane render --from-recording app/shop --into tests/shop")]
 pub(crate) struct Render {
     #[command(flatten)]
-    given: Given,
+    inputs: Inputs,
 
     /// Print what functions had to say, as objects of kind Result
     #[arg(short = 'r', long)]
@@ -98,6 +95,13 @@ pub(crate) struct Render {
     crossplane_docker_network: Option<String>,
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[default]
+    Yaml,
+    Json,
+}
+
 impl Render {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let ignored = [
@@ -109,7 +113,8 @@ impl Render {
         for (flag, _) in ignored.into_iter().filter(|(_, is_given)| *is_given) {
             terminal.note(&format!("{flag} is ignored: Ferroplane is the engine"));
         }
-        if self.watch && self.given.reads_standard_input() {
+        let inputs = InputFiles::from(self.inputs.clone());
+        if self.watch && inputs.reads_standard_input() {
             bail!("standard input cannot be watched: give a file instead of `-`, or leave out --watch");
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -117,7 +122,7 @@ impl Render {
             // Before anything is started: from then on, somebody has to end it.
             let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
             tokio::select! {
-                result = self.render_or_watch(terminal) => result,
+                result = self.render_or_watch(&inputs, terminal) => result,
                 verdict = interrupts.next() => Ok(verdict),
             }
         });
@@ -126,13 +131,13 @@ impl Render {
         verdict
     }
 
-    async fn render_or_watch(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    async fn render_or_watch(&self, inputs: &InputFiles, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if let (Some(which), Some(into)) = (&self.recorded.from_recording, &self.recorded.into) {
             return self.recorded.write(which, into, terminal).await;
         }
         loop {
             let mut files = Files::default();
-            let result = self.render_once(&mut files, terminal).await;
+            let result = self.render_once(inputs, &mut files, terminal).await;
             if !self.watch {
                 return result;
             }
@@ -145,97 +150,60 @@ impl Render {
         }
     }
 
-    async fn render_once(&self, files: &mut Files, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let work = self.given.load(files)?;
-        for note in &work.notes {
+    async fn render_once(
+        &self,
+        inputs: &InputFiles,
+        files: &mut Files,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
+        let renderer = Renderer::load(inputs, files)?;
+        for note in renderer.notes() {
             terminal.note(note);
         }
-        for advisory in work.pipeline.advisories() {
-            terminal.warn(&advisory.to_string());
+        for advisory in renderer.advisories() {
+            terminal.warn(&advisory);
         }
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let spinner = terminal.spinner("starting functions");
-        let functions = work.called.start(&work.pipeline, &options).await;
+        let functions = renderer.start_functions(&options).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
         functions.set_deadline(deadline);
-        self.render_all(work, Arc::new(functions), terminal).await
+        let progress = terminal.progress(renderer.composite_count(), "rendering");
+        let mut results = Results { verdict: Verdict::Yes, errors: Vec::new(), progress };
+        let print = |result| results.print(result, terminal);
+        renderer.render_all(functions, self.max_concurrency as usize, self.print_options(), print).await?;
+        results.conclude(terminal)
     }
 
-    /// Render every XR, several at once, and print the results in the order of the XRs. No more are held in
-    /// memory than are rendered at once.
-    async fn render_all(
-        &self,
-        mut work: Work,
-        functions: Arc<Directory>,
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<Verdict> {
-        let xrs = std::mem::take(&mut work.xrs);
-        let work = Arc::new(work);
-        let mut rendering: VecDeque<JoinHandle<_>> = VecDeque::new();
-        let progress = terminal.progress(xrs.len(), "rendering");
-        let mut report = Report { verdict: Verdict::Yes, errors: Vec::new(), progress };
-        for xr in xrs {
-            if rendering.len() == self.max_concurrency as usize
-                && let Some(first) = rendering.pop_front()
-            {
-                report.add(first.await.context("rendering was cut short")?, terminal)?;
-            }
-            let (work, functions, printing) = (work.clone(), functions.clone(), self.printing(&xr));
-            rendering.push_back(tokio::spawn(async move { printing.print(&xr, &work, &functions).await }));
+    fn print_options(&self) -> PrintOptions {
+        PrintOptions {
+            format: match self.output {
+                Format::Yaml => render::Format::Yaml,
+                Format::Json => render::Format::Json,
+            },
+            is_full: self.include_full_xr,
+            has_results: self.include_function_results,
+            has_context: self.include_context,
+            has_deletions: !self.hide_deletions,
         }
-        for rest in rendering {
-            report.add(rest.await.context("rendering was cut short")?, terminal)?;
-        }
-        if let Ok(functions) = Arc::try_unwrap(functions) {
-            functions.stop().await;
-        }
-        report.conclude(terminal)
-    }
-
-    fn printing(&self, xr: &Manifest) -> Printing {
-        let include = Include {
-            full_xr: self.include_full_xr.then(|| xr.object().clone()),
-            results: self.include_function_results,
-            context: self.include_context,
-            deletions: !self.hide_deletions,
-        };
-        Printing { include, format: self.output }
-    }
-}
-
-/// How one XR is printed.
-struct Printing {
-    include: Include,
-    format: Format,
-}
-
-/// One XR, printed, and what a function that gave up had to say.
-struct Printed {
-    text: Vec<u8>,
-    fatal: Option<String>,
-}
-
-impl Printing {
-    async fn print(self, xr: &Manifest, work: &Work, functions: &Directory) -> anyhow::Result<Printed> {
-        let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
-        let mut rendered = work.render(xr, functions).await?;
-        let failure = rendered.take_fatal_result().with_context(|| format!("cannot render {name}"))?;
-        let text = output::print(rendered, self.include, self.format)?;
-        Ok(Printed { text, fatal: failure.map(|failure| format!("{name}: {failure}")) })
     }
 }
 
 /// What became of all XRs.
-struct Report {
+struct Results {
     verdict: Verdict,
     errors: Vec<anyhow::Error>,
     progress: ProgressBar,
 }
 
-impl Report {
-    fn add(&mut self, result: anyhow::Result<Printed>, terminal: &mut Terminal) -> anyhow::Result<()> {
+impl Results {
+    fn print(
+        &mut self,
+        result: anyhow::Result<PrintedComposite>,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<()> {
         self.progress.inc(1);
         match result {
             Ok(printed) => {

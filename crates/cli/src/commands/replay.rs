@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use ferroplane_offline::replay::{comparison, document, listing, rerun};
 
 use crate::Verdict;
-use crate::replay::{Chosen, Recordings, again, differences, listed, shown};
+use crate::recordings::{RecordingSelector, RecordingsLocation};
 use crate::terminal::Terminal;
 
 /// Have a recorded reconcile again, offline, and see whether it comes to the same
@@ -33,14 +34,14 @@ pub(crate) struct Replay {
     command: Option<Command>,
 
     #[command(flatten)]
-    chosen: Chosen,
+    selector: RecordingSelector,
 
     /// Which functions are asked again; the others answer as they did
     #[arg(long, value_enum, default_value_t = Functions::None)]
     functions: Functions,
 
     #[command(flatten)]
-    recordings: Recordings,
+    recordings: RecordingsLocation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -70,17 +71,17 @@ struct List {
     namespace: Option<String>,
 
     #[command(flatten)]
-    recordings: Recordings,
+    recordings: RecordingsLocation,
 }
 
 /// Show everything that was recorded of a reconcile, as YAML
 #[derive(Debug, clap::Args)]
 struct Show {
     #[command(flatten)]
-    chosen: Chosen,
+    selector: RecordingSelector,
 
     #[command(flatten)]
-    recordings: Recordings,
+    recordings: RecordingsLocation,
 }
 
 /// Write a recording to a file of its own, to give it to somebody
@@ -89,14 +90,14 @@ struct Show {
 #[derive(Debug, clap::Args)]
 struct Export {
     #[command(flatten)]
-    chosen: Chosen,
+    selector: RecordingSelector,
 
     /// The file to write; it must not exist
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
     #[command(flatten)]
-    recordings: Recordings,
+    recordings: RecordingsLocation,
 }
 
 impl Replay {
@@ -109,19 +110,19 @@ impl Replay {
         }
     }
 
-    fn replay(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let recording = self.recordings.get(&self.chosen)?;
+    fn replay(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let recording = self.recordings.recordings()?.get(&self.selector.into())?;
         let mut verdict = Verdict::Yes;
-        terminal.line(&listed::title(&recording.head));
+        terminal.line(&listing::title(&recording.head));
         if recording.takes.is_empty() {
             terminal.note("nothing was decided in it: there is nothing to replay");
         }
         for (number, take) in recording.takes.iter().enumerate() {
             let replayed = match self.functions {
                 Functions::None => take.replay(),
-                Functions::BuiltIn => again::replay(take)?,
+                Functions::BuiltIn => rerun::replay(take)?,
             };
-            let text = differences::describe(number + 1, take, &replayed, recording.head.is_redacted);
+            let text = comparison::describe(number + 1, take, &replayed, recording.head.is_redacted);
             terminal.data(text.as_bytes())?;
             if !replayed.is_same {
                 verdict = Verdict::No;
@@ -133,26 +134,26 @@ impl Replay {
 
 impl List {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let heads = self.recordings.heads(self.what.as_deref(), self.namespace.as_deref())?;
+        let heads = self.recordings.recordings()?.heads(self.what.as_deref(), self.namespace.as_deref())?;
         if heads.is_empty() {
             terminal.note("nothing was recorded");
         }
-        terminal.data(listed::table(&heads).as_bytes())?;
+        terminal.data(listing::table(&heads).as_bytes())?;
         Ok(Verdict::Yes)
     }
 }
 
 impl Show {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let recording = self.recordings.get(&self.chosen)?;
-        terminal.data(shown::document(&recording)?.as_bytes())?;
+        let recording = self.recordings.recordings()?.get(&self.selector.into())?;
+        terminal.data(document::print(&recording)?.as_bytes())?;
         Ok(Verdict::Yes)
     }
 }
 
 impl Export {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let bytes = self.recordings.export(&self.chosen)?;
+        let bytes = self.recordings.recordings()?.export(&self.selector.into())?;
         let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&self.output);
         let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, &bytes));
         written.with_context(|| format!("cannot write `{}`", self.output.display()))?;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use ferroplane_offline::validate::Layout;
 
 use super::validate::Options;
 use crate::Verdict;
 use crate::terminal::Terminal;
-use crate::validate::output::Layout;
 
 /// What Crossplane's command line does to resources
 #[derive(Debug, clap::Args)]

@@ -1,12 +1,12 @@
 //! `ferroplane trace`: the tree of what was composed.
 
 use ferroplane_explain::{Node, Purpose, tree};
+use ferroplane_offline::manifest::yaml;
 
 use crate::Verdict;
 use crate::explain::drawing::{self, Style};
 use crate::explain::{Inquiry, Subject, block_on};
 use crate::interrupt::Interrupts;
-use crate::manifest::yaml;
 use crate::terminal::Terminal;
 
 /// Show the tree of what something is composed of

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
+use clap::ValueEnum;
+use ferroplane_offline::validate::{self, Layout, Style, Validated, Validation};
 
 use crate::Verdict;
-use crate::manifest::Files;
 use crate::terminal::Terminal;
-use crate::validate::output::{self, Format, Layout};
-use crate::validate::{Cache, Documents, Judge, Report};
 
 /// Check manifests as an API server would, without one
 ///
@@ -73,6 +72,24 @@ pub(super) struct Options {
     crossplane_image: Option<String>,
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+    Yaml,
+}
+
+impl From<Format> for validate::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+            Format::Yaml => Self::Yaml,
+        }
+    }
+}
+
 impl Validate {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         self.options.validate(&self.files, &self.schemas, Layout::Ours, terminal)
@@ -89,47 +106,39 @@ impl Options {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         self.explain_ignored(terminal);
-        let mut given = Given::default();
-        given.read(files, schemas)?;
-        let judge = given.judge(self.cache_dir.as_deref(), terminal)?;
-        let judge = judge.splitting_inputs(layout == Layout::Upstream);
-        let (doubtful, unusable) = Judge::judge_definitions(&given.schemas)?;
-        given.unreadable.extend(unusable);
-        for problem in doubtful {
+        let mut validation = Validation::read(files, schemas, self.cache_dir.as_deref())?;
+        if let (true, Some(path)) = (validation.is_cache_missing, &self.cache_dir) {
+            terminal.warn(&format!("{}: there is no such cache", path.display()));
+        }
+        for problem in validation.check_schemas()? {
             terminal.warn(&problem.to_string());
         }
 
-        let progress = terminal.progress(given.objects.as_slice().len(), "validating");
-        let (findings, unreadable) = judge.judge_all(&given.objects, &progress)?;
+        let progress = terminal.progress(validation.document_count(), "validating");
+        let validated = validation.run(layout, || progress.inc(1))?;
         progress.finish_and_clear();
-        given.unreadable.extend(unreadable);
-        if findings.is_empty() && given.unreadable.is_empty() {
+        if validated.report.summary.total == 0 && validated.unreadable.is_empty() {
             bail!("found no objects to validate");
         }
-        let report = Report::new(findings);
-        let style = output::Style {
+        let style = Style {
             layout,
             skips_success: self.skip_success_results,
             is_colourful: terminal.shows_data_in_colour(),
         };
-        terminal.data(output::print(&report, self.output, style)?.as_bytes())?;
-        self.verdict(&report, &given.unreadable, terminal)
+        terminal.data(validate::print(&validated.report, self.output.into(), style)?.as_bytes())?;
+        self.verdict(&validated, terminal)
     }
 
-    fn verdict(
-        &self,
-        report: &Report,
-        unreadable: &[anyhow::Error],
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<Verdict> {
-        for error in unreadable {
+    fn verdict(&self, validated: &Validated, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        for error in &validated.unreadable {
             terminal.error(error);
         }
-        if !unreadable.is_empty() {
+        if !validated.unreadable.is_empty() {
             return Err(anyhow!("not everything could be read and used"));
         }
-        let is_missing = self.error_on_missing_schemas && report.summary.missing_schemas > 0;
-        Ok(if report.summary.invalid > 0 || is_missing { Verdict::No } else { Verdict::Yes })
+        let summary = validated.report.summary;
+        let is_missing = self.error_on_missing_schemas && summary.missing_schemas > 0;
+        Ok(if summary.invalid > 0 || is_missing { Verdict::No } else { Verdict::Yes })
     }
 
     fn explain_ignored(&self, terminal: &mut Terminal) {
@@ -142,37 +151,5 @@ impl Options {
                 terminal.note(&format!("{flag} is ignored: {why}"));
             }
         }
-    }
-}
-
-/// What the user gives.
-#[derive(Debug, Default)]
-struct Given {
-    objects: Documents,
-    schemas: Documents,
-    unreadable: Vec<anyhow::Error>,
-}
-
-impl Given {
-    fn read(&mut self, files: &[PathBuf], schemas: &[PathBuf]) -> anyhow::Result<()> {
-        let mut reader = Files::default();
-        self.unreadable.extend(self.schemas.add_all(&mut reader, schemas)?);
-        self.unreadable.extend(self.objects.add_all(&mut reader, files)?);
-        Ok(())
-    }
-
-    /// Somebody who knows everything that is given, and what is in the packages among it.
-    fn judge(&mut self, cache: Option<&std::path::Path>, terminal: &mut Terminal) -> anyhow::Result<Judge> {
-        let mut judge = Judge::new(&self.schemas)?;
-        judge.add(&self.objects)?;
-        if let Some(cache) = Cache::find(cache) {
-            let found: Vec<_> = judge.packages().iter().filter_map(|image| cache.package(image)).collect();
-            let mut packages = Documents::default();
-            self.unreadable.extend(packages.add_all(&mut Files::default(), &found)?);
-            judge.add(&packages)?;
-        } else if let Some(path) = cache {
-            terminal.warn(&format!("{}: there is no such cache", path.display()));
-        }
-        Ok(judge)
     }
 }

@@ -1,10 +1,10 @@
 //! `ferroplane version`: which build is this?
 
 use clap::ValueEnum;
+use ferroplane_offline::manifest::yaml;
 use serde_json::json;
 
 use crate::Verdict;
-use crate::manifest::yaml;
 use crate::terminal::Terminal;
 
 /// Print the version

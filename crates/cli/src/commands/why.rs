@@ -1,15 +1,16 @@
 //! `ferroplane why`: why is it not ready?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ferroplane_explain::{Purpose, diagnose};
+use ferroplane_offline::manifest::yaml;
+use ferroplane_offline::replay::Selector;
 use jiff::Timestamp;
 
 use crate::Verdict;
+use crate::explain::then::Then;
 use crate::explain::{Subject, block_on, drawing};
-use crate::manifest::yaml;
-use crate::replay::then::Then;
-use crate::replay::{Chosen, Recordings, moment};
+use crate::recordings::{locate, parse_time};
 use crate::terminal::Terminal;
 
 /// Say why something is not ready: the root cause first
@@ -39,7 +40,7 @@ struct AtThen {
     /// Say what was wrong then instead of now: a time such as 2026-01-31T12:00:00Z, or so long ago, such as 2h
     ///
     /// Reads what `ferroplane up` recorded of a composite resource, in place of the API server: the last reconcile that had begun by then.
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<Timestamp>,
 
     /// A file that `ferroplane replay export` wrote, or a directory of recordings [default: those in the data directory]
@@ -80,10 +81,10 @@ impl Why {
     fn run_then(&self, at: Timestamp, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let (kind, name) = self.subject.names()?;
         let (what, namespace) = (format!("{kind}/{name}"), self.subject.namespace());
-        let recordings = Recordings::at(self.subject.data_dir(), self.then.recordings.as_deref());
+        let recordings = locate(self.subject.data_dir().map(Path::to_owned), self.then.recordings.clone())?;
         let heads = recordings.heads(Some(&what), namespace)?;
         let namespace = namespace.map(str::to_owned);
-        let recording = recordings.get(&Chosen { which: Some(what), namespace, at: Some(at) })?;
+        let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording, &heads);
         let answer = match self.output {
             Format::Text => then.text(),

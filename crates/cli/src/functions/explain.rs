@@ -1,9 +1,8 @@
 //! Documents the input of a function from its schema, field by field.
 
 use ferroplane_functions::Contract;
+use ferroplane_offline::manifest::yaml;
 use serde_json::{Map, Value};
-
-use crate::manifest::yaml;
 
 /// How deep fields are listed unless somebody asks for more.
 const DEPTH: usize = 2;

@@ -11,12 +11,12 @@ use ferroplane_controllers::{
     install,
 };
 use ferroplane_functions::{Library, Native};
+use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Directory, grpc};
 use serde_json::json;
 
 use super::Configuration;
-use crate::replay::RECORDINGS;
 use crate::telemetry::Installed;
 
 /// As whom controllers come to the API server.

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ferroplane_api::{Object, meta};
+use ferroplane_offline::manifest::{Files, Located, Manifest, Source};
 
 use super::Wanted;
 use super::follow::follow;
 use super::objects::{Error, Force, Kind, Objects};
-use crate::manifest::{Files, Located, Manifest, Source};
 use crate::terminal::Terminal;
 use order::rank;
 

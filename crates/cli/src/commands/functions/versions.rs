@@ -6,13 +6,13 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use ferroplane_engine::versions::{Question, State, Version, resolve};
 use ferroplane_functions::{Filter, Library};
+use ferroplane_offline::functions::used::{Uses, find};
+use ferroplane_offline::manifest::{Files, yaml};
 use serde_json::{Value, json};
 
 use super::explain::full_name;
 use crate::Verdict;
 use crate::functions::table::{or_dash, table};
-use crate::functions::used::{Uses, find};
-use crate::manifest::{Files, yaml};
 use crate::terminal::Terminal;
 
 /// List the versions of the built-in functions, or the steps that will have to change

@@ -2,16 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use ferroplane_api::{Object, keys, meta};
-use ferroplane_runner::grpc;
+use ferroplane_offline::render::write_test;
+use ferroplane_offline::replay::Selector;
 
 use crate::Verdict;
-use crate::manifest::Files;
-use crate::render::given::Given;
-use crate::render::output::{self, Format, Include};
-use crate::render::recorded;
-use crate::replay::{Chosen, Recordings};
+use crate::recordings::RecordingsLocation;
 use crate::terminal::Terminal;
 
 /// A reconcile that was recorded
@@ -30,7 +25,7 @@ pub(super) struct Recorded {
     pub(super) into: Option<PathBuf>,
 
     #[command(flatten)]
-    recordings: Recordings,
+    recordings: RecordingsLocation,
 }
 
 impl Recorded {
@@ -41,32 +36,17 @@ impl Recorded {
         into: &Path,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
-        let chosen = Chosen { which: Some(which.to_owned()), namespace: None, at: None };
-        let recording = self.recordings.get(&chosen)?;
-        let arguments = recorded::describe(&recording)?.write(into)?;
-        let work = Given::of(&arguments).load(&mut Files::default())?;
-        let functions = work.called.start(&work.pipeline, &grpc::Options::default()).await?;
-        let xr = work.xrs.first().context("there is no composite resource in it")?;
-        let mut rendered = work.render(xr, &functions).await?;
-        let failure = rendered.take_fatal_result().context("cannot render what was recorded")?;
-        let now =
-            rendered.composed.iter().map(|object| (resource_name(object), object.clone().into())).collect();
-        let is_same = recording.takes.last().is_some_and(|take| recorded::composed(take) == now);
-        let include = Include { deletions: true, ..Include::default() };
-        let expected = output::print(rendered, include, Format::Yaml)?;
-        let path = into.join("expected.yaml");
-        std::fs::write(&path, expected).with_context(|| format!("cannot write `{}`", path.display()))?;
-        let words =
-            arguments.iter().flat_map(|(flag, path)| [(*flag).to_owned(), path.display().to_string()]);
-        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let selector = Selector { which: Some(which.to_owned()), ..Selector::default() };
+        let recording = self.recordings.recordings()?.get(&selector)?;
+        let test = write_test(&recording, into).await?;
         terminal.note(&format!(
             "wrote `{}`; to render it:\n\n    ferroplane render {}\n",
             into.display(),
-            words.join(" ")
+            test.arguments.join(" ")
         ));
-        if let Some(failure) = failure {
-            terminal.warn(&failure.to_string());
-        } else if !is_same {
+        if let Some(fatal) = test.fatal {
+            terminal.warn(&fatal);
+        } else if !test.is_same {
             let why = if recording.head.is_redacted {
                 ": it held secrets, and functions see placeholders"
             } else {
@@ -77,8 +57,4 @@ impl Recorded {
         }
         Ok(Verdict::Yes)
     }
-}
-
-fn resource_name(object: &Object) -> String {
-    meta::annotation(object, keys::RESOURCE_NAME).to_owned()
 }

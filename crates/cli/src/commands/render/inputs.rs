@@ -1,0 +1,78 @@
+//! The files that `ferroplane render` reads, as arguments.
+
+use std::path::PathBuf;
+
+use ferroplane_offline::render::InputFiles;
+
+/// The files to render from.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Inputs {
+    /// The XR: a file, a directory of files, or `-`. Several XRs are rendered at once
+    #[arg(required_unless_present = "from_recording")]
+    composite_resource: Option<PathBuf>,
+
+    /// The Composition to render it with
+    #[arg(required_unless_present = "from_recording")]
+    composition: Option<PathBuf>,
+
+    /// The Functions that the Composition calls: a file or directory. Not needed for built-in functions
+    functions: Option<PathBuf>,
+
+    /// What the first function finds in its context under this key, as a file of JSON or YAML
+    #[arg(long, value_name = "KEY=FILE", value_delimiter = ',', value_parser = pair)]
+    context_files: Vec<(String, String)>,
+
+    /// The same as JSON or YAML. Wins over --context-files
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    context_values: Vec<(String, String)>,
+
+    /// Composed resources that exist already: a file or directory
+    #[arg(short = 'o', long, value_name = "PATH")]
+    observed_resources: Vec<PathBuf>,
+
+    /// Resources that functions may ask for: a file or directory
+    #[arg(short = 'e', long, value_name = "PATH", alias = "extra-resources")]
+    required_resources: Vec<PathBuf>,
+
+    /// OpenAPI v3 documents that functions may ask for: a directory of JSON files
+    #[arg(short = 's', long, value_name = "DIR")]
+    required_schemas: Vec<PathBuf>,
+
+    /// Secrets that the Composition gives to functions: a file or directory
+    #[arg(long, value_name = "PATH")]
+    function_credentials: Vec<PathBuf>,
+
+    /// Set an annotation on every Function
+    #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
+    function_annotations: Vec<(String, String)>,
+
+    /// The CompositeResourceDefinition of the XR, for its defaults and its layout
+    #[arg(long, value_name = "PATH")]
+    xrd: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("expected KEY=VALUE, got `{text}`"))?;
+    if key.is_empty() {
+        return Err(format!("expected KEY=VALUE, got no key in `{text}`"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl From<Inputs> for InputFiles {
+    fn from(inputs: Inputs) -> Self {
+        Self {
+            composite_resource: inputs.composite_resource,
+            composition: inputs.composition,
+            functions: inputs.functions,
+            context_files: inputs.context_files,
+            context_values: inputs.context_values,
+            observed_resources: inputs.observed_resources,
+            required_resources: inputs.required_resources,
+            required_schemas: inputs.required_schemas,
+            function_credentials: inputs.function_credentials,
+            function_annotations: inputs.function_annotations,
+            definition: inputs.xrd,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What manifests say about functions, without calling them.
+
+pub mod used;

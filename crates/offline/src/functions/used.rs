@@ -1,0 +1,121 @@
+//! Which steps in manifests call versions that will not be there for ever.
+
+use anyhow::Context as _;
+use ferroplane_api::{Composition, Function, keys, meta};
+use ferroplane_engine::versions::{Catalogue, State, Unresolved, Version};
+use ferroplane_engine::{Pipeline, to_pipeline};
+use ferroplane_functions::{Library, Native};
+use serde::Serialize;
+
+use crate::manifest::Manifest;
+
+/// A step, and what becomes of the version it calls.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Use {
+    pub file: String,
+    pub composition: String,
+    pub step: String,
+    pub function: String,
+    /// What runs. Nothing if nothing does.
+    pub version: Option<String>,
+    pub state: String,
+    /// What the user should know.
+    pub message: String,
+    #[serde(skip)]
+    pub breaks: bool,
+}
+
+/// Everything in the manifests that a release would warn about or refuse.
+#[derive(Debug, Default)]
+pub struct Uses {
+    pub found: Vec<Use>,
+    /// How many steps were looked at.
+    pub steps: usize,
+    /// How many of them call functions that are not built in.
+    pub foreign: usize,
+}
+
+/// Look at every Composition, as this release would. Functions say which packages are built in.
+pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> anyhow::Result<Uses> {
+    let catalogue = catalogue(manifests, library, release)?;
+    let mut uses = Uses::default();
+    for manifest in manifests.iter().filter(|manifest| is(manifest, keys::APIEXTENSIONS, "Composition")) {
+        let composition: Composition = manifest.parse()?;
+        let steps = to_pipeline(&composition.spec);
+        for step in steps.iter() {
+            uses.steps += 1;
+            let pipeline = Pipeline::new(std::slice::from_ref(step))
+                .with_context(|| format!("cannot read {} of {}", composition.name(), manifest.source()))?;
+            let (version, state, message, breaks) = match pipeline.resolve(&catalogue) {
+                Ok(pipeline) => {
+                    let callee = pipeline.steps()[0].callee.clone().context("every step is resolved")?;
+                    if callee.advisories.is_empty() {
+                        continue;
+                    }
+                    let said: Vec<_> = callee.advisories.iter().map(ToString::to_string).collect();
+                    (
+                        callee.version.map(|version| version.to_string()),
+                        callee.state.to_string(),
+                        said.join("; "),
+                        false,
+                    )
+                }
+                Err(error) if matches!(error.source, Unresolved::UnknownFunction { .. }) => {
+                    uses.foreign += 1;
+                    continue;
+                }
+                Err(error) => {
+                    let asked = step.function_ref.version.clone();
+                    (asked, state_of(&error.source).to_owned(), error.source.to_string(), true)
+                }
+            };
+            uses.found.push(Use {
+                file: manifest.source().to_string(),
+                composition: composition.name().to_owned(),
+                step: step.step.clone(),
+                function: step.function_ref.name.clone(),
+                version,
+                state,
+                message,
+                breaks,
+            });
+        }
+    }
+    Ok(uses)
+}
+
+fn state_of(error: &Unresolved) -> &'static str {
+    match error {
+        Unresolved::EndOfSupport { .. } => State::Removed.as_str(),
+        _ => "missing",
+    }
+}
+
+fn is(manifest: &Manifest, group: &str, kind: &str) -> bool {
+    let object = manifest.object();
+    meta::kind(object) == kind && meta::group(meta::api_version(object)) == group
+}
+
+/// What is built in, under the names that the Functions in the manifests give it. Packages that are not built in are
+/// not ours to judge.
+fn catalogue(manifests: &[Manifest], library: &Library, release: &Version) -> anyhow::Result<Catalogue> {
+    let mut catalogue = library.catalogue().at(release.clone());
+    for manifest in manifests.iter().filter(|manifest| is(manifest, keys::PKG, "Function")) {
+        let function: Function = manifest.parse()?;
+        let (name, package) = (&function.metadata.name, &function.spec.package);
+        match library.native(package) {
+            Native::Covered { function, version } => {
+                if let Some(family) = library.catalogue().family(&function) {
+                    catalogue.alias(name, family, Some(&version));
+                }
+            }
+            _ if package.is_empty() => {}
+            _ => catalogue.remove(name),
+        }
+    }
+    Ok(catalogue)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Finds manifests: in a file, in a directory and all below it, or on standard input.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+
+use super::{Located, Manifest, Node, yaml};
+
+/// Where manifests come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    File(PathBuf),
+    Stdin,
+}
+
+impl Source {
+    /// Where a relative path in this source starts.
+    pub(crate) fn directory(&self) -> PathBuf {
+        match self {
+            Self::File(path) => match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            },
+            Self::Stdin => PathBuf::from("."),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Stdin => f.write_str("standard input"),
+        }
+    }
+}
+
+/// Reads manifests, and remembers which files they came from.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Every file and directory that was looked into, and what it looked like just before.
+    seen: BTreeMap<PathBuf, Look>,
+    /// What standard input said. It says it only once.
+    stdin: Option<String>,
+}
+
+impl Files {
+    /// Every object in a file, in a directory and all below it, or on standard input (`-`).
+    pub fn load(&mut self, path: &Path) -> anyhow::Result<Vec<Manifest>> {
+        self.load_documents(path, MANIFESTS)
+    }
+
+    /// The same, in files with these extensions if it is a directory.
+    pub(crate) fn load_documents(
+        &mut self,
+        path: &Path,
+        extensions: &[&str],
+    ) -> anyhow::Result<Vec<Manifest>> {
+        let mut manifests = Vec::new();
+        for source in self.sources(path, extensions)? {
+            let text = self.read(&source)?;
+            let source = Arc::new(source);
+            let nodes = yaml::parse(&text).map_err(|bad| Located::new(&source, bad.line, bad.message))?;
+            for node in nodes.into_iter().flat_map(Node::unwrap_list) {
+                manifests.push(Manifest::new(source.clone(), node, 0)?);
+            }
+        }
+        Ok(manifests)
+    }
+
+    /// The one object in a file.
+    pub(crate) fn load_one(&mut self, path: &Path, what: &str) -> anyhow::Result<Manifest> {
+        let mut manifests = self.load(path)?;
+        match manifests.len() {
+            1 => Ok(manifests.remove(0)),
+            0 => bail!("{}: expected a {what}, found nothing", path.display()),
+            _ => Err(manifests[1].error(&[], format!("expected one {what}, found another object")).into()),
+        }
+    }
+
+    /// The text of a file that is not a manifest.
+    pub(crate) fn load_text(&mut self, path: &Path) -> anyhow::Result<String> {
+        self.see(path);
+        self.read(&Source::File(path.to_owned()))
+    }
+
+    /// The files of manifests that a path stands for.
+    pub fn find(&mut self, path: &Path) -> anyhow::Result<Vec<Source>> {
+        self.sources(path, MANIFESTS)
+    }
+
+    fn sources(&mut self, path: &Path, extensions: &[&str]) -> anyhow::Result<Vec<Source>> {
+        if path == Path::new("-") {
+            return Ok(vec![Source::Stdin]);
+        }
+        self.see(path);
+        let info = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if !info.is_dir() {
+            return Ok(vec![Source::File(path.to_owned())]);
+        }
+        let mut found = Vec::new();
+        self.walk(path, extensions, &mut found, MAX_DEPTH)?;
+        if found.is_empty() {
+            bail!("{}: found no {} files", path.display(), extensions.join(" or "));
+        }
+        Ok(found)
+    }
+
+    fn walk(
+        &mut self,
+        directory: &Path,
+        extensions: &[&str],
+        found: &mut Vec<Source>,
+        depth: usize,
+    ) -> anyhow::Result<()> {
+        let Some(depth) = depth.checked_sub(1) else {
+            bail!("{}: directories are nested too deeply (a loop of links?)", directory.display());
+        };
+        let entries =
+            std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        paths.sort();
+        for path in paths {
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if is_hidden {
+                continue;
+            }
+            if path.is_dir() {
+                self.see(&path);
+                self.walk(&path, extensions, found, depth)?;
+            } else if path
+                .extension()
+                .is_some_and(|extension| extensions.iter().any(|known| extension == *known))
+            {
+                self.see(&path);
+                found.push(Source::File(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a file says.
+    pub(crate) fn read(&mut self, source: &Source) -> anyhow::Result<String> {
+        match source {
+            Source::File(path) => {
+                let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+                String::from_utf8(bytes).map_err(|error| {
+                    Located::new(source, line_of_bad_text(&error), "the file is not UTF-8 text").into()
+                })
+            }
+            Source::Stdin if self.stdin.is_some() => {
+                bail!("`-` is there twice: standard input can be read only once")
+            }
+            Source::Stdin => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+                self.stdin = Some(text.clone());
+                Ok(text)
+            }
+        }
+    }
+
+    /// Waits until any file looks different from just before it was read.
+    pub async fn until_changed(&self) {
+        while !self.have_changed() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn have_changed(&self) -> bool {
+        self.seen.iter().any(|(path, before)| look(path) != *before)
+    }
+
+    /// Looking before reading: what changes while it is read has changed.
+    fn see(&mut self, path: &Path) {
+        self.seen.entry(path.to_owned()).or_insert_with(|| look(path));
+    }
+}
+
+/// When a file was last written, and how large it is. Nothing if it is not there.
+type Look = Option<(SystemTime, u64)>;
+
+fn look(path: &Path) -> Look {
+    let info = std::fs::metadata(path).ok()?;
+    Some((info.modified().ok()?, info.len()))
+}
+
+/// What the names of files with manifests end in.
+const MANIFESTS: &[&str] = &["yaml", "yml", "json"];
+
+/// How often files are looked at. Asking the operating system to tell would miss network file systems.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How deep directories may nest.
+const MAX_DEPTH: usize = 32;
+
+fn line_of_bad_text(error: &std::string::FromUtf8Error) -> Option<u64> {
+    let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    u64::try_from(good.split(|byte| *byte == b'\n').count()).ok()
+}

@@ -1,0 +1,287 @@
+//! Turns a recording into files that can be rendered, as a beginning for a test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::{Answer, Layout, Said, Turn, Want, replay};
+use ferroplane_functions::Library;
+use ferroplane_recorder::{Head, Recording, Take};
+use ferroplane_runner::{Directory, grpc};
+use ferroplane_wire::{Struct, to_json};
+use serde_json::{Value, json};
+
+use super::functions::RESPONSES;
+use super::{InputFiles, PrintOptions, Renderer, output};
+use crate::manifest::{Files, yaml};
+
+/// A recorded reconcile, written as files to render.
+#[derive(Debug)]
+pub struct WrittenTest {
+    /// The arguments that `ferroplane render` takes the files with.
+    pub arguments: Vec<String>,
+    /// The fatal result of a function, if one gave up.
+    pub fatal: Option<String>,
+    /// Whether the files are rendered to what was recorded.
+    pub is_same: bool,
+}
+
+/// Write a recorded reconcile as files to render, and what they are rendered to as `expected.yaml`. The directory must
+/// be empty or not exist.
+pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Result<WrittenTest> {
+    let arguments = describe(recording)?.write(directory)?;
+    let renderer = Renderer::load(&InputFiles::from_arguments(&arguments), &mut Files::default())?;
+    let functions = renderer.start_functions(&grpc::Options::default()).await?;
+    let xr = renderer.xrs.first().context("there is no composite resource in it")?;
+    let mut result = renderer.render(xr, &functions).await?;
+    let failure = result.take_fatal_result().context("cannot render what was recorded")?;
+    let now = result.composed.iter().map(|object| (resource_name(object), object.clone().into())).collect();
+    let is_same = recording.takes.last().is_some_and(|take| composed(take) == now);
+    let options = PrintOptions { has_deletions: true, ..PrintOptions::default() };
+    let expected = output::print(result, xr.object(), options)?;
+    let path = directory.join("expected.yaml");
+    std::fs::write(&path, expected).with_context(|| format!("cannot write `{}`", path.display()))?;
+    let arguments =
+        arguments.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]);
+    Ok(WrittenTest {
+        arguments: arguments.filter(|argument| !argument.is_empty()).collect(),
+        fatal: failure.map(|failure| failure.to_string()),
+        is_same,
+    })
+}
+
+fn resource_name(object: &Object) -> String {
+    meta::annotation(object, keys::RESOURCE_NAME).to_owned()
+}
+
+/// Files that describe a run.
+#[derive(Debug, Default)]
+struct TestFiles {
+    /// By name, in the order in which they are written.
+    files: BTreeMap<&'static str, Vec<Value>>,
+    /// What functions that are not built in said, by the name of the function.
+    answers: BTreeMap<String, Vec<Value>>,
+    schemas: Vec<Value>,
+}
+
+/// The last run of a reconcile, as files.
+fn describe(recording: &Recording) -> anyhow::Result<TestFiles> {
+    let Some(take) = recording.takes.last() else {
+        bail!("nothing was decided in this reconcile: there is nothing to render");
+    };
+    let library = Library::built_in().context("this build is broken")?;
+    let mut files = TestFiles::default();
+    files.add("xr.yaml", [without_owners(&take.inputs.composite)]);
+    files
+        .add("observed.yaml", take.inputs.observed.values().map(|observed| without_owners(&observed.object)));
+    files.add_pipeline(&recording.head, take, &library);
+    files.add_answers(take);
+    if take.inputs.layout == Layout::Legacy {
+        files.add("xrd.yaml", [definition(&recording.head)]);
+    }
+    let composite = [(&take.inputs.composite, &take.inputs.connection_details)].into_iter();
+    let observed = take.inputs.observed.values().map(|it| (&it.object, &it.connection_details));
+    let secrets =
+        composite.chain(observed).filter_map(|(object, details)| connection_secret(object, details));
+    files.add("required.yaml", secrets.collect::<Vec<_>>());
+    Ok(files)
+}
+
+impl TestFiles {
+    fn add(&mut self, file: &'static str, objects: impl IntoIterator<Item = Value>) {
+        let known = self.files.entry(file).or_default();
+        for object in objects {
+            if !known.contains(&object) {
+                known.push(object);
+            }
+        }
+    }
+
+    fn add_pipeline(&mut self, head: &Head, take: &Take, library: &Library) {
+        let directory = Directory::built_in(library);
+        let mut steps = take.inputs.pipeline.written_steps();
+        let mut names = BTreeSet::new();
+        for (step, written) in
+            take.inputs.pipeline.steps().iter().zip(steps.as_array_mut().into_iter().flatten())
+        {
+            let callee = step.callee.as_ref();
+            let is_known = library.catalogue().family(&step.function).is_some();
+            if is_known && callee.is_some_and(|callee| directory.get(&callee.revision).is_some()) {
+                continue;
+            }
+            // One that two steps call says something else to each.
+            let name = if names.insert(step.function.clone()) {
+                step.function.clone()
+            } else {
+                format!("{}-{}", step.function, step.name)
+            };
+            written["functionRef"] = json!({"name": name});
+            for field in ["functionRevisionRef", "functionRevisionSelector"] {
+                written.as_object_mut().map(|written| written.remove(field));
+            }
+            let answers = format!("answers/{name}.json");
+            let function = json!({
+                "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+                "metadata": {"name": name, "annotations": {RESPONSES: answers}},
+                "spec": {"package": step.function},
+            });
+            self.add("functions.yaml", [function]);
+            self.answers.insert(name, said_by(take, &step.name));
+        }
+        let composition = json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition",
+            "metadata": {"name": head.composition},
+            "spec": {
+                "compositeTypeRef": {"apiVersion": head.api_version, "kind": head.kind},
+                "mode": "Pipeline", "pipeline": steps,
+            },
+        });
+        self.add("composition.yaml", [composition]);
+    }
+
+    /// What was read.
+    fn add_answers(&mut self, take: &Take) {
+        let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
+            let (Turn::Fetch(fetch), Said::Provided(answers)) = (turn, &note.said) else { return };
+            for (want, answer) in fetch.wants().iter().zip(answers) {
+                match (want, answer) {
+                    (_, Answer::Resources(objects)) => {
+                        self.add("required.yaml", objects.iter().map(without_owners));
+                    }
+                    (Want::Secret { namespace, name }, Answer::Secret(Some(data))) => {
+                        self.add("credentials.yaml", [secret(namespace, name, data)]);
+                    }
+                    (Want::Schema(selector), Answer::Schema(Some(schema))) => {
+                        self.schemas.push(document(&selector.api_version, &selector.kind, schema));
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    /// Write all files to a directory that is empty or not there. Returns the arguments that `render` takes them with.
+    fn write(&self, directory: &Path) -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
+        let is_taken = std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
+        if is_taken {
+            bail!("`{}` is not empty: name a directory that is", directory.display());
+        }
+        let put = |path: PathBuf, text: &str| {
+            let folder = path.parent().unwrap_or(directory);
+            let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+            written.with_context(|| format!("cannot write `{}`", path.display()))
+        };
+        let mut arguments = Vec::new();
+        for (name, flag) in FILES {
+            let Some(objects) = self.files.get(name).filter(|objects| !objects.is_empty()) else { continue };
+            let mut text = String::new();
+            for object in objects {
+                text += &format!("---\n{}", yaml::print(object)?);
+            }
+            put(directory.join(name), &text)?;
+            arguments.push((flag, directory.join(name)));
+        }
+        for (name, answers) in &self.answers {
+            let text = serde_json::to_string_pretty(answers)?;
+            put(directory.join("answers").join(format!("{name}.json")), &(text + "\n"))?;
+        }
+        for (number, schema) in self.schemas.iter().enumerate() {
+            put(directory.join("schemas").join(format!("{number}.json")), &schema.to_string())?;
+        }
+        if !self.schemas.is_empty() {
+            arguments.push(("--required-schemas", directory.join("schemas")));
+        }
+        Ok(arguments)
+    }
+}
+
+/// How `render` takes each file.
+const FILES: [(&str, &str); 7] = [
+    ("xr.yaml", ""),
+    ("composition.yaml", ""),
+    ("functions.yaml", ""),
+    ("observed.yaml", "--observed-resources"),
+    ("required.yaml", "--required-resources"),
+    ("credentials.yaml", "--function-credentials"),
+    ("xrd.yaml", "--xrd"),
+];
+
+/// What was composed, as it was recorded, by the name the composition knows it by.
+fn composed(take: &Take) -> BTreeMap<String, Value> {
+    let outcome: Value = serde_json::from_slice(&take.outcome).unwrap_or_default();
+    let apply = outcome["plan"]["apply"].as_array().cloned().unwrap_or_default();
+    let name = |wanted: &Value| wanted["resource"].as_str().unwrap_or_default().to_owned();
+    apply.into_iter().map(|mut wanted| (name(&wanted), wanted["object"].take())).collect()
+}
+
+/// Who owns which field says nothing to functions, and much to those who read files.
+fn without_owners(object: &Struct) -> Value {
+    let mut object: Object = object.json().cloned().unwrap_or_default();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    Value::Object(object)
+}
+
+/// Everything that a step said.
+fn said_by(take: &Take, step: &str) -> Vec<Value> {
+    let mut said = Vec::new();
+    let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
+        if let Turn::Call(call) = turn
+            && call.step() == step
+        {
+            said.push(match &note.said {
+                Said::Answered(response) | Said::Recalled(response) => {
+                    json!({"answered": to_json(response).unwrap_or_default()})
+                }
+                Said::Failed(reason) => json!({"failed": reason}),
+                Said::Provided(_) => Value::Null,
+            });
+        }
+    });
+    said
+}
+
+fn secret(namespace: &str, name: &str, data: &BTreeMap<String, Bytes>) -> Value {
+    let data = data.iter().map(|(key, value)| (key.clone(), Value::from(STANDARD.encode(value))));
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": name},
+        "data": data.collect::<Object>(),
+    })
+}
+
+/// What the connection secret of an object was.
+fn connection_secret(object: &Struct, details: &BTreeMap<String, Bytes>) -> Option<Value> {
+    let object = object.json().ok().filter(|_| !details.is_empty())?;
+    let reference = object.get("spec")?.get("writeConnectionSecretToRef")?;
+    let text = |key: &str| reference.get(key).and_then(Value::as_str);
+    let namespace =
+        Some(meta::namespace(object)).filter(|own| !own.is_empty()).or_else(|| text("namespace"))?;
+    Some(secret(namespace, text("name")?, details))
+}
+
+/// An OpenAPI document in which a kind has a schema.
+fn document(api_version: &str, kind: &str, schema: &Struct) -> Value {
+    let mut schema = Value::Object(schema.json().cloned().unwrap_or_default());
+    schema["x-kubernetes-group-version-kind"] =
+        json!([{"group": meta::group(api_version), "version": meta::version(api_version), "kind": kind}]);
+    json!({"openapi": "3.0.0", "components": {"schemas": {kind: schema}}})
+}
+
+/// A definition that says no more than that composite resources have the old layout.
+fn definition(head: &Head) -> Value {
+    let plural = format!("{}s", head.kind.to_lowercase());
+    let group = meta::group(&head.api_version);
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "names": {"kind": head.kind, "plural": plural}, "versions": [
+            {"name": meta::version(&head.api_version), "served": true, "referenceable": true, "schema": schema},
+        ]},
+    })
+}

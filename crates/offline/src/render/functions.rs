@@ -1,0 +1,204 @@
+//! What Function manifests say about how their functions are called.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ferroplane_api::keys::{
+    DEFAULT_FUNCTION_TARGET as DEFAULT_TARGET, FUNCTION_RUNTIME as RUNTIME, FUNCTION_TARGET as TARGET, NATIVE,
+};
+use ferroplane_api::{Function, keys, package_name};
+use ferroplane_engine::versions::Version;
+use ferroplane_functions::{Implementation, Library, Native};
+use ferroplane_runner::{Command, Inside, grpc};
+
+use super::recorded_responses;
+use crate::manifest::{Files, Located, Manifest};
+
+const OURS: &str = "render.ferroplane.io/";
+const COMMAND: &str = "render.ferroplane.io/command";
+const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
+/// Names a file of answers, which are given in turn.
+pub(super) const RESPONSES: &str = "render.ferroplane.io/answers";
+
+/// The functions that manifests describe, by name.
+#[derive(Debug, Default)]
+pub(super) struct Functions(BTreeMap<String, (Function, Manifest)>);
+
+impl Functions {
+    /// Read Functions from a file or directory. Other objects are refused.
+    pub(super) fn load(
+        files: &mut Files,
+        path: &Path,
+        overrides: &[(String, String)],
+    ) -> anyhow::Result<Self> {
+        let mut functions = BTreeMap::new();
+        for manifest in files.load(path)? {
+            manifest.require_kind(keys::PKG, "Function")?;
+            manifest.require_identity("Function")?;
+            let mut function: Function = manifest.parse()?;
+            function.metadata.annotations.extend(overrides.iter().cloned());
+            let name = function.metadata.name.clone();
+            if functions.contains_key(&name) {
+                return Err(manifest
+                    .error(&["metadata", "name"], format!("function `{name}` is there twice"))
+                    .into());
+            }
+            functions.insert(name, (function, manifest));
+        }
+        Ok(Self(functions))
+    }
+
+    /// The Functions, by name, with where they stand.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Function, &Manifest)> {
+        self.0.iter().map(|(name, (function, manifest))| (name.as_str(), function, manifest))
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}
+
+/// How a Function manifest says that its function is called.
+#[derive(Debug)]
+pub(super) enum Declared {
+    /// By what is built in: this version, or any.
+    BuiltIn { function: String, version: Option<Version> },
+    /// By this runtime.
+    Runtime(Runtime),
+}
+
+/// How a function is called.
+#[derive(Debug, Clone)]
+pub(super) enum Runtime {
+    BuiltIn(Implementation),
+    Served {
+        target: grpc::Target,
+        tls: Option<grpc::Tls>,
+    },
+    Started(Command),
+    /// Not at all: it answers as it was recorded.
+    Recorded(Inside),
+}
+
+/// How a Function manifest says that its function is called.
+pub(super) fn declared(
+    function: &Function,
+    manifest: &Manifest,
+    library: &Library,
+) -> anyhow::Result<Declared> {
+    check_annotations(function, manifest)?;
+    let name = &function.metadata.name;
+    let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
+    let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
+    if let Some(path) = annotation(RESPONSES) {
+        let path = manifest.source().directory().join(path);
+        let responses = recorded_responses::read(name, &path)
+            .map_err(|problem| error(RESPONSES, format!("function `{name}`: {problem:#}")))?;
+        return Ok(Declared::Runtime(Runtime::Recorded(responses)));
+    }
+    if let Some(text) = annotation(COMMAND) {
+        let command = Command::parse(text, manifest.source().directory())
+            .map_err(|problem| error(COMMAND, format!("function `{name}`: {problem}")))?;
+        return Ok(Declared::Runtime(Runtime::Started(command)));
+    }
+    match annotation(RUNTIME) {
+        Some("Development") => Ok(Declared::Runtime(served(function, manifest)?)),
+        None | Some("Docker") => built_in(function, manifest, library),
+        Some(other) => {
+            let message = format!(
+                "function `{name}`: unknown runtime `{other}`: expected `Development`, or leave it out and say how to \
+                 start the function with the annotation `{COMMAND}`"
+            );
+            Err(error(RUNTIME, message).into())
+        }
+    }
+}
+
+/// Refuse annotations of ours that do not exist, or that have no effect together.
+fn check_annotations(function: &Function, manifest: &Manifest) -> Result<(), Located> {
+    let (name, annotations) = (&function.metadata.name, &function.metadata.annotations);
+    let error = |key: &str, message: String| Err(manifest.error(&["metadata", "annotations", key], message));
+    let is_unknown =
+        |key: &&String| key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY, RESPONSES].contains(&key.as_str());
+    if let Some(key) = annotations.keys().find(is_unknown) {
+        let message = format!(
+            "function `{name}`: unknown annotation: expected `{COMMAND}`, `{TLS_DIRECTORY}` or `{RESPONSES}`"
+        );
+        return error(key, message);
+    }
+    let is_development = annotations.get(RUNTIME).is_some_and(|runtime| runtime == "Development");
+    if annotations.contains_key(TLS_DIRECTORY) && !is_development {
+        let message = format!(
+            "function `{name}`: this needs `{RUNTIME}: Development`: what is started is called in plain text"
+        );
+        return error(TLS_DIRECTORY, message);
+    }
+    Ok(())
+}
+
+/// A function that is running already.
+fn served(function: &Function, manifest: &Manifest) -> anyhow::Result<Runtime> {
+    let (name, annotations) = (&function.metadata.name, &function.metadata.annotations);
+    let target =
+        annotations.get(TARGET).map_or(DEFAULT_TARGET, String::as_str).parse().map_err(|problem| {
+            manifest.error(&["metadata", "annotations", TARGET], format!("function `{name}`: {problem}"))
+        })?;
+    let directory = annotations.get(TLS_DIRECTORY).map(|path| manifest.source().directory().join(path));
+    let tls = directory.map(|directory| grpc::Tls::read(&directory)).transpose()?;
+    Ok(Runtime::Served { target, tls })
+}
+
+/// Whether a Function that says nothing about how to run it is built in.
+fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Declared> {
+    let name = &function.metadata.name;
+    let package = &function.spec.package;
+    let error = |message: String| manifest.error(&["metadata", "annotations", NATIVE], message);
+    let any_version = |function: &str| {
+        let is_there = library.catalogue().family(function).is_some();
+        is_there.then(|| Declared::BuiltIn { function: function.to_owned(), version: None })
+    };
+    match function.metadata.annotations.get(NATIVE).map(String::as_str) {
+        None => {}
+        Some("false") => return Err(not_runnable(function, manifest, "is not to be replaced").into()),
+        // Whoever insists gets what bears the name, whoever made the package.
+        Some("true") => {
+            let forced = any_version(package_name(package)).or_else(|| any_version(name));
+            let missing = || {
+                error(format!(
+                    "function `{name}`: nothing that is built in has its name or that of its package"
+                ))
+            };
+            return Ok(forced.ok_or_else(missing)?);
+        }
+        Some(other) => {
+            return Err(error(format!("function `{name}`: expected `true` or `false`, got `{other}`")).into());
+        }
+    }
+    match library.native(package) {
+        Native::Covered { function, version } => Ok(Declared::BuiltIn { function, version: Some(version) }),
+        Native::NotCovered { function: built_in, covered } => {
+            let why = format!("is no version that the built-in `{built_in}` covers ({})", covered.join("; "));
+            Err(not_runnable(function, manifest, &why).into())
+        }
+        Native::Unknown => match any_version(name).filter(|_| package.is_empty()) {
+            Some(declared) => Ok(declared),
+            None => Err(not_runnable(function, manifest, "is not built in").into()),
+        },
+    }
+}
+
+fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located {
+    let Function { metadata, spec, .. } = function;
+    manifest.error(
+        &["metadata", "name"],
+        format!(
+            "function `{}`: the image `{}` cannot be run here, and {why}; say how to reach the function with one of these \
+             annotations:\n  \
+             {COMMAND}: \"./my-function\"     # a program to start; gets --insecure --address HOST:PORT\n  \
+             {RUNTIME}: Development           # it is running already, at {DEFAULT_TARGET} or at\n  \
+             {TARGET}: \"HOST:PORT\"\n  \
+             {NATIVE}: \"true\"                  # call what is built in under this name",
+            metadata.name, spec.package
+        ),
+    )
+}

@@ -1,0 +1,364 @@
+//! The files to render from: reads them, and reports everything wrong with them before any function is started.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Step, keys, meta};
+use ferroplane_engine::versions::Unresolved;
+use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, to_pipeline};
+use ferroplane_functions::Library;
+use ferroplane_wire::Struct;
+use serde_json::{Map, Value};
+
+use super::cluster_state::SharedState;
+use super::composite::{check_definition, check_type, composition_selector, layout_of};
+use super::defaults;
+use super::functions::Functions;
+use super::renderer::Renderer;
+use super::runtimes::Runtimes;
+use crate::manifest::{Files, Manifest, yaml};
+
+/// The files to render from. A path is a file, a directory and all below it, or `-` for standard input.
+#[derive(Debug, Default)]
+pub struct InputFiles {
+    pub composite_resource: Option<PathBuf>,
+    pub composition: Option<PathBuf>,
+    /// The Functions that the Composition calls. Built-in functions need not be listed.
+    pub functions: Option<PathBuf>,
+    /// What the first function finds in its context: key, and a file of JSON or YAML.
+    pub context_files: Vec<(String, String)>,
+    /// The same as key and JSON or YAML. Wins over the files.
+    pub context_values: Vec<(String, String)>,
+    /// Composed resources that exist already.
+    pub observed_resources: Vec<PathBuf>,
+    /// Resources that functions may ask for.
+    pub required_resources: Vec<PathBuf>,
+    /// OpenAPI v3 documents that functions may ask for.
+    pub required_schemas: Vec<PathBuf>,
+    /// Secrets that the Composition gives to functions.
+    pub function_credentials: Vec<PathBuf>,
+    /// Annotations to set on every Function.
+    pub function_annotations: Vec<(String, String)>,
+    /// The CompositeResourceDefinition of the composite resource, for its defaults and its layout.
+    pub definition: Option<PathBuf>,
+}
+
+impl InputFiles {
+    /// The files that arguments of `ferroplane render` name: pairs of a flag (empty for positional ones) and a path.
+    pub(super) fn from_arguments(arguments: &[(&'static str, PathBuf)]) -> Self {
+        let all = |flag: &'static str| {
+            arguments.iter().filter(move |(it, _)| *it == flag).map(|(_, path)| path.clone())
+        };
+        let called = |name: &str| all("").find(|path| path.ends_with(name));
+        Self {
+            composite_resource: called("xr.yaml"),
+            composition: called("composition.yaml"),
+            functions: called("functions.yaml"),
+            observed_resources: all("--observed-resources").collect(),
+            required_resources: all("--required-resources").collect(),
+            required_schemas: all("--required-schemas").collect(),
+            function_credentials: all("--function-credentials").collect(),
+            definition: all("--xrd").next(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether something is read from standard input.
+    pub fn reads_standard_input(&self) -> bool {
+        let lists = [&self.observed_resources, &self.required_resources, &self.function_credentials];
+        let paths = lists.into_iter().flatten().chain(&self.functions).chain(&self.definition);
+        paths.chain(&self.composite_resource).chain(&self.composition).any(|path| path.as_os_str() == "-")
+    }
+
+    /// Read everything and check it. Nothing is started yet.
+    pub(super) fn load(&self, files: &mut Files) -> anyhow::Result<Renderer> {
+        let composition = self.composition.as_ref().context("a Composition is needed")?;
+        let manifest = files.load_one(composition, "Composition")?;
+        let composition = load_composition(&manifest)?;
+        let mut notes = Vec::new();
+        check_mode(&manifest, &composition, &mut notes)?;
+        let steps = to_pipeline(&composition.spec);
+        let pipeline = Pipeline::new(&steps).map_err(|error| locate(&manifest, &steps, &error))?;
+        let definition = match &self.definition {
+            Some(path) => Some(Definition::load(files.load_one(path, "CompositeResourceDefinition")?)?),
+            None => None,
+        };
+        let functions = match &self.functions {
+            Some(path) => Functions::load(files, path, &self.function_annotations)?,
+            None => Functions::default(),
+        };
+        let library = Library::built_in().context("this build is broken")?;
+        let runtimes = Runtimes::of(&pipeline, &functions, &library)?;
+        let pipeline = pipeline
+            .resolve(&runtimes.catalogue)
+            .map_err(|error| unresolved(&manifest, &composition, &error))?;
+        notes.extend(runtimes.notes(&pipeline));
+        let xrs = self.load_xrs(files, &composition, definition.as_ref())?;
+        let observed = load_all(files, &self.observed_resources)?;
+        check_observed(&observed)?;
+        Ok(Renderer {
+            is_alone: xrs.len() == 1,
+            xrs,
+            observed,
+            shared: Arc::new(self.load_shared(files)?),
+            context: self.load_context(files)?,
+            pipeline: Arc::new(pipeline),
+            composition: Arc::new(composition),
+            definition: definition.map(|definition| definition.spec),
+            runtimes,
+            notes,
+        })
+    }
+
+    fn load_xrs(
+        &self,
+        files: &mut Files,
+        composition: &Composition,
+        definition: Option<&Definition>,
+    ) -> anyhow::Result<Vec<Manifest>> {
+        let path = self.composite_resource.as_ref().context("a composite resource is needed")?;
+        let xrs = files.load(path)?;
+        if xrs.is_empty() {
+            bail!("{}: expected a composite resource, found nothing", path.display());
+        }
+        xrs.into_iter().map(|xr| check_xr(xr, composition, definition)).collect()
+    }
+
+    fn load_shared(&self, files: &mut Files) -> anyhow::Result<SharedState> {
+        let mut shared = SharedState::default();
+        shared.knows_scopes = true;
+        for manifest in load_all(files, &self.required_resources)? {
+            manifest.require_identity("required resource")?;
+            shared.add(manifest.object().clone())?;
+        }
+        for manifest in load_all(files, &self.function_credentials)? {
+            manifest.require_kind("", "Secret")?;
+            shared.add(manifest.object().clone())?;
+        }
+        for path in &self.required_schemas {
+            for manifest in files.load_documents(path, &["json"])? {
+                shared.add_schemas(Value::Object(manifest.object().clone()));
+            }
+        }
+        Ok(shared)
+    }
+
+    fn load_context(&self, files: &mut Files) -> anyhow::Result<Option<Struct>> {
+        let mut context = Map::new();
+        for (key, path) in &self.context_files {
+            let text = files.load_text(path.as_ref()).with_context(|| format!("context `{key}`"))?;
+            let value = context_value(&text).map_err(|problem| anyhow!("{path}{problem}"))?;
+            context.insert(key.clone(), value);
+        }
+        for (key, text) in &self.context_values {
+            let value = context_value(text).map_err(|problem| anyhow!("context `{key}`{problem}"))?;
+            context.insert(key.clone(), value);
+        }
+        if context.is_empty() {
+            Ok(None)
+        } else {
+            Ok(Some(Struct::try_from(context).context("--context-values")?))
+        }
+    }
+}
+
+/// An XR that this composition is for, with its defaults.
+fn check_xr(
+    xr: Manifest,
+    composition: &Composition,
+    definition: Option<&Definition>,
+) -> anyhow::Result<Manifest> {
+    xr.require_identity("composite resource")?;
+    xr.require_sane_metadata()?;
+    if let Err(problem) = check_type(composition, xr.object()) {
+        let is_kind = composition.spec.composite_type_ref.kind != meta::kind(xr.object());
+        let is_swapped = meta::kind(xr.object()) == "Composition";
+        let hint = if is_swapped { ": the XR comes before the Composition" } else { "" };
+        let field = if is_kind { "kind" } else { "apiVersion" };
+        return Err(xr.error(&[field], format!("{problem}{hint}")).into());
+    }
+    check_selector(&xr, composition, definition)?;
+    let mut object = xr.object().clone();
+    if let Some(definition) = definition {
+        defaults::apply(&mut object, definition.schema_of(&xr)?);
+    }
+    Ok(xr.with_object(object))
+}
+
+/// Observed resources that nobody could tell apart, or tell what they are, are refused.
+fn check_observed(observed: &[Manifest]) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for manifest in observed {
+        manifest.require_identity("observed resource")?;
+        let object = manifest.object();
+        let name = meta::annotation(object, keys::RESOURCE_NAME);
+        if name.is_empty() {
+            let message = format!(
+                "observed resource `{}` has no annotation `{}`, so nobody knows which composed resource it is",
+                meta::name(object),
+                keys::RESOURCE_NAME
+            );
+            return Err(manifest.error(&["metadata", "annotations"], message).into());
+        }
+        let owner =
+            (meta::namespace(object), meta::label(object, keys::COMPOSITE), meta::controller_uid(object));
+        if !seen.insert((owner, name)) {
+            let path = ["metadata", "annotations", keys::RESOURCE_NAME];
+            return Err(manifest.error(&path, format!("observed resource `{name}` is there twice")).into());
+        }
+    }
+    Ok(())
+}
+
+/// A definition, and where it stands.
+struct Definition {
+    manifest: Manifest,
+    spec: CompositeResourceDefinition,
+}
+
+impl Definition {
+    fn load(manifest: Manifest) -> anyhow::Result<Self> {
+        manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
+        Ok(Self { spec: manifest.parse()?, manifest })
+    }
+
+    /// The schema of an XR. A definition of another kind, or without the version, is refused.
+    fn schema_of(&self, xr: &Manifest) -> anyhow::Result<&Value> {
+        if let Err(problem) = check_definition(&self.spec, xr.object()) {
+            return Err(self.manifest.error(&["spec", "names", "kind"], problem.to_string()).into());
+        }
+        let version = meta::version(meta::api_version(xr.object()));
+        if !self.spec.spec.versions.iter().any(|candidate| candidate.name == version) {
+            let message = format!("there is no version `{version}`, which the composite resource has");
+            return Err(self.manifest.error(&["spec", "versions"], message).into());
+        }
+        Ok(self.spec.schema(version).unwrap_or(&Value::Null))
+    }
+}
+
+fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
+    manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
+    manifest.require_identity("Composition")?;
+    Ok(manifest.parse_strictly()?)
+}
+
+fn load_all(files: &mut Files, paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    for path in paths {
+        manifests.extend(files.load(path)?);
+    }
+    Ok(manifests)
+}
+
+/// A value, or what is wrong with it, to be put after where it stands.
+fn context_value(text: &str) -> Result<Value, String> {
+    let documents = yaml::parse(text).map_err(|bad| match bad.line {
+        Some(line) => format!(":{line}: {}", bad.message),
+        None => format!(": {}", bad.message),
+    })?;
+    match documents.as_slice() {
+        [] => Ok(Value::Null),
+        [value] => Ok(value.to_json()),
+        _ => Err(": there is more than one document".to_owned()),
+    }
+}
+
+/// Where in the composition the pipeline is wrong.
+fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow::Error {
+    let index_of =
+        |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
+    let (step, field) = match error {
+        PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
+        PipelineError::DuplicateStep(step) => (step, "step"),
+        PipelineError::Input { step, .. } => (step, "input"),
+        PipelineError::TwoInputs(step) => (step, "inputRef"),
+        PipelineError::Credential { step, .. } => (step, "credentials"),
+        PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
+    };
+    manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
+}
+
+/// Where in the composition a function is called that cannot be.
+fn unresolved(manifest: &Manifest, composition: &Composition, error: &UnresolvedStep) -> anyhow::Error {
+    if composition.spec.mode() == Mode::Resources {
+        return manifest.error(&["spec", "resources"], chain(error)).into();
+    }
+    let index = error.index.to_string();
+    let (field, message): (&[&str], _) = match &error.source {
+        Unresolved::UnknownFunction { function, similar } => {
+            (&["functionRef", "name"], not_listed(&error.step, function, similar.as_deref()))
+        }
+        Unresolved::RevisionNotFound { .. } | Unresolved::NotActive { .. } => {
+            (&["functionRevisionRef", "name"], chain(error))
+        }
+        Unresolved::NoActiveRevision { .. } => (&["functionRevisionSelector"], chain(error)),
+        _ => (&["functionRef", "version"], chain(error)),
+    };
+    manifest.error(&[&["spec", "pipeline", &index], field].concat(), message).into()
+}
+
+fn not_listed(step: &str, function: &str, similar: Option<&str>) -> String {
+    let hint = match similar {
+        Some(similar) => format!(": did you mean `{similar}`?"),
+        None => ": `ferroplane functions versions` lists those".to_owned(),
+    };
+    format!(
+        "step `{step}` calls function `{function}`, which is neither among the Functions given nor built in{hint}"
+    )
+}
+
+/// What a composition says in a form that is not the one it says it is in has no effect.
+fn check_mode(manifest: &Manifest, composition: &Composition, notes: &mut Vec<String>) -> anyhow::Result<()> {
+    let spec = &composition.spec;
+    let has_resources = !spec.resources.is_empty();
+    if spec.mode.is_none() && has_resources && !spec.pipeline.is_empty() {
+        let message = "a composition has either `resources` or a `pipeline`: say which with `mode`";
+        return Err(manifest.error(&["spec", "resources"], message).into());
+    }
+    match spec.mode() {
+        Mode::Pipeline if spec.environment.is_some() => {
+            let message = "`environment` has no effect with `mode: Pipeline`: call function-environment-configs in a step";
+            return Err(manifest.error(&["spec", "environment"], message).into());
+        }
+        Mode::Pipeline if has_resources || !spec.patch_sets.is_empty() => {
+            notes.push(
+                "the `resources` and `patchSets` of the composition are ignored: its mode is Pipeline"
+                    .to_owned(),
+            );
+        }
+        Mode::Resources if !has_resources => {
+            let message = "a composition with `mode: Resources` needs `resources`";
+            return Err(manifest.error(&["spec", "mode"], message).into());
+        }
+        Mode::Resources if !spec.pipeline.is_empty() => {
+            notes.push("the `pipeline` of the composition is ignored: its mode is Resources".to_owned());
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An XR that chooses its composition by labels must be able to choose this one.
+fn check_selector(
+    xr: &Manifest,
+    composition: &Composition,
+    definition: Option<&Definition>,
+) -> anyhow::Result<()> {
+    let layout = layout_of(definition.map(|definition| &definition.spec));
+    for (key, wanted) in composition_selector(xr.object(), layout).into_iter().flatten() {
+        let actual = composition.label(key);
+        if actual != wanted.as_str() {
+            let actual =
+                actual.map_or_else(|| "does not have".to_owned(), |actual| format!("has as `{actual}`"));
+            let message = format!(
+                "the composite resource selects compositions with label `{key}: {}`, which composition `{}` {actual}",
+                wanted.as_str().unwrap_or_default(),
+                composition.name()
+            );
+            return Err(xr.error(&["spec"], message).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Renders composite resources: files that were read and checked, and the functions they call.
+
+use std::sync::Arc;
+
+use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
+use ferroplane_engine::Pipeline;
+use ferroplane_runner::{Directory, grpc};
+use ferroplane_wire::Struct;
+
+use super::cluster_state::{ClusterState, SharedState};
+use super::composite::{Composite, layout_of};
+use super::observed::observe;
+use super::runtimes::Runtimes;
+use super::{InputFiles, RenderInput, Rendered, output, render};
+use crate::manifest::{Files, Manifest};
+
+/// Composite resources and everything they are rendered with, read and checked.
+#[derive(Debug)]
+pub struct Renderer {
+    pub(super) xrs: Vec<Manifest>,
+    /// There is only one XR.
+    pub(super) is_alone: bool,
+    pub(super) composition: Arc<Composition>,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) definition: Option<CompositeResourceDefinition>,
+    pub(super) runtimes: Runtimes,
+    pub(super) notes: Vec<String>,
+    pub(super) observed: Vec<Manifest>,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) context: Option<Struct>,
+}
+
+impl Renderer {
+    /// Read all files and check what is in them. Nothing is started yet.
+    pub fn load(input: &InputFiles, files: &mut Files) -> anyhow::Result<Self> {
+        input.load(files)
+    }
+
+    /// How many composite resources there are.
+    pub fn composite_count(&self) -> usize {
+        self.xrs.len()
+    }
+
+    /// What the user should know before anything is rendered.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Versions of functions that the pipeline calls and that will not be there for ever.
+    pub fn advisories(&self) -> impl Iterator<Item = String> {
+        self.pipeline.advisories().map(|advisory| advisory.to_string())
+    }
+
+    /// Make every function that the pipeline calls ready to be called.
+    pub async fn start_functions(&self, options: &grpc::Options) -> anyhow::Result<Directory> {
+        self.runtimes.start(&self.pipeline, options).await
+    }
+
+    /// Render one of the XRs.
+    pub(super) async fn render(&self, xr: &Manifest, functions: &Directory) -> anyhow::Result<Rendered> {
+        let layout = layout_of(self.definition.as_ref());
+        let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
+        let mut cluster = ClusterState::new(self.shared.clone());
+        let given = self.observed_of(composite.object());
+        let observed = observe(&mut composite, given, &mut cluster)?;
+        cluster.add(composite.object().clone())?;
+        let input = RenderInput {
+            composite,
+            composition: self.composition.clone(),
+            pipeline: self.pipeline.clone(),
+            observed,
+            context: self.context.clone(),
+            now: output::NOW.to_owned(),
+        };
+        render(input, functions, &cluster).await
+    }
+
+    /// What is observed of one XR. If there are several, each has what it controls or what bears its name.
+    fn observed_of(&self, xr: &Object) -> Vec<Object> {
+        let is_its_own = |object: &&Object| {
+            let controller = meta::controller_uid(object);
+            let is_near = [meta::namespace(object), ""].contains(&meta::namespace(xr));
+            let bears_name = meta::label(object, keys::COMPOSITE) == meta::name(xr);
+            self.is_alone || controller.map_or(is_near && bears_name, |uid| uid == meta::uid(xr))
+        };
+        self.observed.iter().map(Manifest::object).filter(is_its_own).cloned().collect()
+    }
+}

@@ -1,0 +1,158 @@
+//! The functions that a pipeline calls: which versions there are to choose from, and how each is runtimes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use ferroplane_api::Function;
+use ferroplane_engine::Pipeline;
+use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
+use ferroplane_functions::{Disorder, Library};
+use ferroplane_runner::{Directory, Program, Runner, grpc};
+use tokio::task::JoinSet;
+
+use super::functions::{Declared, Functions, Runtime, declared};
+
+/// The functions that a pipeline calls, and how. Nothing is started yet.
+#[derive(Debug)]
+pub(super) struct Runtimes {
+    /// What the steps can choose from.
+    pub(super) catalogue: Catalogue,
+    /// By the name of the revision.
+    by_revision: BTreeMap<String, Runtime>,
+    /// The packages that need not be run, by the name of their function.
+    replaced: BTreeMap<String, String>,
+}
+
+impl Runtimes {
+    /// Find out how each function that the pipeline calls is runtimes. Those that are not listed are built in.
+    pub(super) fn of(pipeline: &Pipeline, functions: &Functions, library: &Library) -> anyhow::Result<Self> {
+        let mut runtimes = Self {
+            catalogue: Catalogue::new(library.catalogue().release().clone()),
+            by_revision: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        };
+        let names: BTreeSet<_> = pipeline.steps().iter().map(|step| step.function.as_str()).collect();
+        for (_, function, manifest) in functions.iter().filter(|(name, ..)| names.contains(name)) {
+            runtimes.add_listed(function, declared(function, manifest, library)?, library)?;
+        }
+        // Those that nobody calls are there too: a name that is misspelt is nearly that of one of them.
+        let built_in = library.catalogue().families();
+        for family in built_in.filter(|family| !functions.contains(&family.function)) {
+            runtimes.catalogue.alias(&family.function, family, None);
+            runtimes.add_code(family, library);
+        }
+        Ok(runtimes)
+    }
+
+    fn add_listed(
+        &mut self,
+        function: &Function,
+        declared: Declared,
+        library: &Library,
+    ) -> anyhow::Result<()> {
+        let (name, package) = (&function.metadata.name, &function.spec.package);
+        match declared {
+            Declared::Runtime(runtime) => {
+                self.by_revision.insert(name.clone(), runtime);
+                self.catalogue.add(package_family(name, package)).map_err(|faults| Disorder(faults).into())
+            }
+            Declared::BuiltIn { function, version } => {
+                let family = library.catalogue().family(&function);
+                let family = family.with_context(|| format!("`{function}` is not built in"))?;
+                if !package.is_empty() {
+                    self.replaced.insert(name.clone(), package.clone());
+                }
+                self.catalogue.alias(name, family, version.as_ref());
+                self.add_code(family, library);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_code(&mut self, family: &Family, library: &Library) {
+        for record in &family.records {
+            let version = record.version.as_ref();
+            let code = version.and_then(|version| library.implementation(&family.function, version));
+            if let Some(code) = code {
+                self.by_revision.insert(record.revision.name.clone(), Runtime::BuiltIn(code.clone()));
+            }
+        }
+    }
+
+    /// Which packages are not run, since the functions in them are built in.
+    pub(super) fn notes(&self, pipeline: &Pipeline) -> BTreeSet<String> {
+        let note = |step: &ferroplane_engine::Step| {
+            let package = self.replaced.get(&step.function)?;
+            let version = step.callee.as_ref()?.version.as_ref()?;
+            Some(format!("function `{}`: built-in {version} runs in place of {package}", step.function))
+        };
+        pipeline.steps().iter().filter_map(note).collect()
+    }
+
+    /// Make everything that the pipeline calls ready to be runtimes. Programs are started all at once.
+    pub(super) async fn start(
+        &self,
+        pipeline: &Pipeline,
+        options: &grpc::Options,
+    ) -> anyhow::Result<Directory> {
+        let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
+        let called = callees.filter_map(|callee| self.by_revision.get_key_value(&callee.revision));
+        start_all(called.map(|(name, runtime)| (name.clone(), runtime.clone())).collect(), options).await
+    }
+}
+
+/// A package that is called has one revision, which is the one that runs.
+fn package_family(name: &str, package: &str) -> Family {
+    let tag = package.rsplit_once(':').map(|(_, tag)| tag);
+    let record = Record {
+        revision: Revision { name: name.to_owned(), number: 1 },
+        version: tag.and_then(|tag| tag.parse().ok()),
+        labels: BTreeMap::new(),
+        lifecycle: Lifecycle::default(),
+        is_active: true,
+        source: Source::Package,
+        is_implemented: true,
+    };
+    Family { function: name.to_owned(), stable: None, records: vec![record] }
+}
+
+async fn start_all(
+    runtimes: BTreeMap<String, Runtime>,
+    options: &grpc::Options,
+) -> anyhow::Result<Directory> {
+    let mut starting = JoinSet::new();
+    for (name, runtime) in runtimes {
+        let options = options.clone();
+        starting.spawn(async move {
+            let runner =
+                start(runtime, options).await.with_context(|| format!("cannot start function `{name}`"))?;
+            anyhow::Ok((name, runner))
+        });
+    }
+    let mut directory = Directory::default();
+    let mut failure = None;
+    while let Some(started) = starting.join_next().await {
+        match started? {
+            Ok((name, runner)) => directory.insert(name, runner),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        None => Ok(directory),
+        Some(failure) => {
+            directory.stop().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn start(runtime: Runtime, options: grpc::Options) -> anyhow::Result<Runner> {
+    Ok(match runtime {
+        Runtime::BuiltIn(function) => Runner::Builtin(function),
+        Runtime::Served { target, tls } => {
+            Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
+        }
+        Runtime::Recorded(answers) => Runner::Inside(answers),
+        Runtime::Started(command) => Runner::Program(Program::start(&command, options).await?),
+    })
+}

@@ -1,0 +1,139 @@
+//! The render seam: a protobuf request in, a protobuf response out, as upstream's tools speak it.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Object, meta};
+use ferroplane_engine::{Failure, Pipeline, Want, to_pipeline};
+use ferroplane_runner::{Directory, Runner, grpc};
+use ferroplane_wire::render::render_request::Input;
+use ferroplane_wire::render::{
+    CompositeInput, CompositeOutput, Event, RenderRequest, RenderResponse, ResponseMeta,
+    render_response::Output,
+};
+use ferroplane_wire::{Described, Struct, to_json};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::cluster_state::{ClusterState, SharedState};
+use super::composite::{Composite, check_definition, check_type, layout_of};
+use super::observed::observe;
+use super::{RenderInput, Rendered, render};
+
+/// Answer a request. A fatal result is an answer too: what is known is returned with it.
+pub async fn answer(
+    request: RenderRequest,
+    options: &grpc::Options,
+    now: String,
+) -> anyhow::Result<(RenderResponse, Option<Failure>)> {
+    let input = match request.input {
+        Some(Input::Composite(input)) => input,
+        Some(_) => bail!("cannot render operations: only composite resources"),
+        None => bail!("the render request is empty: it must say what to render"),
+    };
+    let mut functions = connect(&input, options)?;
+    functions.set_deadline(Instant::now() + options.timeout);
+    let (render_input, cluster) = prepare(input, now)?;
+    let mut rendered = render(render_input, &functions, &cluster).await?;
+    let failure = rendered.take_fatal_result()?;
+    let output = Output::Composite(to_output(rendered)?);
+    Ok((RenderResponse { meta: Some(ResponseMeta {}), output: Some(output) }, failure))
+}
+
+fn connect(input: &CompositeInput, options: &grpc::Options) -> anyhow::Result<Directory> {
+    let runners = input.functions.iter().map(|function| {
+        let target = function.address.parse().with_context(|| format!("function `{}`", function.name))?;
+        let client = grpc::Client::new(target, options.clone())?;
+        Ok((function.name.clone(), Runner::Grpc(client)))
+    });
+    runners.collect()
+}
+
+fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, ClusterState)> {
+    let xr = object(input.composite_resource.unwrap_or_default(), "composite resource")?;
+    let composition: Composition = parse(input.composition.unwrap_or_default(), "composition")?;
+    let definition = input.composite_resource_definition.map(|definition| parse(definition, "definition"));
+    let definition: Option<CompositeResourceDefinition> = definition.transpose()?;
+    if let Some(definition) = &definition {
+        check_definition(definition, &xr)?;
+    }
+    check_type(&composition, &xr)?;
+
+    let mut composite = Composite::new(xr, layout_of(definition.as_ref()), &composition);
+    let mut shared = SharedState::default();
+    let observed = objects(input.observed_resources, "observed resource")?;
+    for object in objects(input.required_resources, "required resource")? {
+        shared.add(object)?;
+    }
+    for mut secret in objects(input.credentials, "credential")? {
+        if meta::kind(&secret).is_empty() {
+            secret.insert("apiVersion".to_owned(), "v1".into());
+            secret.insert("kind".to_owned(), "Secret".into());
+        }
+        shared.add(secret)?;
+    }
+    for document in input.required_schemas {
+        shared.add_schemas(Value::Object(object(document, "schema")?));
+    }
+    let mut cluster = ClusterState::new(Arc::new(shared));
+    let observed = observe(&mut composite, observed, &mut cluster)?;
+    cluster.add(composite.object().clone())?;
+    let render_input = RenderInput {
+        pipeline: Arc::new(Pipeline::new(&to_pipeline(&composition.spec))?),
+        composition: Arc::new(composition),
+        composite,
+        observed,
+        context: None,
+        now,
+    };
+    Ok((render_input, cluster))
+}
+
+fn object(object: Struct, what: &str) -> anyhow::Result<Object> {
+    object.into_json().with_context(|| format!("cannot read the {what}"))
+}
+
+fn objects(objects: Vec<Struct>, what: &str) -> anyhow::Result<Vec<Object>> {
+    objects.into_iter().map(|struct_| object(struct_, what)).collect()
+}
+
+fn parse<T: DeserializeOwned>(struct_: Struct, what: &str) -> anyhow::Result<T> {
+    let object = object(struct_, what)?;
+    serde_json::from_value(Value::Object(object)).with_context(|| format!("cannot read the {what}"))
+}
+
+fn to_output(rendered: Rendered) -> anyhow::Result<CompositeOutput> {
+    let events = rendered.events.iter().map(|event| Event {
+        r#type: event.kind.as_str().to_owned(),
+        reason: event.reason.clone(),
+        message: event.detailed(),
+    });
+    let (mut required_resources, mut required_schemas) = (Vec::new(), Vec::new());
+    for want in &rendered.asked {
+        match want {
+            Want::Resources(wanted) => required_resources.push(selector(wanted)?),
+            Want::Schema(wanted) => required_schemas.push(selector(wanted)?),
+            Want::Secret { .. } | Want::Scope { .. } => {}
+        }
+    }
+    Ok(CompositeOutput {
+        composite_resource: Some(Struct::try_from(rendered.xr)?),
+        composed_resources: rendered.composed.into_iter().map(Struct::try_from).collect::<Result<_, _>>()?,
+        deleted_resources: rendered
+            .deleted
+            .into_iter()
+            .map(|(_, object)| Struct::try_from(object))
+            .collect::<Result<_, _>>()?,
+        events: events.collect(),
+        required_resources,
+        required_schemas,
+    })
+}
+
+fn selector<M: Described>(message: &M) -> anyhow::Result<Struct> {
+    match to_json(message)? {
+        Value::Object(object) => Ok(Struct::try_from(object)?),
+        _ => Err(anyhow!("a message is always an object")),
+    }
+}

@@ -1,0 +1,147 @@
+//! What was recorded: finds it, and shows it.
+
+pub mod comparison;
+pub mod document;
+pub mod listing;
+pub mod rerun;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use ferroplane_recorder::{Archive, Head, Recording};
+use jiff::Timestamp;
+
+/// Where recordings are in a data directory.
+pub const RECORDINGS: &str = "recordings";
+
+/// Recordings to choose from.
+#[derive(Debug)]
+pub enum Recordings {
+    /// Those of a control plane, by its data directory.
+    DataDirectory(PathBuf),
+    /// A file that `ferroplane replay export` wrote, or a directory of recordings.
+    Path(PathBuf),
+}
+
+/// Which recording is meant.
+#[derive(Debug, Default)]
+pub struct Selector {
+    /// A number, or `KIND/NAME` for the last one of a composite resource.
+    pub which: Option<String>,
+    /// The namespace of the composite resource.
+    pub namespace: Option<String>,
+    /// The last one that had begun by then.
+    pub at: Option<Timestamp>,
+}
+
+impl Recordings {
+    fn archive(&self) -> anyhow::Result<Archive> {
+        let directory = match self {
+            Self::Path(path) => return Ok(Archive::open(path)?),
+            Self::DataDirectory(directory) => directory,
+        };
+        let recordings = directory.join(RECORDINGS);
+        if !recordings.is_dir() {
+            bail!(
+                "nothing was recorded in `{}`: `ferroplane up --data-dir` says where it keeps everything",
+                directory.display()
+            );
+        }
+        Ok(Archive::open(&recordings)?)
+    }
+
+    /// What there is of a composite resource, or of all, oldest first.
+    pub fn heads(&self, what: Option<&str>, namespace: Option<&str>) -> anyhow::Result<Vec<Head>> {
+        let mut heads = self.archive()?.heads()?;
+        if let Some(what) = what {
+            let (kind, name) = names(what)?;
+            heads.retain(|head| is_meant(head, kind, name, namespace));
+        }
+        Ok(heads)
+    }
+
+    /// The one that is meant.
+    pub fn get(&self, selector: &Selector) -> anyhow::Result<Recording> {
+        let id = self.id(selector)?;
+        let recording = self.archive()?.get(id)?.with_context(|| gone(id))?;
+        recording.with_context(|| format!("cannot read recording {id}"))
+    }
+
+    pub fn export(&self, selector: &Selector) -> anyhow::Result<Vec<u8>> {
+        let id = self.id(selector)?;
+        self.archive()?.export(id)?.with_context(|| gone(id))
+    }
+
+    fn id(&self, selector: &Selector) -> anyhow::Result<u64> {
+        let heads = match selector.which.as_deref() {
+            Some(which) if which.parse::<u64>().is_ok() => return Ok(which.parse()?),
+            // A file may hold the only one there is.
+            None if matches!(self, Self::Path(_)) => self.heads(None, None)?,
+            None => bail!("say which recording: its number, or KIND/NAME"),
+            Some(what) => self.heads(Some(what), selector.namespace.as_deref())?,
+        };
+        let what = selector.which.as_deref().unwrap_or("it");
+        let Some(first) = heads.first() else { bail!("nothing was recorded of `{what}`") };
+        let had_begun = |head: &&Head| selector.at.is_none_or(|at| began_at(head) <= at);
+        let last = heads.iter().rev().find(had_begun).with_context(|| {
+            format!("nothing is recorded of `{what}` from that time: the oldest is of {}", began_at(first))
+        });
+        Ok(last?.id)
+    }
+}
+
+/// When a reconcile began.
+pub fn began_at(head: &Head) -> Timestamp {
+    let milliseconds = i64::try_from(head.began_at).unwrap_or_default();
+    Timestamp::from_millisecond(milliseconds).unwrap_or_default()
+}
+
+fn gone(id: u64) -> String {
+    format!("there is no recording {id} (any more); `ferroplane replay list` shows what there is")
+}
+
+fn names(what: &str) -> anyhow::Result<(&str, &str)> {
+    match what.split_once('/') {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
+        _ => bail!("cannot tell what is meant by `{what}`: name a composite resource as KIND/NAME"),
+    }
+}
+
+/// Whether it is of this one. There is no server to ask for other names of a kind.
+fn is_meant(head: &Head, kind: &str, name: &str, namespace: Option<&str>) -> bool {
+    let (asked, rest) = kind.split_once('.').unwrap_or((kind, ""));
+    let known = head.kind.to_lowercase();
+    let asked = asked.to_lowercase();
+    let group = head.api_version.split_once('/').map_or("", |(group, _)| group);
+    (asked == known || asked.strip_suffix('s') == Some(&known) || asked.strip_suffix("es") == Some(&known))
+        && (rest.is_empty() || rest == group || rest.ends_with(&format!(".{group}")))
+        && head.name == name
+        && namespace.is_none_or(|namespace| head.namespace == namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn composite_resources_are_called_in_many_ways() {
+        let head = Head {
+            api_version: "e.org/v1".to_owned(),
+            kind: "App".to_owned(),
+            namespace: "n".to_owned(),
+            name: "shop".to_owned(),
+            ..Head::default()
+        };
+        for kind in ["app", "apps", "App", "app.e.org", "apps.v1.e.org"] {
+            assert!(is_meant(&head, kind, "shop", None), "{kind}");
+        }
+        for (kind, name, namespace) in [
+            ("ap", "shop", None),
+            ("app.x.org", "shop", None),
+            ("app", "shops", None),
+            ("app", "shop", Some("m")),
+        ] {
+            assert!(!is_meant(&head, kind, name, namespace), "{kind}/{name}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Says whether a run came to the same, and if not, where it did not.
+
+use ferroplane_recorder::{Replayed, Take};
+use serde_json::Value;
+
+/// How many differences are listed before they are only counted.
+const LISTED: usize = 20;
+/// How much of a value is shown.
+const SHOWN: usize = 120;
+
+/// What came of having a run again.
+pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bool) -> String {
+    if replayed.is_same {
+        let requests = match replayed.compared {
+            0 if is_redacted => ", requests were not compared, for they held secrets".to_owned(),
+            count => format!(", with {count} requests that are the same"),
+        };
+        return format!("run {number}: same, byte for byte ({} bytes{requests})\n", take.outcome.len());
+    }
+    let mut text = format!("run {number}: different\n");
+    for step in &replayed.unlike {
+        text += &format!("  step `{step}` is asked something else\n");
+    }
+    if let Some(astray) = &replayed.astray {
+        return text + &format!("  {astray}\n");
+    }
+    let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    let mut found = Vec::new();
+    compare("", &read(&take.outcome), &read(&replayed.outcome), &mut found);
+    for (path, recorded, now) in found.iter().take(LISTED) {
+        text += &format!("  {path}\n    recorded: {recorded}\n    now:      {now}\n");
+    }
+    if found.len() > LISTED {
+        text += &format!("  … and {} more\n", found.len() - LISTED);
+    }
+    text
+}
+
+fn compare(path: &str, recorded: &Value, now: &Value, found: &mut Vec<(String, String, String)>) {
+    match (recorded, now) {
+        (Value::Object(one), Value::Object(other)) => {
+            let keys: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
+            for key in keys {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let get =
+                    |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or_default();
+                compare(&path, &get(one), &get(other), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            for index in 0..one.len().max(other.len()) {
+                let get = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
+                compare(&format!("{path}[{index}]"), &get(one), &get(other), found);
+            }
+        }
+        (one, other) if one != other => found.push((path.to_owned(), shortened(one), shortened(other))),
+        _ => {}
+    }
+}
+
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    let mut short: String = text.chars().take(SHOWN).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn differences_are_named_by_their_path() {
+        let mut found = Vec::new();
+        compare("", &json!({"a": [1, {"b": 2}], "c": 1}), &json!({"a": [1, {"b": 3}, 4]}), &mut found);
+        let found: Vec<_> = found.iter().map(|(path, one, other)| format!("{path} {one} {other}")).collect();
+        assert_eq!(found, ["a[1].b 2 3", "a[2] null 4", "c 1 null"]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Recordings as lines.
+
+use ferroplane_recorder::{Ending, Head};
+use jiff::Timestamp;
+
+use super::began_at;
+
+/// How much of a message stands in a table.
+const MESSAGE: usize = 100;
+
+/// One line for each.
+pub fn table(heads: &[Head]) -> String {
+    if heads.is_empty() {
+        return String::new();
+    }
+    let rows = heads.iter().map(|head| {
+        [
+            head.id.to_string(),
+            began_at(head).to_string(),
+            composite(head),
+            head.revision.clone(),
+            came_to(head),
+            message(head),
+        ]
+    });
+    let titles = ["ID", "BEGAN", "WHAT", "REVISION", "CAME TO", "MESSAGE"].map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// What a recording is of, in a line.
+pub fn title(head: &Head) -> String {
+    let redacted = if head.is_redacted { ", without its secrets" } else { "" };
+    format!("recording {}: {} of {}{redacted}", head.id, composite(head), to_second(began_at(head)))
+}
+
+/// The composite resource that a recording is of.
+pub fn composite(head: &Head) -> String {
+    match head.namespace.as_str() {
+        "" => format!("{}/{}", head.kind, head.name),
+        namespace => format!("{}/{} in {namespace}", head.kind, head.name),
+    }
+}
+
+/// What came of a reconcile, in a word or two.
+pub fn came_to(head: &Head) -> String {
+    match head.ending() {
+        Ending::Succeeded if head.is_ready => "ready",
+        Ending::Succeeded => "not ready yet",
+        Ending::Failed => "failed",
+        Ending::Conflict => "tried again",
+        Ending::Gone => "gone",
+        Ending::Unknown => "unknown",
+    }
+    .to_owned()
+}
+
+fn message(head: &Head) -> String {
+    let mut line: String = head.trouble.lines().next().unwrap_or_default().chars().take(MESSAGE).collect();
+    if line.len() < head.trouble.len() {
+        line.push('…');
+    }
+    line
+}
+
+fn to_second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_have_to_be() {
+        let head = Head {
+            id: 7,
+            kind: "App".to_owned(),
+            name: "shop".to_owned(),
+            revision: "apps-1".to_owned(),
+            trouble: format!("{}\nmore", "x".repeat(200)),
+            ending: Ending::Failed.into(),
+            ..Head::default()
+        };
+        let expected = format!(
+            "ID  BEGAN                 WHAT      REVISION  CAME TO  MESSAGE\n7   1970-01-01T00:00:00Z  App/shop  apps-1    failed   {}…\n",
+            "x".repeat(100)
+        );
+        assert_eq!(table(&[head]), expected);
+        assert_eq!(table(&[]), "");
+    }
+}

@@ -1,0 +1,76 @@
+//! Has a run again in which built-in functions are really asked.
+
+use anyhow::Context as _;
+use ferroplane_engine::{Answer, Outcome, Said, Turn, Want, chain, replay as repeat, start};
+use ferroplane_functions::Library;
+use ferroplane_recorder::{Replayed, Take, portrait};
+use ferroplane_runner::Directory;
+use ferroplane_wire::v1::RunFunctionResponse;
+
+/// What was recorded, by what it was about.
+#[derive(Default)]
+struct Memory {
+    read: Vec<(Want, Answer)>,
+    /// What functions that are not asked again said, in order.
+    said: Vec<(String, Said)>,
+}
+
+/// Have a run again, and ask the functions that are built in.
+pub fn replay(take: &Take) -> anyhow::Result<Replayed> {
+    let library = Library::built_in().context("this build is broken")?;
+    let functions = Directory::built_in(&library);
+    let mut memory = Memory::default();
+    // Only to learn what each answer was about; whether it comes to the same is seen below.
+    let _ = repeat(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| match (turn, &note.said) {
+        (Turn::Fetch(fetch), Said::Provided(answers)) => {
+            memory.read.extend(fetch.wants().iter().cloned().zip(answers.iter().cloned()));
+        }
+        (Turn::Call(call), said) => memory.said.push((call.step().to_owned(), said.clone())),
+        _ => {}
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(run(take, &functions, memory));
+    let outcome = portrait(&outcome);
+    let is_same = outcome == take.outcome;
+    Ok(Replayed { outcome, is_same, compared: 0, unlike: Vec::new(), astray: None })
+}
+
+async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome {
+    let mut turn = start(take.inputs.clone());
+    loop {
+        turn = match turn {
+            Turn::Fetch(fetch) => {
+                let answers = fetch.wants().iter().map(|want| memory.read(want)).collect();
+                fetch.provide(answers)
+            }
+            Turn::Call(call) if functions.get(call.callee()).is_some() => {
+                match functions.call(call.callee(), call.request()).await {
+                    Ok(response) => call.answer(response),
+                    Err(error) => call.fail(chain(&error)),
+                }
+            }
+            Turn::Call(call) => match memory.said(call.step()) {
+                Said::Answered(response) => call.answer(response),
+                Said::Recalled(response) => call.accept(response),
+                Said::Failed(reason) => call.fail(reason),
+                Said::Provided(_) => call.answer(RunFunctionResponse::default()),
+            },
+            Turn::Done(outcome) => return *outcome,
+        }
+    }
+}
+
+impl Memory {
+    fn read(&self, want: &Want) -> Answer {
+        let found = self.read.iter().find(|(known, _)| known == want);
+        let missing = || Answer::Failed("it is not in the recording".to_owned());
+        found.map_or_else(missing, |(_, answer)| answer.clone())
+    }
+
+    fn said(&mut self, step: &str) -> Said {
+        match self.said.iter().position(|(of, _)| of == step) {
+            Some(place) => self.said.remove(place).1,
+            None => Said::Failed("it is not built in, and said nothing more in the recording".to_owned()),
+        }
+    }
+}

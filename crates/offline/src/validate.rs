@@ -1,0 +1,97 @@
+//! Validation of manifests without a cluster: what would an API server say to them?
+//!
+//! Files are split into documents, and documents are read twice: first those that define kinds, then all of them, one
+//! after the other on every processor. So no more objects are in memory than are looked at, however many there are.
+//!
+//! Whatever is wrong is told with its file, line and field; what cannot be read keeps nothing else from being
+//! validated.
+
+mod bases;
+mod builtin;
+mod custom;
+mod definitions;
+mod documents;
+mod finding;
+mod inputs;
+mod judge;
+mod kinds;
+mod output;
+mod packages;
+mod parallel;
+mod patches;
+mod pipelines;
+mod split;
+
+use std::path::{Path, PathBuf};
+
+use crate::manifest::{Files, Located};
+use documents::Documents;
+use judge::Judge;
+use packages::Cache;
+
+pub use finding::{Report, Summary};
+pub use output::{Format, Layout, Style, print};
+
+/// Manifests to validate, and everything that is known about their kinds.
+#[derive(Debug)]
+pub struct Validation {
+    objects: Documents,
+    schemas: Documents,
+    judge: Judge,
+    unreadable: Vec<anyhow::Error>,
+    /// There is nothing at the path that is said to be a cache.
+    pub is_cache_missing: bool,
+}
+
+/// What came of a validation.
+#[derive(Debug)]
+pub struct Validated {
+    pub report: Report,
+    /// What could not be read or used. The report says nothing about it.
+    pub unreadable: Vec<anyhow::Error>,
+}
+
+impl Validation {
+    /// Read the manifests to validate, those that only define kinds, and what the cache knows of the packages among
+    /// them.
+    pub fn read(files: &[PathBuf], schemas: &[PathBuf], cache: Option<&Path>) -> anyhow::Result<Self> {
+        let (mut reader, mut unreadable) = (Files::default(), Vec::new());
+        let (mut defining, mut objects) = (Documents::default(), Documents::default());
+        unreadable.extend(defining.add_all(&mut reader, schemas)?);
+        unreadable.extend(objects.add_all(&mut reader, files)?);
+        let mut judge = Judge::new(&defining)?;
+        judge.add(&objects)?;
+        let found = Cache::find(cache);
+        if let Some(cache) = &found {
+            let images = judge.packages().iter();
+            let paths: Vec<_> = images.filter_map(|image| cache.package(image)).collect();
+            let mut packages = Documents::default();
+            unreadable.extend(packages.add_all(&mut Files::default(), &paths)?);
+            judge.add(&packages)?;
+        }
+        let is_cache_missing = cache.is_some() && found.is_none();
+        Ok(Self { objects, schemas: defining, judge, unreadable, is_cache_missing })
+    }
+
+    /// How many documents are to be validated.
+    pub fn document_count(&self) -> usize {
+        self.objects.as_slice().len()
+    }
+
+    /// What is wrong with definitions that are not validated themselves.
+    pub fn check_schemas(&mut self) -> anyhow::Result<Vec<Located>> {
+        let (doubtful, unusable) = Judge::judge_definitions(&self.schemas)?;
+        self.unreadable.extend(unusable);
+        Ok(doubtful)
+    }
+
+    /// Validate everything, and tell whenever a document is done. For upstream's layout, inputs of functions are objects
+    /// of their own.
+    pub fn run(self, layout: Layout, is_done: impl Fn() + Sync) -> anyhow::Result<Validated> {
+        let judge = self.judge.splitting_inputs(layout == Layout::Upstream);
+        let (findings, unreadable) = judge.judge_all(&self.objects, is_done)?;
+        let mut all = self.unreadable;
+        all.extend(unreadable);
+        Ok(Validated { report: Report::new(findings), unreadable: all })
+    }
+}

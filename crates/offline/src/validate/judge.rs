@@ -1,0 +1,200 @@
+//! Knows what is given, and judges objects by it.
+
+use ferroplane_api::{keys, meta};
+use ferroplane_schema::structural::strict_json::duplicate_field;
+use serde_json::Value;
+
+use super::documents::Documents;
+use super::finding::{Finding, Kind, Problem, Status};
+use super::inputs::Functions;
+use super::kinds::Kinds;
+use super::{builtin, custom, definitions, parallel, pipelines, split};
+use crate::manifest::{Located, Manifest, kind_of};
+
+/// Knows what is given, and judges objects by it.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    kinds: Kinds,
+    functions: Functions,
+    packages: Vec<String>,
+    splits_inputs: bool,
+}
+
+impl Judge {
+    /// Take note of everything that defines kinds, or is called.
+    pub(crate) fn new(documents: &Documents) -> anyhow::Result<Self> {
+        let mut judge = Self {
+            kinds: Kinds::new(),
+            functions: Functions::default(),
+            packages: Vec::new(),
+            splits_inputs: false,
+        };
+        judge.add(documents)?;
+        Ok(judge)
+    }
+
+    /// Let inputs of functions be objects of their own.
+    #[must_use]
+    pub(crate) fn splitting_inputs(self, splits_inputs: bool) -> Self {
+        Self { splits_inputs, ..self }
+    }
+
+    /// Take note of more.
+    pub(crate) fn add(&mut self, documents: &Documents) -> anyhow::Result<()> {
+        let candidates: Vec<_> =
+            documents.as_slice().iter().filter(|document| may_matter(document.text())).collect();
+        let read = parallel::map(&candidates, |document| {
+            // What cannot be read is told when everything is looked at.
+            let manifests = document.read().unwrap_or_default().into_iter();
+            manifests
+                .map(|manifest| (definitions::kinds(&manifest).unwrap_or_default(), manifest))
+                .collect::<Vec<_>>()
+        })?;
+        for (kinds, manifest) in read.into_iter().flatten() {
+            for known in kinds {
+                self.kinds.add(known);
+            }
+            self.note(&manifest);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, manifest: &Manifest) {
+        let object = manifest.object();
+        if meta::group(meta::api_version(object)) != keys::PKG {
+            return;
+        }
+        let kind = meta::kind(object);
+        if kind == "Function" {
+            self.functions.add(object);
+        }
+        let package = object.get("spec").and_then(|spec| spec.get("package")?.as_str());
+        if let (Some(package), "Function" | "Provider" | "Configuration") = (package, kind) {
+            self.packages.push(package.to_owned());
+        }
+    }
+
+    /// The images of the packages that are given.
+    pub(crate) fn packages(&self) -> &[String] {
+        &self.packages
+    }
+
+    /// Judge every object, and say what cannot be read.
+    pub(crate) fn judge_all(
+        &self,
+        documents: &Documents,
+        is_done: impl Fn() + Sync,
+    ) -> anyhow::Result<(Vec<Finding>, Vec<anyhow::Error>)> {
+        let judged = parallel::map(documents.as_slice(), |document| {
+            let judged = document
+                .read()
+                .map(|manifests| manifests.iter().flat_map(|it| self.judge(it)).collect::<Vec<_>>());
+            is_done();
+            judged
+        })?;
+        let (mut findings, mut unreadable) = (Vec::new(), Vec::new());
+        for judged in judged {
+            match judged {
+                Ok(found) => findings.extend(found),
+                Err(error) => unreadable.push(error.into()),
+            }
+        }
+        Ok((findings, unreadable))
+    }
+
+    /// What is wrong with definitions that are not judged themselves, and why others cannot be used at all.
+    pub(crate) fn judge_definitions(
+        documents: &Documents,
+    ) -> anyhow::Result<(Vec<Located>, Vec<anyhow::Error>)> {
+        let judged = parallel::map(documents.as_slice(), |document| {
+            let manifests = document.read()?;
+            let mut doubtful = Vec::new();
+            for manifest in &manifests {
+                let locate = |it: Problem| Located::new(manifest.source(), Some(it.line), it.message);
+                definitions::kinds(manifest).map_err(locate)?;
+                doubtful.extend(definitions::check(manifest).into_iter().map(locate));
+            }
+            Ok::<_, Located>(doubtful)
+        })?;
+        let (mut doubtful, mut unusable) = (Vec::new(), Vec::new());
+        for judged in judged {
+            match judged {
+                Ok(found) => doubtful.extend(found),
+                Err(error) => unusable.push(error.into()),
+            }
+        }
+        Ok((doubtful, unusable))
+    }
+
+    fn judge(&self, manifest: &Manifest) -> Vec<Finding> {
+        let mut finding = Finding::about(manifest);
+        finding.errors.extend(identity(manifest));
+        let is_known = finding.errors.is_empty() && self.judge_known(&mut finding, manifest);
+        let duplicates = manifest.duplicates().into_iter().map(|(field, line)| {
+            let message = duplicate_field(&field);
+            Problem { kind: Kind::DuplicateField, field, message, value: None, line }
+        });
+        finding.errors.extend(duplicates);
+        finding.status = match (finding.errors.is_empty(), is_known) {
+            (false, _) => Status::Invalid,
+            (true, true) => Status::Valid,
+            (true, false) => Status::MissingSchema,
+        };
+        if !self.splits_inputs {
+            return vec![finding];
+        }
+        split::split(finding, manifest, |function, input| self.functions.knows(function, input, &self.kinds))
+    }
+
+    /// Judge an object of a kind that is known. Says whether it is.
+    fn judge_known(&self, finding: &mut Finding, manifest: &Manifest) -> bool {
+        let object = manifest.object();
+        let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+        let (group, version) = (meta::group(api_version), meta::version(api_version));
+        let known = self.kinds.find(group, kind);
+        if let Some(resource) = known.and_then(|known| known.resource(version)) {
+            finding.errors.extend(custom::check(resource, manifest));
+        } else if let Some(problems) = builtin::check(manifest) {
+            finding.errors.extend(problems);
+        } else {
+            if let Some(known) = known {
+                let message = format!(
+                    "{kind} ({group}) has no version {version}, only {}",
+                    known.versions().join(", ")
+                );
+                finding.warnings.push(Problem::new(Kind::MissingSchema, manifest, "apiVersion", message));
+            }
+            return false;
+        }
+        if let Some(known) = known
+            && known.definition.versions.iter().any(|it| it.name == version && !it.is_served)
+        {
+            let message = format!("apiVersion: version {version} of {kind} ({group}) is not served");
+            finding.warnings.push(Problem::new(Kind::Schema, manifest, "apiVersion", message));
+        }
+        finding.errors.extend(definitions::check(manifest));
+        pipelines::check(finding, manifest, &self.kinds, &self.functions);
+        true
+    }
+}
+
+/// What an object without identity lacks.
+fn identity(manifest: &Manifest) -> Vec<Problem> {
+    let problem = |field: &&str| {
+        let message = match manifest.object().get(*field) {
+            None | Some(Value::Null) => format!("{field}: Required value"),
+            Some(Value::String(text)) if text.is_empty() => format!("{field}: Required value"),
+            Some(Value::String(_)) => return None,
+            Some(other) => format!("{field}: Invalid value: {other}: must be text, not {}", kind_of(other)),
+        };
+        Some(Problem::new(Kind::Schema, manifest, field, message))
+    };
+    ["apiVersion", "kind"].iter().filter_map(problem).collect()
+}
+
+/// Whether a document can define something, or be a package. Only those are read twice.
+fn may_matter(text: &str) -> bool {
+    ["CustomResourceDefinition", "CompositeResourceDefinition", keys::PKG]
+        .iter()
+        .any(|word| text.contains(word))
+}

@@ -1,0 +1,129 @@
+//! How findings are printed.
+
+use super::finding::{Finding, Kind, Problem, Report, Status};
+use crate::manifest::yaml;
+
+/// As what to print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+    Yaml,
+}
+
+/// Whose lines are printed as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A line per object, and below it a line for everything that is wrong with it, with file and line.
+    Ours,
+    /// A line per error, as Crossplane's command line has it.
+    Upstream,
+}
+
+/// How text looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    pub layout: Layout,
+    /// Objects that are fine are not printed as text.
+    pub skips_success: bool,
+    pub is_colourful: bool,
+}
+
+/// All findings.
+pub fn print(report: &Report, format: Format, style: Style) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        Format::Yaml => yaml::print(report)?,
+        Format::Text => text(report, style),
+    })
+}
+
+fn text(report: &Report, style: Style) -> String {
+    let shown = report.resources.iter().filter(|finding| !(style.skips_success && finding.is_fine()));
+    let mut text = String::new();
+    for finding in shown {
+        match style.layout {
+            Layout::Ours => ours(finding, style, &mut text),
+            Layout::Upstream => upstream(finding, style, &mut text),
+        }
+    }
+    let total = report.summary;
+    text += &format!(
+        "Total {} resources: {} missing schemas, {} success cases, {} failure cases\n",
+        total.total, total.missing_schemas, total.valid, total.invalid
+    );
+    text
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    Tick,
+    Look,
+    Cross,
+}
+
+impl Mark {
+    fn print(self, style: Style) -> String {
+        let (mark, colour) = match self {
+            Self::Tick => ("[✓]", "32"),
+            Self::Look => ("[!]", "33"),
+            Self::Cross => ("[x]", "31"),
+        };
+        if style.is_colourful { format!("\x1b[{colour}m{mark}\x1b[0m") } else { mark.to_owned() }
+    }
+}
+
+fn ours(finding: &Finding, style: Style, text: &mut String) {
+    let what = match (finding.api_version.as_str(), finding.kind.as_str()) {
+        ("", "") => "an object without apiVersion and kind".to_owned(),
+        _ => format!("{}, {}", type_of(finding), finding.name),
+    };
+    let (mark, words) = match finding.status {
+        Status::Valid => (Mark::Tick, format!("{what} validated successfully")),
+        Status::Invalid => (Mark::Cross, what),
+        Status::MissingSchema => (Mark::Look, format!("could not find CRD/XRD for: {what}")),
+    };
+    *text += &format!("{} {words}\n", mark.print(style));
+    if finding.status == Status::MissingSchema && finding.warnings.is_empty() {
+        *text += &format!("    {}:{}\n", finding.file, finding.line);
+    }
+    for problem in &finding.errors {
+        *text += &format!("    {}:{}: {}\n", finding.file, problem.line, problem.message);
+    }
+    for problem in &finding.warnings {
+        *text += &format!("    {}:{}: warning: {}\n", finding.file, problem.line, problem.message);
+    }
+}
+
+fn upstream(finding: &Finding, style: Style, text: &mut String) {
+    let kind = type_of(finding);
+    match finding.status {
+        Status::MissingSchema => {
+            *text += &format!("{} could not find CRD/XRD for: {kind}\n", Mark::Look.print(style));
+        }
+        Status::Valid => {
+            *text +=
+                &format!("{} {kind}, {} validated successfully\n", Mark::Tick.print(style), finding.name);
+        }
+        Status::Invalid => {
+            for problem in &finding.errors {
+                let what = upstream_kind(problem);
+                let mark = Mark::Cross.print(style);
+                *text += &format!("{mark} {what} {kind}, {} : {}\n", finding.name, problem.message);
+            }
+        }
+    }
+}
+
+fn upstream_kind(problem: &Problem) -> &'static str {
+    match problem.kind {
+        Kind::Cel => "CEL validation error",
+        Kind::Schema | Kind::UnknownField => "schema validation error",
+        _ => "validation error",
+    }
+}
+
+fn type_of(finding: &Finding) -> String {
+    format!("{}, Kind={}", finding.api_version, finding.kind)
+}
