@@ -10,7 +10,7 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
-use ferroplane_functions::Library;
+use ferroplane_functions::{Library, Native};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Directory, grpc};
 use http::{Method, Request};
@@ -93,7 +93,7 @@ impl Plane {
                 catalogue: library.catalogue().clone(),
                 directory: Directory::built_in(&library),
                 capabilities: library.capabilities(),
-                natives: Arc::new(|_| None),
+                natives: Arc::new(|_| Native::Unknown),
             },
             calls: functions.calls.clone(),
             answers: Arc::new(Answers::in_memory()),

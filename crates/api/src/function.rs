@@ -28,9 +28,3 @@ pub struct FunctionSpec {
     #[serde(default)]
     pub package: String,
 }
-
-/// What the image of a package is called: `registry.example/org/function-x:v1` → `function-x`.
-pub fn package_name(image: &str) -> &str {
-    let name = image.rsplit('/').next().unwrap_or_default();
-    name.split(['@', ':']).next().unwrap_or_default()
-}

@@ -23,7 +23,7 @@ pub use condition::{Condition, Status, set_condition};
 pub use definition::{
     CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
 };
-pub use function::{Function, package_name};
+pub use function::Function;
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};
 
 /// An object of any kind, as the API server and functions exchange it.

@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_api::{Object, keys, meta, package_name};
-use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source, Version};
-use ferroplane_engine::{Callable, Pipeline, chain};
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::versions::{
+    Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
+    Version, replacement,
+};
+use ferroplane_engine::{Callable, ImageReference, Pipeline, chain};
 use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
 use tracing::warn;
@@ -16,8 +19,8 @@ use tracing::warn;
 use crate::metrics::{Called, Metrics};
 use crate::mirror::Mirror;
 
-/// Which built-in version does what a package does, if one does.
-pub type Natives = Arc<dyn Fn(&str) -> Option<(String, Version)> + Send + Sync>;
+/// Whether something that is built in does what a package does.
+pub type Natives = Arc<dyn Fn(&str) -> Native + Send + Sync>;
 
 /// The functions that need no package.
 #[derive(Clone)]
@@ -204,24 +207,17 @@ impl FunctionRegistry {
     /// What is built in and runs in place of a Function: a version, or any.
     fn native(&self, function: &Object) -> Option<(&Family, Option<Version>)> {
         let (name, package) = (meta::name(function), text(function, "package"));
-        let family = |name: &str| self.built_ins.catalogue.family(name);
-        match meta::annotation(function, keys::NATIVE) {
-            "false" => None,
-            // Whoever insists gets what bears the name, whoever made the package.
-            "true" => {
-                let forced = family(package_name(package)).or_else(|| family(name));
-                if forced.is_none() {
-                    warn!(
-                        function = name,
-                        package, "nothing that is built in has the name of a function or its package"
-                    );
-                }
-                Some((forced?, None))
+        let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
+        let catalogue = &self.built_ins.catalogue;
+        let function = Replaceable { name, package, annotation };
+        match replacement(function, catalogue, |package| (self.built_ins.natives)(package)) {
+            Ok(Replacement { function, version }) => Some((catalogue.family(&function)?, version)),
+            Err(problem @ (NotReplaced::NoBuiltIn | NotReplaced::BadAnnotation(_))) => {
+                let annotation = keys::NATIVE;
+                warn!(function = name, package, annotation, problem = problem.to_string(), "is not replaced");
+                None
             }
-            _ => {
-                let (native, version) = (self.built_ins.natives)(package)?;
-                Some((family(&native)?, Some(version)))
-            }
+            Err(NotReplaced::Refused | NotReplaced::NotCovered { .. } | NotReplaced::Unknown) => None,
         }
     }
 
@@ -325,20 +321,11 @@ fn record(revision: &Object) -> Record {
     let number = spec.and_then(|spec| spec.get("revision")?.as_u64()).unwrap_or_default();
     Record {
         revision: Revision { name: meta::name(revision).to_owned(), number },
-        version: tag(text(revision, "image")).parse().ok(),
+        version: ImageReference::parse(text(revision, "image")).tag.and_then(|tag| tag.parse().ok()),
         labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
         lifecycle: Lifecycle::default(),
         is_active: text(revision, "desiredState") == "Active",
         source: Source::Package,
         is_implemented: true,
-    }
-}
-
-/// `registry.example:5000/org/name:v1.2.3@sha256:…` → `v1.2.3`.
-fn tag(image: &str) -> &str {
-    let tagged = image.split('@').next().unwrap_or_default();
-    match tagged.rsplit_once(':') {
-        Some((_, tag)) if !tag.contains('/') => tag,
-        _ => "",
     }
 }

@@ -14,11 +14,13 @@
 
 mod advice;
 mod claim;
+pub mod composite;
 mod conversation;
 mod definition;
 mod failure;
 mod fights;
 mod go_yaml;
+mod image;
 mod inputs;
 mod lease;
 mod names;
@@ -50,6 +52,7 @@ pub use definition::{
 };
 pub use failure::{Failure, chain};
 pub use fights::{Fights, Loss};
+pub use image::ImageReference;
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use lease::{Lease, LeaseClaim, held_lease, released_lease};
 pub use names::{composed_name, field_manager};
@@ -61,9 +64,11 @@ pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use selection::{
     Candidate, Defaults, Preferences, RevisionCandidate, Unselectable, Why, choose_composition,
-    choose_revision, machinery, machinery_mut,
+    choose_revision,
 };
-pub use settle::{Settlement, Trouble, World, conditions_in, conditions_to_json, settle, settle_trouble};
+pub use settle::{
+    SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
+};
 pub use takeover::managers_to_keep;
 pub use transcript::{Astray, Note, Said, replay};
 pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};

@@ -8,6 +8,7 @@ use ferroplane_api::{Condition, Object, Status, meta};
 use ferroplane_wire::v1::{self, RequestMeta, Resource, RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{State, Struct, capabilities, tag};
 
+use crate::composite::COMPOSE;
 use crate::conversation::{Answer, Turn, Want};
 use crate::failure::Failure;
 use crate::inputs::{Inputs, Requirement};
@@ -15,9 +16,6 @@ use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 use crate::pipeline::Step;
 use crate::plan::{self, Scopes};
 use crate::requirements::Given;
-
-/// The reason of an event that gives none.
-pub(crate) const COMPOSE: &str = "ComposeResources";
 
 #[derive(Debug)]
 pub(crate) struct Run {

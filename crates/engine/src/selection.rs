@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Object, TypeRef, meta};
-use serde_json::{Map, Value, json};
+use ferroplane_api::{Object, TypeRef};
 
+use crate::composite::{Machinery, match_labels};
 use crate::inputs::Layout;
 
 type Labels = BTreeMap<String, String>;
@@ -90,17 +90,13 @@ fn with_labels(labels: Option<&Labels>) -> String {
 impl Preferences {
     /// What a composite resource says.
     pub fn read(composite: &Object, layout: Layout) -> Self {
-        let Some(machinery) = machinery(composite, layout) else { return Self::default() };
-        let name = |field: &str| {
-            let name = machinery.get(field)?.get("name")?.as_str()?;
-            (!name.is_empty()).then(|| name.to_owned())
-        };
+        let machinery = Machinery::of(composite, layout);
         Self {
-            composition: name("compositionRef"),
-            selector: match_labels(machinery.get("compositionSelector")),
-            revision: name("compositionRevisionRef"),
-            revision_selector: match_labels(machinery.get("compositionRevisionSelector")),
-            is_manual: machinery.get("compositionUpdatePolicy") == Some(&json!("Manual")),
+            composition: machinery.composition().map(str::to_owned),
+            selector: machinery.composition_selector(),
+            revision: machinery.revision().map(str::to_owned),
+            revision_selector: machinery.revision_selector(),
+            is_manual: machinery.is_manual(),
         }
     }
 
@@ -180,32 +176,8 @@ pub fn choose_revision<'r>(
     Ok(latest.ok_or_else(none)?.name.clone())
 }
 
-/// Where the plane's own fields of a composite resource are.
-pub fn machinery(composite: &Object, layout: Layout) -> Option<&Object> {
-    let spec = composite.get("spec")?.as_object()?;
-    match layout {
-        Layout::Modern => spec.get("crossplane")?.as_object(),
-        Layout::Legacy => Some(spec),
-    }
-}
-
-/// The same, to be changed.
-pub fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Map<String, Value> {
-    let spec = meta::child(composite, "spec");
-    match layout {
-        Layout::Modern => meta::child(spec, "crossplane"),
-        Layout::Legacy => spec,
-    }
-}
-
 fn has<'l>(labels: &Labels, wanted: impl IntoIterator<Item = (&'l String, &'l String)>) -> bool {
     wanted.into_iter().all(|(key, value)| labels.get(key) == Some(value))
-}
-
-fn match_labels(selector: Option<&Value>) -> Option<Labels> {
-    let labels = selector?.get("matchLabels")?.as_object()?;
-    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    Some(labels.iter().filter_map(text).collect())
 }
 
 #[cfg(test)]

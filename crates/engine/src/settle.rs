@@ -7,17 +7,17 @@ use ferroplane_api::{Condition, Object, Status, set_condition};
 use serde_json::Value;
 
 use crate::advice::{versions_condition, warnings_of};
-use crate::failure::chain;
+use crate::composite::COMPOSE;
+use crate::failure::{Failure, chain};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Target};
 use crate::plan::Plan;
-use crate::run::COMPOSE;
 
 /// How many names a condition lists before it only counts.
 const NAMES_LISTED: usize = 3;
 
 /// What is known besides the outcome of the run.
 #[derive(Debug, Clone, Default)]
-pub struct World {
+pub struct SettleFacts {
     /// The conditions the composite resource has, and those that were decided before the run.
     pub conditions: Vec<Condition>,
     /// Composed resources that the API server refused, by the name the composition knows them by.
@@ -40,14 +40,13 @@ pub struct Settlement {
     pub look_again_in: Option<Duration>,
 }
 
-/// Settle what was decided and, as far as [`World`] says, done.
-pub fn settle(outcome: &Outcome, world: World) -> Settlement {
-    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), world };
+/// Settle what was decided and, as far as the facts say, done.
+pub fn settle(outcome: &Outcome, facts: SettleFacts) -> Settlement {
+    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), facts };
     let status = match &outcome.result {
         Ok(plan) => settling.success(outcome, plan),
         Err(failure) => {
-            let message = format!("cannot compose resources: {}", chain(failure));
-            settling.trouble(&Trouble { reason: COMPOSE, message, stable_message: None }, Some(outcome));
+            settling.trouble(&Trouble::of(failure), Some(outcome));
             Object::new()
         }
     };
@@ -65,10 +64,18 @@ pub struct Trouble {
     pub stable_message: Option<String>,
 }
 
+impl Trouble {
+    /// The trouble that a run has failed.
+    pub fn of(failure: &Failure) -> Self {
+        let message = format!("cannot compose resources: {}", chain(failure));
+        Self { reason: COMPOSE, message, stable_message: None }
+    }
+}
+
 /// Settle what came to nothing before a pipeline was run, or after. Given what the pipeline came to, conditions of
 /// functions that were not set again are no longer known to hold.
-pub fn settle_trouble(trouble: &Trouble, outcome: Option<&Outcome>, world: World) -> Settlement {
-    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), world };
+pub fn settle_trouble(trouble: &Trouble, outcome: Option<&Outcome>, facts: SettleFacts) -> Settlement {
+    let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), facts };
     settling.trouble(trouble, outcome);
     let mut settlement = settling.into_settlement(None, Object::new());
     settlement.claim_conditions = outcome.map(claim_conditions).unwrap_or_default();
@@ -78,20 +85,20 @@ pub fn settle_trouble(trouble: &Trouble, outcome: Option<&Outcome>, world: World
 struct Settling {
     conditions: Vec<Condition>,
     events: Vec<Event>,
-    world: World,
+    facts: SettleFacts,
 }
 
 impl Settling {
     fn success(&mut self, outcome: &Outcome, plan: &Plan) -> Object {
         let mut status = plan.status.clone().unwrap_or_default();
         self.conditions = status.remove("conditions").as_ref().map(conditions_in).unwrap_or_default();
-        for condition in std::mem::take(&mut self.world.conditions) {
+        for condition in std::mem::take(&mut self.facts.conditions) {
             set_condition(&mut self.conditions, condition);
         }
         self.events.extend(outcome.events.iter().cloned());
         self.function_conditions(outcome);
 
-        let unsynced: Vec<_> = self.world.unsynced.iter().map(String::as_str).collect();
+        let unsynced: Vec<_> = self.facts.unsynced.iter().map(String::as_str).collect();
         let unready: Vec<_> = plan
             .apply
             .iter()
@@ -113,7 +120,7 @@ impl Settling {
     /// One event for each composed resource that is not as it should be.
     fn complain(&mut self, plan: &Plan) {
         for wanted in &plan.apply {
-            let is_unsynced = self.world.unsynced.contains(&wanted.resource);
+            let is_unsynced = self.facts.unsynced.contains(&wanted.resource);
             for (applies, problem) in [(is_unsynced, "valid"), (!wanted.is_ready, "ready")] {
                 if applies {
                     let message = format!("Composed resource \"{}\" is not yet {problem}", wanted.resource);
@@ -124,7 +131,7 @@ impl Settling {
     }
 
     fn trouble(&mut self, trouble: &Trouble, outcome: Option<&Outcome>) {
-        self.conditions = std::mem::take(&mut self.world.conditions);
+        self.conditions = std::mem::take(&mut self.facts.conditions);
         self.events.push(Event::new(EventKind::Warning, trouble.reason, &trouble.message));
         let message = trouble.stable_message.as_ref().unwrap_or(&trouble.message);
         self.set(Condition::new("Synced", Status::False, "ReconcileError").with_message(message));
@@ -146,7 +153,7 @@ impl Settling {
         for function in &outcome.conditions {
             if !function.condition.is_system() {
                 seen.insert(function.condition.kind.clone());
-                let last_transition_time = self.world.now.clone();
+                let last_transition_time = self.facts.now.clone();
                 let condition = Condition { last_transition_time, ..function.condition.clone() };
                 set_condition(&mut self.conditions, condition);
             }
@@ -156,8 +163,8 @@ impl Settling {
 
     /// Set one of the plane's own conditions.
     fn set(&mut self, mut condition: Condition) {
-        condition.last_transition_time.clone_from(&self.world.now);
-        condition.observed_generation = self.world.generation;
+        condition.last_transition_time.clone_from(&self.facts.now);
+        condition.observed_generation = self.facts.generation;
         set_condition(&mut self.conditions, condition);
     }
 

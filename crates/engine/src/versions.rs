@@ -10,12 +10,14 @@
 
 mod catalogue;
 mod lifecycle;
+mod native;
 mod resolve;
 mod rules;
 mod version;
 
 pub use catalogue::{Catalogue, Family, Record, Revision, STABILITY_LABEL, Source, VERSION_LABEL};
 pub use lifecycle::{Lifecycle, State};
+pub use native::{Native, NotReplaced, Replaceable, Replacement, replacement};
 pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve};
 pub use rules::Fault;
 pub use version::{InvalidVersion, Version};

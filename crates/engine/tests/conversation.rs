@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ferroplane_engine::{
-    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement, Target,
-    Turn, Want, World, chain, conditions_in, settle, start,
+    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement,
+    SettleFacts, Target, Turn, Want, chain, conditions_in, settle, start,
 };
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json, to_json};
@@ -555,7 +555,7 @@ fn same_answers_give_the_same_plan() {
     assert_eq!(run(), run());
 }
 
-fn conditions(outcome: &Outcome, world: World) -> Vec<(String, String, String, String)> {
+fn conditions(outcome: &Outcome, world: SettleFacts) -> Vec<(String, String, String, String)> {
     let settlement = settle(outcome, world);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = settlement.status["conditions"].as_array().expect("conditions are a list").iter();
@@ -580,14 +580,14 @@ fn composite_is_ready_when_all_it_composes_is() {
         json!({"a": resource("READY_TRUE"), "b": resource("READY_FALSE"), "c": config_map()}),
     )]);
     assert_eq!(
-        conditions(&outcome, World::default()),
+        conditions(&outcome, SettleFacts::default()),
         [
             row("Synced", "True", "ReconcileSuccess", ""),
             row("Ready", "False", "Creating", "Unready resources: b, c")
         ]
     );
     let outcome = Conversation::with(cluster_xr()).converse(&[json!({})]);
-    assert_eq!(conditions(&outcome, World::default())[1], row("Ready", "True", "Available", ""));
+    assert_eq!(conditions(&outcome, SettleFacts::default())[1], row("Ready", "True", "Available", ""));
 }
 
 #[test]
@@ -597,14 +597,14 @@ fn readiness_of_the_composite_itself_wins() {
     for (ready, status, reason) in [("READY_TRUE", "True", "Available"), ("READY_FALSE", "False", "Creating")]
     {
         let outcome = Conversation::with(cluster_xr()).converse(&[answer(ready)]);
-        assert_eq!(conditions(&outcome, World::default())[1], row("Ready", status, reason, ""));
+        assert_eq!(conditions(&outcome, SettleFacts::default())[1], row("Ready", status, reason, ""));
     }
 }
 
 #[test]
 fn refused_resources_are_named() {
     let outcome = Conversation::with(cluster_xr()).converse(&[desires(json!({"a": config_map()}))]);
-    let world = World { unsynced: BTreeSet::from(["a".to_owned()]), ..World::default() };
+    let world = SettleFacts { unsynced: BTreeSet::from(["a".to_owned()]), ..SettleFacts::default() };
     assert_eq!(
         conditions(&outcome, world)[0],
         row("Synced", "False", "ReconcileError", "Unsynced resources: a")
@@ -620,7 +620,7 @@ fn functions_may_not_set_the_planes_own_conditions() {
         .collect();
     let outcome = Conversation::with(cluster_xr()).converse(&[json!({"conditions": set})]);
     let kinds: Vec<_> =
-        conditions(&outcome, World::default()).into_iter().map(|condition| condition.0).collect();
+        conditions(&outcome, SettleFacts::default()).into_iter().map(|condition| condition.0).collect();
     assert_eq!(kinds, ["Fine", "Synced", "Ready"]);
 }
 
@@ -631,14 +631,15 @@ fn claim_gets_conditions_in_the_order_in_which_functions_set_them() {
     let set =
         [set("Z", both), set("Own", "TARGET_COMPOSITE"), set("A", both), set("Z", both), set("Ready", both)];
     let outcome = Conversation::with(cluster_xr()).converse(&[json!({"conditions": set})]);
-    assert_eq!(settle(&outcome, World::default()).claim_conditions, ["Z", "A"]);
+    assert_eq!(settle(&outcome, SettleFacts::default()).claim_conditions, ["Z", "A"]);
 }
 
 #[test]
 fn condition_without_time_keeps_having_none() {
     let found = json!([{"type": "Fine", "status": "True", "lastTransitionTime": null, "message": null}, "not one", {}]);
     let outcome = Conversation::with(cluster_xr()).converse(&[json!({})]);
-    let world = World { conditions: conditions_in(&found), now: "now".into(), ..World::default() };
+    let world =
+        SettleFacts { conditions: conditions_in(&found), now: "now".into(), ..SettleFacts::default() };
     assert_eq!(
         settle(&outcome, world).status["conditions"][0],
         json!({"type": "Fine", "status": "True", "lastTransitionTime": null, "reason": ""})
@@ -649,10 +650,10 @@ fn condition_without_time_keeps_having_none() {
 fn condition_that_a_failed_run_did_not_reach_becomes_unknown() {
     let set = json!({"conditions": [{"type": "Fine", "status": "STATUS_CONDITION_TRUE", "reason": "Yes"}]});
     let before = Conversation::with(cluster_xr()).converse(&[set]);
-    let conditions_before = conditions_in(&settle(&before, World::default()).status["conditions"]);
+    let conditions_before = conditions_in(&settle(&before, SettleFacts::default()).status["conditions"]);
     let failed = Conversation::with(cluster_xr())
         .converse(&[json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})]);
-    let world = World { conditions: conditions_before.clone(), ..World::default() };
+    let world = SettleFacts { conditions: conditions_before.clone(), ..SettleFacts::default() };
     let after = conditions(&failed, world);
     assert_eq!((after[0].1.as_str(), after[0].2.as_str()), ("Unknown", "FatalError"));
     assert_eq!(
@@ -667,7 +668,7 @@ fn condition_that_a_failed_run_did_not_reach_becomes_unknown() {
     assert_eq!(after[2].0, "Ready");
 
     let quiet = Conversation::with(cluster_xr()).converse(&[json!({})]);
-    let world = World { conditions: conditions_before, ..World::default() };
+    let world = SettleFacts { conditions: conditions_before, ..SettleFacts::default() };
     assert_eq!(conditions(&quiet, world)[0], row("Fine", "True", "Yes", ""));
 }
 
@@ -678,9 +679,12 @@ fn failing_again_for_the_same_reason_changes_nothing() {
             .converse(&[json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})])
     };
     let custom = ferroplane_api::Condition::new("Fine", ferroplane_api::Status::True, "Yes");
-    let first = settle(&failed(), World { conditions: vec![custom], now: "then".into(), ..World::default() });
+    let first = settle(
+        &failed(),
+        SettleFacts { conditions: vec![custom], now: "then".into(), ..SettleFacts::default() },
+    );
     let conditions = conditions_in(&first.status["conditions"]);
-    let second = settle(&failed(), World { conditions, now: "now".into(), ..World::default() });
+    let second = settle(&failed(), SettleFacts { conditions, now: "now".into(), ..SettleFacts::default() });
     assert_eq!(first.status, second.status);
 }
 

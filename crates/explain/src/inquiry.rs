@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::Machinery;
 
 use crate::id::Id;
 use crate::look::{
-    Condition, Role, children, chosen, composition, compositions, condition, definition_of, definitions,
-    deleted_at, function, is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced,
-    usages,
+    Condition, Role, children, composition, compositions, condition, definition_of, definitions, deleted_at,
+    function, is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
 
@@ -102,7 +102,8 @@ impl Inquiry<'_> {
         }
         self.ask_for_kind(id);
         self.want(Want::List(compositions()));
-        let composition = self.snapshot.object(&composition(chosen(object, "compositionRef")));
+        let composition =
+            self.snapshot.object(&composition(Machinery::guess(object).composition().unwrap_or_default()));
         if let Some(revisions) = composition.and_then(revisions_of) {
             self.want(Want::List(revisions));
         }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::Reference;
+use ferroplane_engine::composite::Machinery;
 use serde_json::Value;
 
 use crate::id::Id;
@@ -181,35 +183,14 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
     }
 }
 
-/// Where a composite resource keeps what the plane needs to know.
-pub(crate) fn machinery(composite: &Object) -> Option<&Object> {
-    let spec = composite.get("spec")?.as_object()?;
-    match spec.get("crossplane").and_then(Value::as_object) {
-        Some(machinery) => Some(machinery),
-        None => Some(spec),
-    }
-}
-
-/// What a composite resource says about one of its references.
-pub(crate) fn chosen<'a>(composite: &'a Object, reference: &str) -> &'a str {
-    machinery(composite).map_or("", |machinery| text_at(machinery, &[reference, "name"]))
-}
-
 /// What belongs to an object, one level down.
 pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id> {
     match role(snapshot, id, object) {
         Role::Composite => {
-            let references =
-                machinery(object).and_then(|machinery| machinery.get("resourceRefs")?.as_array());
-            references
-                .into_iter()
-                .flatten()
-                .filter_map(|reference| referred(reference, &id.namespace))
-                .collect()
+            let references = Machinery::guess(object).references().into_iter();
+            references.map(|reference| composed(&reference)).collect()
         }
-        Role::Claim => {
-            at(object, &["spec", "resourceRef"]).and_then(|it| referred(it, "")).into_iter().collect()
-        }
+        Role::Claim => at(object, &["spec", "resourceRef"]).and_then(claimed).into_iter().collect(),
         Role::Definition => {
             let claim = at(object, &["spec", "claimNames"]).map(|_| custom_kind(object, "claimNames"));
             std::iter::once(custom_kind(object, "names")).chain(claim).collect()
@@ -222,15 +203,15 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
     }
 }
 
-fn referred(reference: &Value, namespace: &str) -> Option<Id> {
-    let text = |field: &str| reference.get(field).and_then(Value::as_str);
-    let namespace = text("namespace").unwrap_or(namespace);
-    Some(Id::new(
-        text("apiVersion")?,
-        text("kind")?,
-        namespace,
-        text("name").filter(|name| !name.is_empty())?,
-    ))
+fn composed(reference: &Reference) -> Id {
+    let Reference { api_version, kind, name, namespace } = reference;
+    Id::new(api_version, kind, namespace.as_deref().unwrap_or_default(), name)
+}
+
+/// The composite resource that a claim refers to.
+fn claimed(reference: &Value) -> Option<Id> {
+    let text = |field: &str| reference.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    Some(Id::new(text("apiVersion")?, text("kind")?, "", text("name")?))
 }
 
 /// The revision that a composite resource follows, and what it is called.
@@ -239,9 +220,8 @@ pub(crate) fn revision_of<'a>(snapshot: &'a Snapshot, composite: &Object) -> Opt
 }
 
 pub(crate) fn revision_id(composite: &Object) -> Option<Id> {
-    let name = chosen(composite, "compositionRevisionRef");
-    let api_version = "apiextensions.crossplane.io/v1";
-    (!name.is_empty()).then(|| Id::new(api_version, "CompositionRevision", "", name))
+    let name = Machinery::guess(composite).revision()?;
+    Some(Id::new("apiextensions.crossplane.io/v1", "CompositionRevision", "", name))
 }
 
 /// The functions that the steps of a composition or a revision of one call, by step.

@@ -14,8 +14,8 @@ use ferroplane_engine::versions::{Catalogue, Family, Fault, Lifecycle, Version};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 use crate::BUILTINS;
+pub use ferroplane_engine::versions::Native;
 use listed::{LISTED, Listed};
-pub use native::Native;
 
 /// How a version of a function is done.
 #[derive(Clone)]

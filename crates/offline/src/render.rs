@@ -114,8 +114,8 @@ fn observe(input: &RenderInput, cluster: &ClusterState) -> anyhow::Result<BTreeM
 
 /// What settling needs to know: every apply succeeds here. What is applied has no generation, so that the
 /// conditions that follow from it have none.
-fn what_is_known(input: &RenderInput, is_applied: bool) -> ferroplane_engine::World {
-    ferroplane_engine::World {
+fn what_is_known(input: &RenderInput, is_applied: bool) -> ferroplane_engine::SettleFacts {
+    ferroplane_engine::SettleFacts {
         conditions: decided_before(input),
         generation: if is_applied { 0 } else { meta::generation(input.composite.object()) },
         now: input.now.clone(),

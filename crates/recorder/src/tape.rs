@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Inputs, Note, Outcome, Settlement};
+use ferroplane_engine::composite::Conclusion;
+use ferroplane_engine::{Inputs, Note, Outcome};
 use serde_json::Value;
 
 use crate::format::{Ending, Head};
@@ -99,10 +100,10 @@ impl Tape {
     }
 
     /// What is said of it in the end.
-    pub fn settle(&mut self, settlement: &Settlement) {
+    pub fn conclude(&mut self, conclusion: &Conclusion) {
         let Some(noted) = &mut self.0 else { return };
-        let conditions = settlement.status.get("conditions");
-        let settled = Settled { conditions, events: events(&settlement.events) };
+        let conditions = conclusion.status.get("conditions");
+        let settled = Settled { conditions, events: events(&conclusion.events) };
         noted.settlement = serde_json::to_vec(&settled).unwrap_or_default();
         let mut all = conditions.and_then(Value::as_array).into_iter().flatten();
         noted.head.is_ready = all.any(|it| it["type"] == "Ready" && it["status"] == "True");

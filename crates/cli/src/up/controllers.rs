@@ -10,7 +10,7 @@ use ferroplane_controllers::{
     ADVISOR_PATH, Advisor, BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings,
     install,
 };
-use ferroplane_functions::{Library, Native};
+use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Answers, Directory, grpc};
@@ -97,9 +97,6 @@ pub(crate) fn built_ins() -> anyhow::Result<BuiltIns> {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
         capabilities: library.capabilities(),
-        natives: Arc::new(move |package| match library.native(package) {
-            Native::Covered { function, version } => Some((function, version)),
-            Native::NotCovered { .. } | Native::Unknown => None,
-        }),
+        natives: Arc::new(move |package| library.native(package)),
     })
 }

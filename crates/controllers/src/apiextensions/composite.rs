@@ -10,7 +10,6 @@ mod choose;
 mod connection;
 mod controller;
 mod dependencies;
-mod machinery;
 mod memory;
 mod observe;
 mod problem;

@@ -11,6 +11,11 @@ pub(crate) fn has(object: &Object, finalizer: &str) -> bool {
     list(object).any(|present| present == finalizer)
 }
 
+/// Whether the object has no finalizers at all.
+pub(crate) fn is_empty(object: &Object) -> bool {
+    list(object).next().is_none()
+}
+
 /// All finalizers of an object, and this one.
 pub(crate) fn with(object: &Object, finalizer: &str) -> Value {
     list(object).filter(|present| *present != finalizer).chain([finalizer]).collect()

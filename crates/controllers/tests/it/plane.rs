@@ -7,7 +7,7 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_engine::versions::Lifecycle;
-use ferroplane_functions::{Contract, Declaration, Implementation, Library, Native, Terms};
+use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
 use ferroplane_recorder::{Archive, Recorder, Recording};
 use ferroplane_runner::{Answers, Directory, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -312,10 +312,7 @@ pub(crate) fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
         capabilities: library.capabilities(),
-        natives: Arc::new(move |package| match library.native(package) {
-            Native::Covered { function, version } => Some((function, version)),
-            _ => None,
-        }),
+        natives: Arc::new(move |package| library.native(package)),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Which Composition, and which revision of it.
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::Machinery;
 use serde_json::Value;
 
 use super::{Suspect, describe};
 use crate::cause::Cause;
 use crate::id::Id;
-use crate::look::{Role, at, chosen, composition, compositions, machinery, revision_id, text_at};
+use crate::look::{Role, at, composition, compositions, revision_id, text_at};
 use crate::words::between;
 
 pub(super) fn no_composition(suspect: &Suspect<'_>) -> Option<Cause> {
@@ -67,7 +68,7 @@ pub(super) fn invalid(suspect: &Suspect<'_>) -> Option<Cause> {
 /// Something newer might work.
 pub(super) fn pinned(suspect: &Suspect<'_>) -> Option<Cause> {
     let object = suspect.object.filter(|_| suspect.role == Role::Composite && !suspect.is_fine())?;
-    if text_at(machinery(object)?, &["compositionUpdatePolicy"]) != "Manual" {
+    if !Machinery::guess(object).is_manual() {
         return None;
     }
     let mine = suspect.snapshot.object(&revision_id(object)?)?;
@@ -93,8 +94,8 @@ pub(super) fn several(suspect: &Suspect<'_>) -> Option<Cause> {
         wanted("kind") == suspect.id.kind && wanted("apiVersion") == suspect.id.api_version
     };
     let all: Vec<_> = suspect.snapshot.list(&compositions()).filter(is_for_it).map(meta::name).collect();
-    let used = chosen(object, "compositionRef");
-    if all.len() < 2 || machinery(object)?.contains_key("compositionSelector") {
+    let used = Machinery::guess(object).composition().unwrap_or_default();
+    if all.len() < 2 || Machinery::guess(object).get("compositionSelector").is_some() {
         return None;
     }
     let (count, names) = (all.len(), all.join("`, `"));

@@ -1,25 +1,18 @@
 //! Which packages need not be run, because what is in them is built in.
 
-use ferroplane_engine::versions::Version;
+use ferroplane_engine::ImageReference;
+use ferroplane_engine::versions::{Native, Version};
 
 use super::Library;
-
-/// Whether a package can be replaced by a built-in function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Native {
-    /// This version of this function does what the package does.
-    Covered { function: String, version: Version },
-    /// The function is built in, but not as this version of the package has it.
-    NotCovered { function: String, covered: Vec<String> },
-    /// The package is none that we reproduce.
-    Unknown,
-}
 
 impl Library {
     /// Whether this package, as a Function names it, can be replaced. Which registry it comes from does not
     /// matter, as packages are often mirrored; who made it does.
     pub fn native(&self, package: &str) -> Native {
-        let Some((repository, tag)) = split(package) else { return Native::Unknown };
+        let ImageReference { repository, tag, .. } = ImageReference::parse(package);
+        if repository.is_empty() {
+            return Native::Unknown;
+        }
         let is_it = |of: &Option<String>| {
             of.as_deref()
                 .and_then(|of| repository.strip_suffix(of))
@@ -45,15 +38,5 @@ impl Library {
                     .collect(),
             },
         }
-    }
-}
-
-/// `registry.example:5000/org/name:v1.2.3@sha256:…` → (`registry.example:5000/org/name`, `v1.2.3`).
-fn split(package: &str) -> Option<(&str, Option<&str>)> {
-    let tagged = package.split('@').next().filter(|tagged| !tagged.is_empty())?;
-    // A colon before the last slash belongs to the port of the registry.
-    match tagged.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => Some((repository, Some(tag))),
-        _ => Some((tagged, None)),
     }
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use ferroplane_api::keys::{
     DEFAULT_FUNCTION_TARGET as DEFAULT_TARGET, FUNCTION_RUNTIME as RUNTIME, FUNCTION_TARGET as TARGET, NATIVE,
 };
-use ferroplane_api::{Function, keys, package_name};
-use ferroplane_engine::versions::Version;
-use ferroplane_functions::{Implementation, Library, Native};
+use ferroplane_api::{Function, keys};
+use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, Version, replacement};
+use ferroplane_functions::{Implementation, Library};
 use ferroplane_runner::{Command, Inside, grpc};
 
 use super::recorded_responses;
@@ -153,37 +153,14 @@ fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyh
     let name = &function.metadata.name;
     let package = &function.spec.package;
     let error = |message: String| manifest.error(&["metadata", "annotations", NATIVE], message);
-    let any_version = |function: &str| {
-        let is_there = library.catalogue().family(function).is_some();
-        is_there.then(|| Declared::BuiltIn { function: function.to_owned(), version: None })
-    };
-    match function.metadata.annotations.get(NATIVE).map(String::as_str) {
-        None => {}
-        Some("false") => return Err(not_runnable(function, manifest, "is not to be replaced").into()),
-        // Whoever insists gets what bears the name, whoever made the package.
-        Some("true") => {
-            let forced = any_version(package_name(package)).or_else(|| any_version(name));
-            let missing = || {
-                error(format!(
-                    "function `{name}`: nothing that is built in has its name or that of its package"
-                ))
-            };
-            return Ok(forced.ok_or_else(missing)?);
+    let annotation = function.metadata.annotations.get(NATIVE).map(String::as_str);
+    let replaceable = Replaceable { name, package, annotation };
+    match replacement(replaceable, library.catalogue(), |package| library.native(package)) {
+        Ok(Replacement { function, version }) => Ok(Declared::BuiltIn { function, version }),
+        Err(problem @ (NotReplaced::NoBuiltIn | NotReplaced::BadAnnotation(_))) => {
+            Err(error(format!("function `{name}`: {problem}")).into())
         }
-        Some(other) => {
-            return Err(error(format!("function `{name}`: expected `true` or `false`, got `{other}`")).into());
-        }
-    }
-    match library.native(package) {
-        Native::Covered { function, version } => Ok(Declared::BuiltIn { function, version: Some(version) }),
-        Native::NotCovered { function: built_in, covered } => {
-            let why = format!("is no version that the built-in `{built_in}` covers ({})", covered.join("; "));
-            Err(not_runnable(function, manifest, &why).into())
-        }
-        Native::Unknown => match any_version(name).filter(|_| package.is_empty()) {
-            Some(declared) => Ok(declared),
-            None => Err(not_runnable(function, manifest, "is not built in").into()),
-        },
+        Err(problem) => Err(not_runnable(function, manifest, &problem.to_string()).into()),
     }
 }
 

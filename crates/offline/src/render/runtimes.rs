@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use ferroplane_api::Function;
-use ferroplane_engine::Pipeline;
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
+use ferroplane_engine::{ImageReference, Pipeline};
 use ferroplane_functions::{Disorder, Library};
 use ferroplane_runner::{Directory, Program, Runner, grpc};
 use tokio::task::JoinSet;
@@ -103,7 +103,7 @@ impl Runtimes {
 
 /// A package that is called has one revision, which is the one that runs.
 fn package_family(name: &str, package: &str) -> Family {
-    let tag = package.rsplit_once(':').map(|(_, tag)| tag);
+    let tag = ImageReference::parse(package).tag;
     let record = Record {
         revision: Revision { name: name.to_owned(), number: 1 },
         version: tag.and_then(|tag| tag.parse().ok()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, meta};
+use ferroplane_engine::composite::{PAUSED_CONDITION, PAUSED_EVENT, RECONCILIATION_PAUSED};
 use ferroplane_engine::{chain, claim_status, set_claim_conditions};
 use serde_json::{Value, json};
 use tracing::debug;
@@ -15,7 +16,6 @@ use crate::runtime::queue::Next;
 
 /// After this, the second is over.
 const NEXT_SECOND: Duration = Duration::from_secs(1);
-const PAUSED: &str = "Reconciling, and deleting, is paused by an annotation";
 
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +94,9 @@ impl Controller {
         let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
         match outcome {
             Outcome::Paused => {
-                normal("ReconciliationPaused", PAUSED);
+                normal(RECONCILIATION_PAUSED, PAUSED_EVENT);
                 let paused = Condition::new("Synced", Status::False, "ReconcilePaused");
-                vec![paused.with_message(PAUSED)]
+                vec![paused.with_message(PAUSED_CONDITION)]
             }
             Outcome::Waiting => {
                 normal(BIND, "The composite resource is not ready yet");

@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::{COMPOSE, disowning_labels};
 use ferroplane_engine::{
     Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
 };
 use ferroplane_schema::managed::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::warn;
 
 use super::controller::Controller;
 use super::memory::Name;
 use super::observe::{World, resource_of};
-use super::problem::{COMPOSE, Problem};
+use super::problem::Problem;
 use crate::cluster::{Error, Part, Place, Propagation, Resource};
 use crate::head::Head;
 use crate::mirror::key;
@@ -67,7 +68,7 @@ impl Controller {
             };
             let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
             let place = place_of(&resource, object);
-            if let Some(labels) = composed_labels(object) {
+            if let Some(labels) = disowning_labels(object) {
                 // Not of another one of the same name.
                 let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
                 match cluster.merge(place, Part::Whole, &patch).await {
@@ -236,12 +237,4 @@ fn losses(wanted: &Object, observed: &Object, manager: &str) -> Vec<Loss> {
 
 fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {
     Place { resource, namespace: meta::namespace(object), name: meta::name(object) }
-}
-
-/// The labels that say that something is composed, as a patch that removes them. None if it has none of them.
-fn composed_labels(object: &Object) -> Option<Value> {
-    let labels = [keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE];
-    let present = labels.into_iter().filter(|label| !meta::label(object, label).is_empty());
-    let removal: Object = present.map(|label| (label.to_owned(), Value::Null)).collect();
-    (!removal.is_empty()).then_some(Value::Object(removal))
 }

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use ferroplane_api::Object;
-use ferroplane_engine::{
-    Event, EventKind, Pipeline, Preferences, Unselectable, Why, choose_composition, choose_revision,
-};
+use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
+use ferroplane_engine::{Event, Pipeline, Preferences, Unselectable, choose_composition, choose_revision};
 
 use super::controller::Controller;
-use super::machinery::Chosen;
-use super::problem::{COMPOSE, Problem, SELECT};
+use super::problem::Problem;
 use crate::apiextensions::composition_cache::Revision;
 
 /// What was selected for a composite resource, whether or not it can be used.
 #[derive(Debug)]
 pub(super) struct Selection {
-    pub(super) chosen: Chosen,
+    pub(super) selected: Selected,
     pub(super) revision: Arc<Revision>,
     pub(super) events: Vec<Event>,
 }
@@ -40,25 +38,10 @@ impl Controller {
         let select =
             |error: Unselectable| Problem::new(SELECT, format!("cannot select a Composition: {error}"));
         let mut preferences = Preferences::read(live, self.layout);
-        let mut events = Vec::new();
         let candidates = self.shared.compositions.compositions();
         let candidates = candidates.iter().map(AsRef::as_ref);
         let (name, why) =
             choose_composition(&preferences, &self.defaults, &self.type_ref, candidates).map_err(select)?;
-        let reason = match why {
-            Why::Named => None,
-            Why::Enforced => Some(", which the definition enforces"),
-            Why::Default => Some(", which the definition has as default"),
-            Why::Found => Some(""),
-        };
-        if let Some(reason) = reason {
-            let kind = if why == Why::Found { SELECT } else { "CompositionSelection" };
-            events.push(Event::new(
-                EventKind::Normal,
-                kind,
-                format!("selected Composition `{name}`{reason}"),
-            ));
-        }
         preferences.take_default_revision_selector(&self.defaults);
 
         let unknown = || compose(&Unselectable::UnknownComposition(name.clone()));
@@ -68,17 +51,20 @@ impl Controller {
         let chosen = choose_revision(&preferences, &composition, facts).map_err(|error| compose(&error))?;
         let unknown = || compose(&Unselectable::UnknownRevision(chosen.clone()));
         let revision = self.shared.compositions.revision(&chosen).ok_or_else(unknown)?;
-        if preferences.revision.as_ref() != Some(&chosen) {
-            let message = format!("uses CompositionRevision `{chosen}`");
-            events.push(Event::new(EventKind::Normal, SELECT, message));
-        }
-        let chosen = Chosen { composition: name, why, revision: chosen };
-        Ok(Selection { chosen, revision, events })
+        let selected = Selected {
+            composition: name,
+            why,
+            revision: Some(chosen),
+            connection_namespace: revision.connection_namespace.clone(),
+        };
+        let events = selection_events(&selected, preferences.revision.as_deref());
+        Ok(Selection { selected, revision, events })
     }
 
     /// What its steps call, if it can be used.
     pub(super) fn prepare(&self, selection: &Selection) -> Result<Arc<Pipeline>, Problem> {
-        let Selection { chosen: Chosen { revision: chosen, .. }, revision, .. } = selection;
+        let revision = &selection.revision;
+        let chosen = &revision.facts.name;
         if let Some(problem) = &revision.problem {
             let message = format!("cannot use CompositionRevision `{chosen}`: {problem}");
             return Err(Problem::new(COMPOSE, message));
@@ -105,7 +91,7 @@ impl Choice {
             let callee = step.callee.as_ref().map_or("", |callee| callee.revision.as_str());
             format!("/{callee}")
         });
-        let Selection { chosen, revision, .. } = &self.selection;
-        std::iter::once(format!("{}/{}", chosen.composition, revision.identity)).chain(callees).collect()
+        let Selection { selected, revision, .. } = &self.selection;
+        std::iter::once(format!("{}/{}", selected.composition, revision.identity)).chain(callees).collect()
     }
 }

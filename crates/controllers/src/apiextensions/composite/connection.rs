@@ -5,46 +5,25 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::Layout;
+use ferroplane_engine::composite::{PUBLISH, SecretReference, composite_connection_secret, secret_data};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::problem::Problem;
-use super::read::{data_of, secrets};
+use super::read::secrets;
 use crate::cluster::{Part, Place};
 
-pub(super) const PUBLISH: &str = "PublishConnectionSecret";
-
 impl Controller {
-    /// Where a composite resource that does not say where its connection details go has them written to.
-    pub(super) fn default_secret(&self, composite: &Object, namespace: Option<&str>) -> Option<Value> {
-        let namespace = namespace.filter(|_| self.layout == Layout::Legacy)?;
-        let spec = composite.get("spec").and_then(Value::as_object);
-        let is_ours = ferroplane_schema::managed::owns(
-            composite,
-            keys::COMPOSITE_MANAGER,
-            "",
-            &["spec", "writeConnectionSecretToRef"],
-        );
-        match spec.and_then(|spec| spec.get("writeConnectionSecretToRef")) {
-            Some(present) => is_ours.then(|| present.clone()),
-            None => Some(json!({"name": meta::uid(composite), "namespace": namespace})),
-        }
-    }
-
     /// Write connection details to where the composite resource wants them. Whether that changed anything.
     pub(super) async fn publish(
         &self,
         composite: &Object,
         details: &BTreeMap<String, Bytes>,
     ) -> Result<bool, Problem> {
-        let reference = composite.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
-        let text =
-            |field: &str| reference.and_then(|reference| reference.get(field)?.as_str()).unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
-        if self.layout != Layout::Legacy || name.is_empty() || namespace.is_empty() {
+        let Some(SecretReference { namespace, name }) = composite_connection_secret(composite, self.layout)
+        else {
             return Ok(false);
-        }
+        };
         let wanted = self.published(details);
         let cluster = &self.shared.context.cluster;
         let resource = secrets();
@@ -58,7 +37,7 @@ impl Controller {
             }
             Some(present) => {
                 refuse_foreign(composite, &present)?;
-                let held = data_of(&present);
+                let held = secret_data(&present).unwrap_or_default();
                 if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
                     return Ok(false);
                 }

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::{Layout, Observed, Reference};
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::composite::{
+    COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret, observe,
+};
+use ferroplane_engine::{Observed, Reference};
 use ferroplane_wire::Struct;
 
 use super::controller::Controller;
-use super::machinery::referred;
-use super::problem::{COMPOSE, Problem};
-use super::read::secret_data;
+use super::problem::Problem;
+use super::read::read_secret;
 use crate::cluster::{Cluster, Place, Resource};
 use crate::mirror::Held;
 
@@ -27,35 +29,24 @@ impl Controller {
     /// Everything the composite resource refers to, and may.
     pub(super) async fn observe(&self, composite: &Object) -> Result<World, Problem> {
         let mut world = World::default();
-        for reference in referred(composite, self.layout) {
+        let mut found = Vec::new();
+        for reference in Machinery::of(composite, self.layout).references() {
             let Some((resource, held)) = self.find(&reference).await? else {
                 world.versions.push(0);
                 continue;
             };
             world.versions.push(held.version);
-            let mut object: Object = match serde_json::from_slice(&held.bytes) {
-                Ok(object) => object,
-                Err(error) => {
-                    return Err(Problem::new(COMPOSE, format!("cannot read {}: {error}", what(&reference))));
-                }
-            };
-            resource.name_kind(&mut object);
-            if meta::controller_uid(&object).is_some_and(|uid| uid != meta::uid(composite)) {
-                // It belongs to somebody else: for us it is not there.
-                continue;
-            }
-            let name = meta::annotation(&object, keys::RESOURCE_NAME).to_owned();
-            if name.is_empty() {
-                let message = format!(
-                    "cannot tell what {} is: it is referred to, but has no annotation `{}`",
-                    what(&reference),
-                    keys::RESOURCE_NAME
-                );
-                return Err(Problem::new(COMPOSE, message));
-            }
-            let connection_details = self.connection_details(&object).await?;
-            let object = Struct::try_from(object).map_err(|error| {
+            let mut object: Object = serde_json::from_slice(&held.bytes).map_err(|error| {
                 Problem::new(COMPOSE, format!("cannot read {}: {error}", what(&reference)))
+            })?;
+            resource.name_kind(&mut object);
+            found.push(object);
+        }
+        let observed = observe(composite, found).map_err(|error| Problem::new(COMPOSE, error.to_string()))?;
+        for (name, object) in observed {
+            let connection_details = self.details(connection_secret(&object)).await?;
+            let object = Struct::try_from(object).map_err(|error| {
+                Problem::new(COMPOSE, format!("cannot read composed resource `{name}`: {error}"))
             })?;
             world.observed.insert(name, Observed { object, connection_details });
         }
@@ -65,7 +56,7 @@ impl Controller {
     /// The versions of everything a composite resource refers to, as far as they have been told.
     pub(super) async fn known_versions(&self, composite: &Object) -> Option<Vec<u64>> {
         let mut versions = Vec::new();
-        for reference in referred(composite, self.layout) {
+        for reference in Machinery::of(composite, self.layout).references() {
             let resource = self.shared.context.cluster.resource(&reference.api_version, &reference.kind);
             let mirror = self.shared.dependencies.composed(&resource.await.ok()??);
             let namespace = reference.namespace.as_deref().unwrap_or_default();
@@ -96,32 +87,19 @@ impl Controller {
         Ok(Some((resource.clone(), Held { bytes, version })))
     }
 
-    /// What the connection secret of an object holds. Nothing if it has none.
-    pub(super) async fn connection_details(
-        &self,
-        object: &Object,
-    ) -> Result<BTreeMap<String, Bytes>, Problem> {
-        let reference = object.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
-        let text = |key| reference.and_then(|reference| reference.get(key)?.as_str()).unwrap_or_default();
-        let own = meta::namespace(object);
-        let namespace = if own.is_empty() { text("namespace") } else { own };
-        if text("name").is_empty() || namespace.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let data = secret_data(&self.shared, namespace, text("name")).await;
-        let fail = |error| Problem::refused(COMPOSE, "cannot get a connection secret", &error);
-        Ok(data.map_err(fail)?.unwrap_or_default())
-    }
-
-    /// The same of the composite resource itself. Only legacy ones have connection secrets.
+    /// What the connection secret of the composite resource holds. Nothing if it has none.
     pub(super) async fn own_connection_details(
         &self,
         composite: &Object,
     ) -> Result<BTreeMap<String, Bytes>, Problem> {
-        match self.layout {
-            Layout::Legacy => self.connection_details(composite).await,
-            Layout::Modern => Ok(BTreeMap::new()),
-        }
+        self.details(composite_connection_secret(composite, self.layout)).await
+    }
+
+    async fn details(&self, secret: Option<SecretReference<'_>>) -> Result<BTreeMap<String, Bytes>, Problem> {
+        let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
+        let data = read_secret(&self.shared, namespace, name).await;
+        let fail = |error| Problem::refused(COMPOSE, "cannot get a connection secret", &error);
+        Ok(data.map_err(fail)?.unwrap_or_default())
     }
 }
 

@@ -8,9 +8,6 @@ use crate::cluster::Error;
 /// What stands in a condition instead of a refusal that would never be the same twice.
 const UNSTABLE: &str = "cannot compose resources: the API server finds an object invalid; its events say why";
 
-pub(super) const COMPOSE: &str = "ComposeResources";
-pub(super) const SELECT: &str = "SelectComposition";
-
 /// Why a composite resource could not be composed.
 #[derive(Debug)]
 pub(super) enum Problem {
@@ -60,10 +57,15 @@ impl Report {
     }
 }
 
+impl From<Trouble> for Problem {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(Box::new(Report::new(trouble)))
+    }
+}
+
 impl Problem {
     pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        let trouble = Trouble { reason, message: message.into(), stable_message: None };
-        Self::Trouble(Box::new(Report::new(trouble)))
+        Self::from(Trouble { reason, message: message.into(), stable_message: None })
     }
 
     /// The API server would not have it.
@@ -73,8 +75,7 @@ impl Problem {
         }
         let message = format!("{what}: {}", chain(error));
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
-        let trouble = Trouble { reason, message, stable_message };
-        Self::Trouble(Box::new(Report::new(trouble)))
+        Self::from(Trouble { reason, message, stable_message })
     }
 
     /// The same, with what happened before.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::meta;
+use ferroplane_engine::composite::secret_data;
 use ferroplane_engine::{Answer, Requirement, Want, chain, inlined_schema};
 use ferroplane_runner::Resources;
 use ferroplane_wire::Struct;
@@ -117,7 +117,7 @@ impl Resources for World<'_> {
         let answer = match want {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
             Want::Schema(selector) => self.schema(selector).await.map(Answer::Schema),
-            Want::Secret { namespace, name } => secret_data(self.shared, namespace, name)
+            Want::Secret { namespace, name } => read_secret(self.shared, namespace, name)
                 .await
                 .map(Answer::Secret)
                 .map_err(|error| text(&error)),
@@ -130,24 +130,15 @@ impl Resources for World<'_> {
 }
 
 /// What a Secret holds. None if there is none.
-pub(super) async fn secret_data(
+pub(super) async fn read_secret(
     shared: &Shared,
     namespace: &str,
     name: &str,
 ) -> Result<Option<BTreeMap<String, Bytes>>, Error> {
     let place = Place { resource: &secrets(), namespace, name };
     let secret = shared.context.cluster.get_object(place).await?;
-    Ok(secret.map(|secret| data_of(&secret)))
-}
-
-/// What is in a Secret.
-pub(super) fn data_of(secret: &ferroplane_api::Object) -> BTreeMap<String, Bytes> {
-    let data = secret.get("data").and_then(Value::as_object);
-    let decode = |(key, value): (&String, &Value)| {
-        let value = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
-        Some((key.clone(), Bytes::from(value)))
-    };
-    data.into_iter().flatten().filter_map(decode).collect()
+    // No API server holds a Secret that cannot be read.
+    Ok(secret.map(|secret| secret_data(&secret).unwrap_or_default()))
 }
 
 pub(super) fn secrets() -> Resource {

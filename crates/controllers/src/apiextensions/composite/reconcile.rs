@@ -4,30 +4,32 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, keys, meta};
-use ferroplane_engine::{Event, EventKind, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Requirement, chain};
-use ferroplane_recorder::{Ending, Tape};
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::{
+    Begin, COMPOSE, Ending, Published, begin, composite_for_functions, machinery_to_record, published_event,
+};
+use ferroplane_engine::{Event, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Reference, Requirement, Trouble};
+use ferroplane_recorder::{Ending as TapeEnding, Tape};
 use ferroplane_runner::drive_noting;
-use ferroplane_schema::managed::holds;
+use ferroplane_schema::managed::{holds, owns};
 use ferroplane_wire::Struct;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, field, warn};
 
 use super::apply::name_of;
 use super::choose::{Choice, Selection};
-use super::connection::PUBLISH;
 use super::controller::Controller;
-use super::machinery::{self, Chosen, draft, has_finalizer, other_finalizers, recorded, references};
 use super::memory::{Name, Settled};
 use super::observe::World;
-use super::problem::{COMPOSE, Problem, Report};
+use super::problem::{Problem, Report};
 use super::read;
 use super::settle::{Written, version_of};
 use super::settled::{composition_of, essence, fingerprint, pause_after};
 use super::story;
 use crate::cluster::{Part, Place};
+use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
 /// How long composing may take. Telling what came of it is not part of that.
@@ -44,7 +46,7 @@ pub(super) struct Composed {
     pub(super) outcome: Outcome,
     pub(super) unsynced: BTreeSet<String>,
     pub(super) events: Vec<Event>,
-    pub(super) has_published: bool,
+    pub(super) published: Published,
     /// What the last run of the pipeline was made from.
     basis: Basis,
     /// Whether the last run changed what it was made from.
@@ -101,7 +103,7 @@ impl Controller {
 
     /// When to look again, if nothing has to be done now.
     async fn leave_alone(&self, name: &Name, live: &Object) -> Option<Next> {
-        if is_paused(live) || meta::is_being_deleted(live) {
+        if begin(live) != Begin::Run {
             return None;
         }
         if let Some(next) = self.is_settled(name, live).await {
@@ -111,11 +113,10 @@ impl Controller {
     }
 
     async fn look_at(&self, name: &Name, mut live: Object, slot: &Slot) -> Result<Next, Problem> {
-        if is_paused(&live) {
-            return self.pause(name, &live).await;
-        }
-        if meta::is_being_deleted(&live) {
-            return self.let_go(name, &live).await;
+        match begin(&live) {
+            Begin::Paused => return self.pause(name, &live).await,
+            Begin::Deleting => return self.let_go(name, &live).await,
+            Begin::Run => {}
         }
         let began_at = Instant::now();
         let identity = self.identity(&live);
@@ -176,9 +177,10 @@ impl Controller {
         tape: &mut Tape,
     ) -> Result<Composed, Problem> {
         let choice = self.follow(name, live, events).await?;
-        let Chosen { composition, revision, .. } = &choice.selection.chosen;
-        tape.follows(composition, revision);
-        let mut composite = draft(live, self.layout, &choice.selection.chosen);
+        let selected = &choice.selection.selected;
+        tape.follows(&selected.composition, selected.revision.as_deref().unwrap_or_default());
+        let mut composite =
+            composite_for_functions(live, self.layout, selected, Some(keys::COMPOSITE_FINALIZER));
         let mut remembered: Arc<[Requirement]> =
             self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
         let before = remembered.clone();
@@ -224,8 +226,9 @@ impl Controller {
             events.extend(applied.events);
             let details =
                 outcome.result.as_ref().map(|plan| plan.connection_details.clone()).unwrap_or_default();
-            let has_published = match self.publish(live, &details).await {
-                Ok(has_published) => has_published,
+            let published = match self.publish(live, &details).await {
+                Ok(true) => Published::Now,
+                Ok(false) => Published::Before,
                 Err(problem) => return Err(problem.after(outcome)),
             };
             self.shared.dependencies.follow(
@@ -235,10 +238,10 @@ impl Controller {
                 &outcome.requirements,
             );
             let (unsynced, has_news) = (applied.unsynced, applied.has_news);
-            if has_published {
-                events.push(Event::new(EventKind::Normal, PUBLISH, "published connection details"));
+            if published == Published::Now {
+                events.push(published_event());
             }
-            return Ok(Composed { outcome, unsynced, events: Vec::new(), has_published, basis, has_news });
+            return Ok(Composed { outcome, unsynced, events: Vec::new(), published, basis, has_news });
         }
         unreachable!("the last round returns")
     }
@@ -256,7 +259,7 @@ impl Controller {
             return Err(Problem::Early);
         }
         events.append(&mut selection.events);
-        story::choose(&selection.chosen);
+        story::choose(&selection.selected);
         match self.prepare(&selection) {
             Ok(pipeline) => Ok(Choice { selection, pipeline }),
             Err(problem) => Err(self.keep(live, &selection).await.err().unwrap_or(problem)),
@@ -303,7 +306,7 @@ impl Controller {
         // Delete before references are rewritten, and record references before anything is created. In any other order a
         // crash halfway leaves a resource that nobody remembers.
         let has_deleted = self.delete_unwanted(live, &plan.delete).await?;
-        self.record(live, &choice.selection, Some(references(plan))).await?;
+        self.record(live, &choice.selection, Some(&plan.references)).await?;
         let mut applied = self.apply_wanted(live, plan, world).await?;
         applied.has_news |= has_deleted;
         Ok(applied)
@@ -314,10 +317,10 @@ impl Controller {
         &self,
         live: &mut Object,
         selection: &Selection,
-        references: Option<Value>,
+        references: Option<&[Reference]>,
     ) -> Result<(), Problem> {
-        let secret = self.default_secret(live, selection.revision.connection_namespace.as_deref());
-        let body = machinery::record(live, self.layout, &selection.chosen, references, secret);
+        let is_ours = |path: &[&str]| owns(live, keys::COMPOSITE_MANAGER, "", path);
+        let body = machinery_to_record(live, self.layout, &selection.selected, references, is_ours);
         let name = name_of(live);
         // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
         let was_in_doubt = self.memory.is_in_doubt(&name);
@@ -351,8 +354,7 @@ impl Controller {
 
     /// Nothing came of it, but what was chosen stays chosen, and what is referred to stays referred to.
     async fn keep(&self, live: &mut Object, selection: &Selection) -> Result<(), Problem> {
-        let references = recorded(live, self.layout);
-        self.record(live, selection, references).await
+        self.record(live, selection, None).await
     }
 
     async fn succeed(
@@ -369,7 +371,7 @@ impl Controller {
             composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(&live));
         let live = composite.unwrap_or(live);
         let basis = &composed.basis;
-        let look_again_in = look_again_in.or_else(|| poll_interval(&live)).map(|delay| jittered(delay, name));
+        let look_again_in = look_again_in.map(|delay| jittered(delay, name));
         // What was refused may be welcome later, and nothing that we follow has to change for that.
         let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
         let retry = (!composed.unsynced.is_empty()).then(|| pause_after(failures));
@@ -436,10 +438,7 @@ impl Controller {
     }
 
     async fn pause(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
-        let condition = Condition::new("Synced", Status::False, "ReconcilePaused")
-            .with_message(format!("nothing is done while the annotation `{}` is `true`", keys::PAUSED));
-        let paused = Event::new(EventKind::Normal, "ReconciliationPaused", "is paused");
-        self.settle_conditions(name, live, [condition], vec![paused]).await?;
+        self.settle_rest(name, live, Ending::Paused).await?;
         self.memory.unsettle(name);
         Ok(Next::Rest)
     }
@@ -448,38 +447,25 @@ impl Controller {
     async fn let_go(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
         self.forget(name);
         let mut live = live.clone();
-        if has_finalizer(&live) {
+        if finalizers::has(&live, keys::COMPOSITE_FINALIZER) {
             let place = Place {
                 resource: &self.kind.resource,
                 namespace: meta::namespace(&live),
                 name: meta::name(&live),
             };
-            let patch = json!({"metadata": {
-                "finalizers": other_finalizers(&live), "resourceVersion": meta::resource_version(&live),
-            }});
-            match self.shared.context.cluster.merge(place, Part::Whole, &patch).await {
-                Ok(bytes) => match serde_json::from_slice(&bytes) {
-                    Ok(object) => live = object,
-                    Err(_) => return Ok(Next::Rest),
-                },
-                Err(error) if error.is_not_found() => return Ok(Next::Rest),
-                Err(error) => {
-                    return Err(Problem::refused(
-                        "DeleteCompositeResource",
-                        "cannot remove the finalizer",
-                        &error,
-                    ));
-                }
+            let cluster = &self.shared.context.cluster;
+            let removed = finalizers::remove(cluster, place, &live, keys::COMPOSITE_FINALIZER).await;
+            let fail =
+                |error| Problem::refused("DeleteCompositeResource", "cannot remove the finalizer", &error);
+            match removed.map_err(fail)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+                Some(object) => live = object,
+                None => return Ok(Next::Rest),
             }
         }
-        if other_finalizers(&live).is_empty() {
+        if finalizers::is_empty(&live) {
             return Ok(Next::Rest);
         }
-        let conditions = [
-            Condition::new("Ready", Status::False, "Deleting"),
-            Condition::new("Synced", Status::True, "ReconcileSuccess"),
-        ];
-        self.settle_conditions(name, &live, conditions, Vec::new()).await?;
+        self.settle_rest(name, &live, Ending::Deleting).await?;
         Ok(Next::Rest)
     }
 
@@ -493,22 +479,18 @@ impl Controller {
 }
 
 /// How a look ended that could be told of. One that failed before has said so on its tape.
-fn ending(next: &Result<Next, Problem>) -> Ending {
+fn ending(next: &Result<Next, Problem>) -> TapeEnding {
     match next {
-        Ok(_) => Ending::Succeeded,
-        Err(Problem::Conflict) => Ending::Conflict,
-        Err(Problem::Gone | Problem::Early) => Ending::Gone,
-        Err(Problem::Trouble(_)) => Ending::Failed,
+        Ok(_) => TapeEnding::Succeeded,
+        Err(Problem::Conflict) => TapeEnding::Conflict,
+        Err(Problem::Gone | Problem::Early) => TapeEnding::Gone,
+        Err(Problem::Trouble(_)) => TapeEnding::Failed,
     }
 }
 
-fn is_paused(live: &Object) -> bool {
-    meta::annotation(live, keys::PAUSED) == "true"
-}
-
 fn failed(outcome: Outcome) -> Problem {
-    let message = outcome.result.as_ref().err().map(|failure| chain(failure));
-    Problem::new(COMPOSE, format!("cannot compose resources: {}", message.unwrap_or_default())).after(outcome)
+    let trouble = outcome.result.as_ref().err().map(Trouble::of);
+    trouble.map_or(Problem::Gone, Problem::from).after(outcome)
 }
 
 /// The composite resource as it will be once its status is written.
@@ -521,13 +503,6 @@ fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
         composite.insert("status".to_owned(), Value::Object(foreseen));
     }
     composite
-}
-
-/// How often its user wants it to be looked at.
-fn poll_interval(live: &Object) -> Option<Duration> {
-    const SHORTEST: Duration = Duration::from_secs(1);
-    let interval = ferroplane_api::duration::parse(meta::annotation(live, keys::POLL_INTERVAL))?;
-    (!interval.is_zero()).then_some(interval.max(SHORTEST))
 }
 
 /// A tenth more or less, so that not all are looked at in the same moment.

@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
-use ferroplane_engine::{
-    Event, EventKind, Settlement, Target, Trouble, World, conditions_in, conditions_to_json, settle,
-    settle_trouble,
-};
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::{COMPOSE, Circuit, Conclusion, Ending, Facts, conclude};
+use ferroplane_engine::{Event, Target, conditions_in};
 use ferroplane_recorder::Tape;
 use ferroplane_schema::managed::{extract, holds};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::apply::name_of;
 use super::controller::Controller;
-use super::machinery::identity;
 use super::memory::Name;
-use super::problem::{COMPOSE, Problem, Report};
+use super::problem::{Problem, Report};
 use super::reconcile::Composed;
 use crate::cluster::{Error, Part, Place};
 use crate::runtime::events::{About, Event as Said};
@@ -38,14 +35,14 @@ impl Controller {
         composed: &mut Composed,
         tape: &mut Tape,
     ) -> Result<Written, Problem> {
-        let mut world = self.world(name, live);
-        world.unsynced.clone_from(&composed.unsynced);
-        let mut settlement = settle(&composed.outcome, world);
-        let before = std::mem::take(&mut composed.events);
-        settlement.events.splice(0..0, before);
-        self.add_legacy_status(live, &mut settlement, composed.has_published);
-        remember_request(live, &mut settlement);
-        self.write(live, settlement, tape).await
+        let ending = Ending::Composed {
+            outcome: &composed.outcome,
+            unsynced: composed.unsynced.clone(),
+            published: composed.published,
+        };
+        let told = std::mem::take(&mut composed.events);
+        let conclusion = conclude(ending, told, self.facts(name, live));
+        self.write(live, conclusion, tape).await
     }
 
     /// It could not be composed, for a reason that the user should know.
@@ -56,91 +53,43 @@ impl Controller {
         report: &mut Report,
         tape: &mut Tape,
     ) -> Result<Written, Problem> {
-        let mut events = Vec::new();
-        if let Some(denied) = &report.denied {
-            events.push(Event::new(EventKind::Warning, "RoleBasedAccessControl", denied));
-            let Trouble { message, stable_message, .. } = &mut report.trouble;
-            *stable_message = Some(format!("{}: {denied}", stable_message.as_ref().unwrap_or(message)));
-        }
-        let mut settlement =
-            settle_trouble(&report.trouble, report.outcome.as_deref(), self.world(name, live));
-        settlement.events.extend(events);
-        settlement.events.splice(0..0, std::mem::take(&mut report.events));
-        keep_status(live, &mut settlement);
-        self.add_legacy_status(live, &mut settlement, false);
-        self.write(live, settlement, tape).await
+        let ending = Ending::Failed {
+            trouble: &report.trouble,
+            outcome: report.outcome.as_deref(),
+            denied: report.denied.as_deref(),
+        };
+        let facts = Facts { kept_status: kept_status(live), ..self.facts(name, live) };
+        let conclusion = conclude(ending, std::mem::take(&mut report.events), facts);
+        self.write(live, conclusion, tape).await
     }
 
-    /// Set conditions, and leave everything else as it is.
-    pub(super) async fn settle_conditions(
+    /// Nothing was done: say why, and leave everything else as it is.
+    pub(super) async fn settle_rest(
         &self,
         name: &Name,
         live: &Object,
-        conditions: impl IntoIterator<Item = Condition>,
-        events: Vec<Event>,
+        ending: Ending<'_>,
     ) -> Result<Written, Problem> {
-        let world = self.world(name, live);
-        let mut all = world.conditions.clone();
-        for mut condition in conditions {
-            condition.last_transition_time.clone_from(&world.now);
-            condition.observed_generation = world.generation;
-            set_condition(&mut all, condition);
-        }
-        let mut status = Object::new();
-        status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&all)));
-        let mut settlement = Settlement { status, events, claim_conditions: Vec::new(), look_again_in: None };
-        keep_status(live, &mut settlement);
-        self.write(live, settlement, &mut Tape::off()).await
+        let facts = Facts { kept_status: kept_status(live), ..self.facts(name, live) };
+        self.write(live, conclude(ending, Vec::new(), facts), &mut Tape::off()).await
     }
 
-    /// What is known of a composite resource besides what came of composing it.
-    fn world(&self, name: &Name, live: &Object) -> World {
-        let now = self.shared.context.clock.now();
-        let conditions = live.get("status").and_then(|status| status.get("conditions"));
-        let mut conditions = conditions.map(conditions_in).unwrap_or_default();
-        let mut responsive = match self.memory.unrest(name) {
-            None => Condition::new("Responsive", Status::True, "WatchCircuitClosed"),
-            Some(source) => Condition::new("Responsive", Status::False, "WatchCircuitOpen").with_message(format!(
-                "too much happens to what it composes, most of it to {source}; it is looked at every 30 seconds only"
-            )),
-        };
-        responsive.last_transition_time.clone_from(&now);
-        responsive.observed_generation = meta::generation(live);
-        set_condition(&mut conditions, responsive);
-        if let Some(mut contested) = self.memory.contested(name, &conditions) {
-            contested.last_transition_time.clone_from(&now);
-            contested.observed_generation = meta::generation(live);
-            set_condition(&mut conditions, contested);
-        }
-        World {
-            conditions,
-            unsynced: std::collections::BTreeSet::new(),
+    /// What is known of a composite resource besides how its reconcile ended.
+    fn facts<'a>(&self, name: &Name, live: &'a Object) -> Facts<'a> {
+        let held_status = live.get("status").and_then(Value::as_object);
+        let conditions = held_status.and_then(|status| status.get("conditions"));
+        let conditions = conditions.map(conditions_in).unwrap_or_default();
+        let circuit = self.memory.unrest(name).map_or(Circuit::Closed, |source| Circuit::Open { source });
+        Facts {
+            composite: live,
+            layout: self.layout,
             generation: meta::generation(live),
-            now,
-        }
-    }
-
-    /// What only legacy composite resources have.
-    fn add_legacy_status(&self, live: &Object, settlement: &mut Settlement, has_published: bool) {
-        if self.layout != ferroplane_engine::Layout::Legacy {
-            return;
-        }
-        let before = live.get("status").and_then(|status| status.get("claimConditionTypes")?.as_array());
-        let mut kinds: Vec<Value> = before.cloned().unwrap_or_default();
-        for kind in &settlement.claim_conditions {
-            if !kinds.iter().any(|known| known == kind) {
-                kinds.push(kind.as_str().into());
-            }
-        }
-        if !kinds.is_empty() {
-            settlement.status.insert("claimConditionTypes".to_owned(), Value::Array(kinds));
-        }
-        let published = live.get("status").and_then(|status| status.get("connectionDetails"));
-        if has_published {
-            let now = self.shared.context.clock.now();
-            settlement.status.insert("connectionDetails".to_owned(), json!({"lastPublishedTime": now}));
-        } else if let Some(published) = published {
-            settlement.status.insert("connectionDetails".to_owned(), published.clone());
+            held_status,
+            kept_status: Object::new(),
+            circuit,
+            contested: self.memory.contested(name, &conditions),
+            records_requests: true,
+            now: self.shared.context.clock.now(),
         }
     }
 
@@ -148,15 +97,15 @@ impl Controller {
     async fn write(
         &self,
         live: &Object,
-        settlement: Settlement,
+        conclusion: Conclusion,
         tape: &mut Tape,
     ) -> Result<Written, Problem> {
-        tape.settle(&settlement);
-        self.tell(live, &settlement.events).await;
+        tape.conclude(&conclusion);
+        self.tell(live, &conclusion.events).await;
         let mut body = identity(live);
         meta::set_field(&mut body, "uid", meta::uid(live));
-        body.insert("status".to_owned(), Value::Object(settlement.status));
-        let look_again_in = settlement.look_again_in;
+        body.insert("status".to_owned(), Value::Object(conclusion.status));
+        let look_again_in = conclusion.requeue_after;
         if holds(&body, live, keys::COMPOSITE_MANAGER, "status") {
             return Ok(Written { composite: None, look_again_in });
         }
@@ -229,24 +178,20 @@ pub(super) fn version_of(object: &Object) -> u64 {
     meta::resource_version(object).parse().unwrap_or_default()
 }
 
-/// What functions said before still holds as long as they have not said otherwise.
-fn keep_status(live: &Object, settlement: &mut Settlement) {
-    let applied = extract(live, keys::COMPOSITE_MANAGER, "status");
-    let Some(Value::Object(mut status)) = applied.get("status").cloned() else { return };
-    status.extend(std::mem::take(&mut settlement.status));
-    settlement.status = status;
+/// As much of the status as the plane has said itself.
+fn kept_status(live: &Object) -> Object {
+    match extract(live, keys::COMPOSITE_MANAGER, "status").remove("status") {
+        Some(Value::Object(status)) => status,
+        _ => Object::new(),
+    }
 }
 
-/// A user who asked for a look is told that there was one.
-fn remember_request(live: &Object, settlement: &mut Settlement) {
-    let asked = meta::annotation(live, keys::RECONCILE_REQUESTED_AT);
-    if asked.is_empty() {
-        return;
-    }
-    let handled = live.get("status").and_then(|status| status.get("lastHandledReconcileAt")?.as_str());
-    if handled != Some(asked) {
-        let message = format!("looked at it as asked at {asked}");
-        settlement.events.push(Event::new(EventKind::Normal, "ReconcileRequestHandled", message));
-    }
-    settlement.status.insert("lastHandledReconcileAt".to_owned(), asked.into());
+/// What an object is.
+fn identity(object: &Object) -> Object {
+    let mut identity = Object::new();
+    identity.insert("apiVersion".to_owned(), meta::api_version(object).into());
+    identity.insert("kind".to_owned(), meta::kind(object).into());
+    meta::set_field(&mut identity, "name", meta::name(object));
+    meta::set_field(&mut identity, "namespace", meta::namespace(object));
+    identity
 }

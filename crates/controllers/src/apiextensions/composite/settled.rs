@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, keys, meta};
-use ferroplane_engine::{Layout, Preferences, Requirement, machinery_mut};
+use ferroplane_engine::composite::{Machinery, without_references};
+use ferroplane_engine::{Layout, Requirement};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -162,8 +163,7 @@ pub(super) fn fingerprint(live: &Object, identity: &str, versions: &[u64], epoch
 
 /// What functions may go by: everything but what the plane itself writes down.
 pub(super) fn essence(composite: &Object, layout: Layout) -> [u8; 32] {
-    let mut composite = composite.clone();
-    machinery_mut(&mut composite, layout).remove("resourceRefs");
+    let composite = without_references(composite.clone(), layout);
     content(&composite, |condition| {
         let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
         !Condition::SYSTEM.contains(&kind)
@@ -205,5 +205,5 @@ fn content(object: &Object, counts: impl Fn(&Value) -> bool) -> [u8; 32] {
 }
 
 pub(super) fn composition_of(live: &Object, layout: Layout) -> Arc<str> {
-    Preferences::read(live, layout).composition.unwrap_or_default().into()
+    Machinery::of(live, layout).composition().unwrap_or_default().into()
 }

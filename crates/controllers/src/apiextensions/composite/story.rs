@@ -5,9 +5,9 @@
 //! * Only names, numbers and outcomes are told, never what objects say: that may be secret.
 
 use ferroplane_api::{Object, meta};
+use ferroplane_engine::composite::Selected;
 use tracing::{Span, debug_span, field};
 
-use super::machinery::Chosen;
 use super::problem::Problem;
 use crate::runtime::queue::Next;
 
@@ -40,10 +40,10 @@ pub(super) fn phase(name: &'static str, round: usize) -> Span {
 }
 
 /// Tell what is followed.
-pub(super) fn choose(chosen: &Chosen) {
+pub(super) fn choose(selected: &Selected) {
     let span = Span::current();
-    span.record("composition", chosen.composition.as_str());
-    span.record("revision", chosen.revision.as_str());
+    span.record("composition", selected.composition.as_str());
+    span.record("revision", selected.revision.as_deref().unwrap_or_default());
 }
 
 /// Tell that it could not be composed, in one of our own words.

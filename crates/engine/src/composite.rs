@@ -1,0 +1,28 @@
+//! The story of a composite resource around its pipeline: what is decided before it runs, and after.
+//!
+//! ```text
+//! begin ─▶ Paused | Deleting | Run ─▶ composite_for_functions ─▶ observe ─▶ the conversation ─▶ conclude
+//! ```
+//!
+//! Controllers, `render` and `replay` all decide here, from facts that they name. Where they differ, they differ in a fact, never in a
+//! rule or a text.
+
+mod begin;
+mod conclude;
+mod connection;
+mod events;
+mod machinery;
+mod observe;
+
+pub use begin::{Begin, Selected, begin, composite_for_functions};
+pub use conclude::{Circuit, Conclusion, Ending, Facts, Published, conclude};
+pub use connection::{
+    BadSecret, SecretReference, composite_connection_secret, connection_secret, secret_data,
+};
+pub use events::{
+    COMPOSE, PAUSED_CONDITION, PAUSED_EVENT, PUBLISH, RECONCILIATION_PAUSED, SELECT, published_event,
+    selection_events,
+};
+pub(crate) use machinery::match_labels;
+pub use machinery::{Machinery, machinery_to_record, set_references, without_references};
+pub use observe::{Unidentified, disown, disowning_labels, observe, resource_name};

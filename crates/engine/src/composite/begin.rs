@@ -1,0 +1,148 @@
+//! What happens to a composite resource at all, and what functions see of it.
+
+use ferroplane_api::{Object, keys, meta};
+use serde_json::{Value, json};
+
+use super::connection::default_connection_secret;
+use super::machinery::machinery_mut;
+use crate::inputs::Layout;
+use crate::selection::Why;
+
+/// What a reconcile of a composite resource has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Nothing, until the annotation is removed.
+    Paused,
+    /// Let it go.
+    Deleting,
+    /// Run its pipeline.
+    Run,
+}
+
+/// What a reconcile of a composite resource has to do.
+pub fn begin(composite: &Object) -> Begin {
+    // Pausing comes first: a paused composite resource that is being deleted keeps its finalizer.
+    if meta::annotation(composite, keys::PAUSED) == "true" {
+        return Begin::Paused;
+    }
+    if meta::is_being_deleted(composite) { Begin::Deleting } else { Begin::Run }
+}
+
+/// What was selected for a composite resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    pub composition: String,
+    pub why: Why,
+    /// The revision of the composition. None where compositions have none, as when they are read from files.
+    pub revision: Option<String>,
+    /// Where the composition has connection details written to if the composite resource does not say.
+    pub connection_namespace: Option<String>,
+}
+
+/// The composite resource with what was selected for it: what functions see.
+///
+/// `finalizer` is what the plane adds to keep it. None where nothing keeps it, as when it is read from a file.
+pub fn composite_for_functions(
+    composite: &Object,
+    layout: Layout,
+    selected: &Selected,
+    finalizer: Option<&str>,
+) -> Object {
+    let mut seen = composite.clone();
+    if meta::label(composite, keys::COMPOSITE).is_empty() {
+        meta::set_label(&mut seen, keys::COMPOSITE, meta::name(composite));
+    }
+    if let Some(finalizer) = finalizer {
+        add_finalizer(&mut seen, finalizer);
+    }
+    let secret = default_connection_secret(composite, layout, selected.connection_namespace.as_deref());
+    let machinery = machinery_mut(&mut seen, layout);
+    machinery.insert("compositionRef".to_owned(), json!({"name": selected.composition}));
+    if let Some(revision) = &selected.revision {
+        machinery.insert("compositionRevisionRef".to_owned(), json!({"name": revision}));
+    }
+    if let Some(secret) = secret {
+        machinery.insert("writeConnectionSecretToRef".to_owned(), secret);
+    }
+    seen
+}
+
+fn add_finalizer(object: &mut Object, finalizer: &str) {
+    let metadata = meta::child(object, "metadata");
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
+    if !finalizers.is_array() {
+        *finalizers = Value::Array(Vec::new());
+    }
+    let finalizers = finalizers.as_array_mut().expect("was made a list");
+    if !finalizers.iter().any(|present| present == finalizer) {
+        finalizers.push(finalizer.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(json: &Value) -> Object {
+        json.as_object().unwrap().clone()
+    }
+
+    fn begin_of(metadata: Value) -> Begin {
+        begin(&Object::from_iter([("metadata".to_owned(), metadata)]))
+    }
+
+    fn selected() -> Selected {
+        Selected {
+            composition: "sites".to_owned(),
+            why: Why::Found,
+            revision: Some("sites-1".to_owned()),
+            connection_namespace: Some("secrets".to_owned()),
+        }
+    }
+
+    #[test]
+    fn paused_and_deleted_composites_are_left_alone() {
+        let (paused, deleted) = (json!({"crossplane.io/paused": "true"}), "2020-01-01T00:00:00Z");
+        assert_eq!(begin_of(json!({"annotations": paused})), Begin::Paused);
+        assert_eq!(begin_of(json!({"annotations": {"crossplane.io/paused": "false"}})), Begin::Run);
+        assert_eq!(begin_of(json!({"deletionTimestamp": deleted})), Begin::Deleting);
+        assert_eq!(begin_of(json!({"deletionTimestamp": null})), Begin::Run);
+        assert_eq!(begin_of(json!({"annotations": paused, "deletionTimestamp": deleted})), Begin::Paused);
+    }
+
+    #[test]
+    fn functions_see_what_was_selected_and_who_keeps_it() {
+        let xr = object(&json!({"metadata": {"name": "blog", "uid": "1", "finalizers": ["other"]}}));
+        let seen = composite_for_functions(&xr, Layout::Modern, &selected(), Some("ours"));
+        assert_eq!(
+            Value::Object(seen),
+            json!({
+                "metadata": {
+                    "name": "blog", "uid": "1", "finalizers": ["other", "ours"],
+                    "labels": {"crossplane.io/composite": "blog"},
+                },
+                "spec": {"crossplane": {
+                    "compositionRef": {"name": "sites"}, "compositionRevisionRef": {"name": "sites-1"},
+                }},
+            })
+        );
+    }
+
+    #[test]
+    fn functions_see_where_a_legacy_composite_has_its_connection_details_written_to() {
+        let xr = object(&json!({"metadata": {"name": "blog", "uid": "1"}}));
+        let selected = Selected { revision: None, ..selected() };
+        let seen = composite_for_functions(&xr, Layout::Legacy, &selected, None);
+        assert_eq!(
+            seen["spec"],
+            json!({
+                "compositionRef": {"name": "sites"},
+                "writeConnectionSecretToRef": {"name": "1", "namespace": "secrets"},
+            })
+        );
+        let own = json!({"name": "own", "namespace": "here"});
+        let xr = object(&json!({"metadata": {"uid": "1"}, "spec": {"writeConnectionSecretToRef": own}}));
+        let seen = composite_for_functions(&xr, Layout::Legacy, &selected, None);
+        assert_eq!(seen["spec"]["writeConnectionSecretToRef"], own);
+    }
+}

@@ -1,0 +1,238 @@
+//! What a composite resource says of itself when a reconcile ends: its status, its events, when to reconcile it again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ferroplane_api::{Condition, Object, Status, duration, keys, meta, set_condition};
+use serde_json::{Value, json};
+
+use super::events::{PAUSED_CONDITION, paused_event, reconcile_request, request_event};
+use crate::inputs::Layout;
+use crate::outcome::{Event, EventKind, Outcome};
+use crate::settle::{
+    SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
+};
+
+/// The shortest interval at which a user may have a composite resource reconciled.
+const SHORTEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How a reconcile ended.
+#[derive(Debug)]
+pub enum Ending<'a> {
+    Paused,
+    Deleting,
+    /// It came to nothing before its pipeline ran, or after. What functions said by then is kept.
+    Failed {
+        trouble: &'a Trouble,
+        outcome: Option<&'a Outcome>,
+        /// What the plane is not allowed to do, if that is the trouble.
+        denied: Option<&'a str>,
+    },
+    /// The pipeline ran, and what it came to was carried out. If the run failed, there was nothing to carry out.
+    Composed {
+        outcome: &'a Outcome,
+        /// Composed resources that the API server refused, by the name the composition knows them by.
+        unsynced: BTreeSet<String>,
+        published: Published,
+    },
+}
+
+/// Whether connection details were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    Now,
+    Before,
+}
+
+/// What is known of a composite resource, besides how the reconcile ended.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The composite resource. Its conditions are those that it has now.
+    pub composite: &'a Object,
+    pub layout: Layout,
+    /// The generation that the conditions which follow from a run speak of.
+    pub generation: i64,
+    /// What the API server holds of its status, if anything.
+    pub held_status: Option<&'a Object>,
+    /// As much of that as the plane has said itself. It stays if nothing new is known.
+    pub kept_status: Object,
+    pub circuit: Circuit,
+    /// What to say about others who keep changing what it composes.
+    pub contested: Option<Condition>,
+    /// Whether its status has a field for the last request that was handled. Crossplane's definitions have none, so that what it
+    /// renders has none either.
+    pub records_requests: bool,
+    /// The time, in RFC 3339.
+    pub now: String,
+}
+
+/// Whether too much happens to what a composite resource composes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Circuit {
+    Closed,
+    Open {
+        /// What most of it happens to.
+        source: String,
+    },
+}
+
+/// What to write to a composite resource's status, and what to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conclusion {
+    /// The whole status, conditions included.
+    pub status: Object,
+    /// In the order in which they are told.
+    pub events: Vec<Event>,
+    /// When to reconcile again if nothing happens before.
+    pub requeue_after: Option<Duration>,
+}
+
+/// Conclude a reconcile, given what has been told so far.
+pub fn conclude(ending: Ending<'_>, told: Vec<Event>, facts: Facts<'_>) -> Conclusion {
+    let mut events: Vec<_> =
+        request_event(facts.composite).filter(|_| !matches!(ending, Ending::Paused)).into_iter().collect();
+    events.extend(told);
+    match ending {
+        Ending::Paused => {
+            let paused =
+                Condition::new("Synced", Status::False, "ReconcilePaused").with_message(PAUSED_CONDITION);
+            events.push(paused_event());
+            rest([paused], events, facts)
+        }
+        Ending::Deleting => {
+            let deleting = Condition::new("Ready", Status::False, "Deleting");
+            rest([deleting, Condition::new("Synced", Status::True, "ReconcileSuccess")], events, facts)
+        }
+        Ending::Failed { trouble, outcome, denied } => fail(trouble, outcome, denied, events, facts),
+        Ending::Composed { outcome, unsynced, published } => match &outcome.result {
+            Ok(_) => succeed(outcome, unsynced, published, events, &facts),
+            Err(failure) => fail(&Trouble::of(failure), Some(outcome), None, events, facts),
+        },
+    }
+}
+
+/// Nothing was done: set conditions, and leave everything else as it is.
+fn rest(decided: impl IntoIterator<Item = Condition>, events: Vec<Event>, facts: Facts<'_>) -> Conclusion {
+    let mut conditions = conditions_before(&facts);
+    for condition in decided {
+        set_condition(&mut conditions, dated(condition, &facts));
+    }
+    let mut status = facts.kept_status;
+    status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&conditions)));
+    Conclusion { status, events, requeue_after: None }
+}
+
+fn fail(
+    trouble: &Trouble,
+    outcome: Option<&Outcome>,
+    denied: Option<&str>,
+    mut events: Vec<Event>,
+    mut facts: Facts<'_>,
+) -> Conclusion {
+    let mut trouble = trouble.clone();
+    if let Some(denied) = denied {
+        let Trouble { message, stable_message, .. } = &mut trouble;
+        *stable_message = Some(format!("{}: {denied}", stable_message.as_ref().unwrap_or(message)));
+    }
+    let settlement = settle_trouble(&trouble, outcome, settle_facts(&facts, BTreeSet::new()));
+    // What functions said before still holds as long as they have not said otherwise.
+    let mut status = std::mem::take(&mut facts.kept_status);
+    status.extend(settlement.status);
+    add_legacy_status(&mut status, &settlement.claim_conditions, Published::Before, &facts);
+    events.extend(settlement.events);
+    events.extend(denied.map(|denied| Event::new(EventKind::Warning, "RoleBasedAccessControl", denied)));
+    Conclusion { status, events, requeue_after: None }
+}
+
+fn succeed(
+    outcome: &Outcome,
+    unsynced: BTreeSet<String>,
+    published: Published,
+    mut events: Vec<Event>,
+    facts: &Facts<'_>,
+) -> Conclusion {
+    let Settlement { mut status, events: settled, claim_conditions, look_again_in } =
+        settle(outcome, settle_facts(facts, unsynced));
+    add_legacy_status(&mut status, &claim_conditions, published, facts);
+    if let (true, Some((token, _))) = (facts.records_requests, reconcile_request(facts.composite)) {
+        status.insert("lastHandledReconcileAt".to_owned(), token.into());
+    }
+    events.extend(settled);
+    Conclusion { status, events, requeue_after: look_again_in.or_else(|| poll_interval(facts.composite)) }
+}
+
+fn settle_facts(facts: &Facts<'_>, unsynced: BTreeSet<String>) -> SettleFacts {
+    SettleFacts {
+        conditions: conditions_before(facts),
+        unsynced,
+        generation: facts.generation,
+        now: facts.now.clone(),
+    }
+}
+
+/// The conditions that it has, and those that do not depend on how the reconcile ended.
+fn conditions_before(facts: &Facts<'_>) -> Vec<Condition> {
+    let conditions = facts.composite.get("status").and_then(|status| status.get("conditions"));
+    let mut conditions = conditions.map(conditions_in).unwrap_or_default();
+    let responsive = match &facts.circuit {
+        Circuit::Closed => Condition::new("Responsive", Status::True, "WatchCircuitClosed"),
+        Circuit::Open { source } => {
+            Condition::new("Responsive", Status::False, "WatchCircuitOpen").with_message(format!(
+                "too much happens to what it composes, most of it to {source}; it is looked at every 30 seconds only"
+            ))
+        }
+    };
+    for condition in std::iter::once(responsive).chain(facts.contested.clone()) {
+        set_condition(&mut conditions, dated(condition, facts));
+    }
+    conditions
+}
+
+/// A condition that was decided now, about the composite resource as it was read.
+fn dated(condition: Condition, facts: &Facts<'_>) -> Condition {
+    Condition {
+        last_transition_time: facts.now.clone(),
+        observed_generation: meta::generation(facts.composite),
+        ..condition
+    }
+}
+
+/// What only legacy composite resources have: the conditions that their claim gets too, and when connection details were written.
+fn add_legacy_status(
+    status: &mut Object,
+    claim_conditions: &[String],
+    published: Published,
+    facts: &Facts<'_>,
+) {
+    if facts.layout != Layout::Legacy {
+        return;
+    }
+    let held = |field: &str| facts.held_status.and_then(|held| held.get(field));
+    let types = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut kinds = types(status.get("claimConditionTypes"));
+    let wanted = claim_conditions.iter().map(|kind| Value::from(kind.as_str()));
+    for kind in types(held("claimConditionTypes")).into_iter().chain(wanted) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if !kinds.is_empty() {
+        status.insert("claimConditionTypes".to_owned(), Value::Array(kinds));
+    }
+    let details = match published {
+        Published::Now => Some(json!({"lastPublishedTime": facts.now})),
+        Published::Before => held("connectionDetails").cloned(),
+    };
+    if let Some(details) = details {
+        status.insert("connectionDetails".to_owned(), details);
+    }
+}
+
+/// How often its user wants it to be reconciled.
+fn poll_interval(composite: &Object) -> Option<Duration> {
+    let interval = duration::parse(meta::annotation(composite, keys::POLL_INTERVAL))?;
+    (!interval.is_zero()).then_some(interval.max(SHORTEST_POLL_INTERVAL))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Connection details: which Secret holds those of an object, and what is in it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use ferroplane_api::{Object, meta};
+use serde_json::{Value, json};
+
+use crate::inputs::Layout;
+
+/// Where a Secret is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecretReference<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// The Secret that holds the connection details of a composed resource, if it has one.
+pub fn connection_secret(object: &Object) -> Option<SecretReference<'_>> {
+    let reference = object.get("spec")?.get("writeConnectionSecretToRef")?;
+    let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
+    let own = meta::namespace(object);
+    // What is in a namespace has its Secret there, whatever it says.
+    let namespace = if own.is_empty() { text("namespace") } else { own };
+    let name = text("name");
+    (!name.is_empty() && !namespace.is_empty()).then_some(SecretReference { namespace, name })
+}
+
+/// The same of a composite resource. Only legacy ones have connection details.
+pub fn composite_connection_secret(composite: &Object, layout: Layout) -> Option<SecretReference<'_>> {
+    match layout {
+        Layout::Legacy => connection_secret(composite),
+        Layout::Modern => None,
+    }
+}
+
+/// Where a composite resource that does not say where its connection details go has them written to.
+pub(super) fn default_connection_secret(
+    composite: &Object,
+    layout: Layout,
+    namespace: Option<&str>,
+) -> Option<Value> {
+    let namespace = namespace.filter(|_| layout == Layout::Legacy)?;
+    let own = composite.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
+    own.is_none().then(|| json!({"name": meta::uid(composite), "namespace": namespace}))
+}
+
+/// Why a Secret cannot be read: no API server would hold it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSecret {
+    #[error("its `data.{0}` is not base64")]
+    NotBase64(String),
+    #[error("its `stringData.{0}` is not text")]
+    NotText(String),
+}
+
+/// What is in a Secret.
+///
+/// `stringData` counts too. An API server encodes it when a Secret is written and never returns it, so that only Secrets that are read
+/// from files have it.
+pub fn secret_data(secret: &Object) -> Result<BTreeMap<String, Bytes>, BadSecret> {
+    let entries = |field| secret.get(field).and_then(Value::as_object).into_iter().flatten();
+    let mut data = BTreeMap::new();
+    for (key, value) in entries("data") {
+        let decoded = value.as_str().and_then(decode);
+        data.insert(key.clone(), decoded.ok_or_else(|| BadSecret::NotBase64(key.clone()))?);
+    }
+    for (key, value) in entries("stringData") {
+        let clear = value.as_str().ok_or_else(|| BadSecret::NotText(key.clone()))?;
+        data.insert(key.clone(), clear.to_owned().into());
+    }
+    Ok(data)
+}
+
+/// Bytes from base64, which Go lets be broken into lines.
+fn decode(text: &str) -> Option<Bytes> {
+    let text: String = text.chars().filter(|character| !['\r', '\n'].contains(character)).collect();
+    Some(STANDARD.decode(text).ok()?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(json: &Value) -> Object {
+        json.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn secrets_are_decoded() {
+        let secret = object(&json!({"data": {"a": "dG9r\nZW4="}, "stringData": {"b": "clear"}}));
+        assert_eq!(
+            secret_data(&secret).unwrap(),
+            BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())])
+        );
+    }
+
+    #[test]
+    fn secret_that_no_cluster_would_hold_is_refused() {
+        for value in [json!("not base64!"), json!(1)] {
+            let error = secret_data(&object(&json!({"data": {"a": value}}))).unwrap_err();
+            assert_eq!(error.to_string(), "its `data.a` is not base64");
+        }
+    }
+
+    #[test]
+    fn secret_of_a_namespaced_object_is_in_its_namespace() {
+        let named = json!({"writeConnectionSecretToRef": {"name": "s", "namespace": "elsewhere"}});
+        let there = object(&json!({"metadata": {"namespace": "here"}, "spec": named}));
+        assert_eq!(connection_secret(&there), Some(SecretReference { namespace: "here", name: "s" }));
+        let cluster = object(&json!({"spec": named}));
+        assert_eq!(connection_secret(&cluster), Some(SecretReference { namespace: "elsewhere", name: "s" }));
+        assert_eq!(composite_connection_secret(&cluster, Layout::Modern), None);
+        assert_eq!(connection_secret(&object(&json!({"spec": {}}))), None);
+    }
+}

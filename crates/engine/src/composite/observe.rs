@@ -1,0 +1,115 @@
+//! Which of the objects that a composite resource refers to are its own, and by which name the composition knows each.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{Object, keys, meta};
+use serde_json::Value;
+
+/// An object that a composite resource refers to does not say which composed resource it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "observed resource `{name}` ({kind}) has no annotation `{}`, so nobody knows which composed resource it is",
+    keys::RESOURCE_NAME
+)]
+pub struct Unidentified {
+    pub kind: String,
+    pub name: String,
+}
+
+/// The composed resources among what was found where a composite resource refers to, by the name the composition knows them by.
+pub fn observe(
+    composite: &Object,
+    found: impl IntoIterator<Item = Object>,
+) -> Result<BTreeMap<String, Object>, Unidentified> {
+    let mut observed = BTreeMap::new();
+    for object in found {
+        // What belongs to something else does not exist for this composite resource.
+        if meta::controller_uid(&object).is_some_and(|uid| uid != meta::uid(composite)) {
+            continue;
+        }
+        let name = resource_name(&object)?.to_owned();
+        observed.insert(name, object);
+    }
+    Ok(observed)
+}
+
+/// The name that the composition knows an object by.
+pub fn resource_name(object: &Object) -> Result<&str, Unidentified> {
+    match meta::annotation(object, keys::RESOURCE_NAME) {
+        "" => Err(Unidentified { kind: meta::kind(object).to_owned(), name: meta::name(object).to_owned() }),
+        name => Ok(name),
+    }
+}
+
+/// The labels that say that something is composed, and by whom.
+const COMPOSED_LABELS: [&str; 3] = [keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE];
+
+/// The labels that say that an object is composed, as a merge patch that removes them. None if it has none of them.
+pub fn disowning_labels(object: &Object) -> Option<Object> {
+    let present = COMPOSED_LABELS.into_iter().filter(|label| !meta::label(object, label).is_empty());
+    let removal: Object = present.map(|label| (label.to_owned(), Value::Null)).collect();
+    (!removal.is_empty()).then_some(removal)
+}
+
+/// Remove the labels that say that an object is composed.
+pub fn disown(object: &mut Object) {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let Some(labels) = metadata.and_then(|metadata| metadata.get_mut("labels")?.as_object_mut()) {
+        labels.retain(|key, _| !COMPOSED_LABELS.contains(&key.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(name: &str, controller: Option<&str>, annotation: Option<&str>) -> Object {
+        let mut object = json!({"kind": "ConfigMap", "metadata": {"name": name}});
+        if let Some(uid) = controller {
+            object["metadata"]["ownerReferences"] = json!([{"uid": uid, "controller": true}]);
+        }
+        if let Some(annotation) = annotation {
+            object["metadata"]["annotations"] = json!({keys::RESOURCE_NAME: annotation});
+        }
+        object.as_object().unwrap().clone()
+    }
+
+    fn names(objects: Vec<Object>) -> Result<Vec<String>, Unidentified> {
+        let xr = json!({"metadata": {"uid": "1"}}).as_object().unwrap().clone();
+        Ok(observe(&xr, objects)?.into_keys().collect())
+    }
+
+    #[test]
+    fn what_belongs_to_something_else_does_not_exist() {
+        let objects = vec![
+            found("a", Some("1"), Some("mine")),
+            found("b", None, Some("free")),
+            found("c", Some("2"), Some("theirs")),
+            found("d", Some("2"), None),
+        ];
+        assert_eq!(names(objects).unwrap(), ["free", "mine"]);
+    }
+
+    #[test]
+    fn object_that_does_not_say_what_it_is_is_refused_by_name() {
+        let error = names(vec![found("a", Some("1"), None)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "observed resource `a` (ConfigMap) has no annotation `crossplane.io/composition-resource-name`, \
+             so nobody knows which composed resource it is"
+        );
+    }
+
+    #[test]
+    fn what_is_no_longer_composed_loses_the_labels_that_say_so() {
+        let labels = json!({"crossplane.io/composite": "x", "crossplane.io/claim-name": "y", "mine": "z"});
+        let mut object = json!({"metadata": {"labels": labels}}).as_object().unwrap().clone();
+        let removal = json!({"crossplane.io/composite": null, "crossplane.io/claim-name": null});
+        assert_eq!(disowning_labels(&object).map(Value::Object), Some(removal));
+        disown(&mut object);
+        assert_eq!(object["metadata"]["labels"], json!({"mine": "z"}));
+        assert_eq!(disowning_labels(&object), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether a built-in function runs in place of the package of a Function.
+
+use super::{Catalogue, Version};
+use crate::image::ImageReference;
+
+/// Whether a package can be replaced by a built-in function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Native {
+    /// This version of this function does what the package does.
+    Covered { function: String, version: Version },
+    /// The function is built in, but not as this version of the package has it.
+    NotCovered { function: String, covered: Vec<String> },
+    /// The package is none that we reproduce.
+    Unknown,
+}
+
+/// A Function, as far as replacing its package needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Replaceable<'a> {
+    pub name: &'a str,
+    pub package: &'a str,
+    /// The annotation `ferroplane.io/native`.
+    pub annotation: Option<&'a str>,
+}
+
+/// The built-in function that runs in place of a package: this version, or any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    pub function: String,
+    pub version: Option<Version>,
+}
+
+/// Why nothing that is built in runs in place of a package.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplaced {
+    #[error("is not to be replaced")]
+    Refused,
+    #[error("nothing that is built in has its name or that of its package")]
+    NoBuiltIn,
+    #[error("expected `true` or `false`, got `{0}`")]
+    BadAnnotation(String),
+    #[error("is no version that the built-in `{function}` covers ({})", .covered.join("; "))]
+    NotCovered { function: String, covered: Vec<String> },
+    #[error("is not built in")]
+    Unknown,
+}
+
+/// Decide whether a built-in function runs in place of a package.
+pub fn replacement(
+    function: Replaceable<'_>,
+    catalogue: &Catalogue,
+    native: impl FnOnce(&str) -> Native,
+) -> Result<Replacement, NotReplaced> {
+    let any_version = |name: &str| {
+        catalogue.family(name).map(|family| Replacement { function: family.function.clone(), version: None })
+    };
+    let Replaceable { name, package, annotation } = function;
+    match annotation {
+        None => {}
+        Some("false") => return Err(NotReplaced::Refused),
+        // Whoever insists gets what bears the name, whoever made the package.
+        Some("true") => {
+            let forced = any_version(ImageReference::parse(package).name()).or_else(|| any_version(name));
+            return forced.ok_or(NotReplaced::NoBuiltIn);
+        }
+        Some(other) => return Err(NotReplaced::BadAnnotation(other.to_owned())),
+    }
+    match native(package) {
+        Native::Covered { function, version } => Ok(Replacement { function, version: Some(version) }),
+        Native::NotCovered { function, covered } => Err(NotReplaced::NotCovered { function, covered }),
+        Native::Unknown => any_version(name).filter(|_| package.is_empty()).ok_or(NotReplaced::Unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::versions::Family;
+
+    fn decide(package: &str, annotation: Option<&str>) -> Result<Replacement, NotReplaced> {
+        let mut catalogue = Catalogue::new("v0.1.0".parse().unwrap());
+        catalogue.add(Family::unversioned("function-mine")).unwrap();
+        let native = |package: &str| match ImageReference::parse(package).tag {
+            Some("v1.0.0") => {
+                Native::Covered { function: "function-mine".to_owned(), version: "v0.1.0".parse().unwrap() }
+            }
+            Some(_) => {
+                Native::NotCovered { function: "function-mine".to_owned(), covered: vec!["1".to_owned()] }
+            }
+            None => Native::Unknown,
+        };
+        replacement(Replaceable { name: "function-mine", package, annotation }, &catalogue, native)
+    }
+
+    #[test]
+    fn package_is_replaced_if_it_is_covered_or_somebody_insists() {
+        let any = Replacement { function: "function-mine".to_owned(), version: None };
+        let covered = Replacement { version: Some("v0.1.0".parse().unwrap()), ..any.clone() };
+        assert_eq!(decide("org/function-mine:v1.0.0", None), Ok(covered));
+        assert_eq!(decide("fork/function-mine:v9.0.0", Some("true")), Ok(any.clone()));
+        assert_eq!(decide("", None), Ok(any));
+        assert_eq!(decide("org/function-mine:v1.0.0", Some("false")), Err(NotReplaced::Refused));
+        assert_eq!(decide("org/other", None), Err(NotReplaced::Unknown));
+        assert!(matches!(decide("org/function-mine:v9.0.0", None), Err(NotReplaced::NotCovered { .. })));
+        assert_eq!(
+            decide("org/function-mine:v1.0.0", Some("yes")),
+            Err(NotReplaced::BadAnnotation("yes".to_owned()))
+        );
+    }
+}
