@@ -113,8 +113,8 @@ Written by `cargo xtask compatibility`; do not edit.
 Each built-in function that reproduces an upstream one is asked the same as the original, and the answers are
 compared whole: desired state, readiness, connection details, results with their texts, conditions, context,
 requirements, time to live. Cases are generated from a seed, so that a run can be repeated, and made by hand for
-each documented feature. Originals are built from clones: `cargo xtask compatibility --clones DIR`, where `DIR` holds
-`function-sequencer` and so on, builds each at its newest tag. `+cel` is an original with its feature gate for CEL on.
+each documented feature. `cargo xtask compatibility --originals DIR` compares with the executables in `DIR`, which are
+named as in `function-sequencer@v0.6.0`. `+cel` is an original with its feature gate for CEL on.
 
 | Function | Original | Cases | The same | Different on purpose | Different without a reason |
 |---|---|---|---|---|---|

@@ -1,8 +1,11 @@
-//! `cargo xtask compatibility`: compares the built-in functions with their originals.
+//! `cargo xtask compatibility`: compares the built-in functions with the upstream functions that they reproduce.
+//!
+//! Builds nothing but what the Go module proxy has, which the ordinary tests need anyway. Every other upstream function comes
+//! as an executable that somebody has already.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -12,7 +15,7 @@ use crate::shell::{cargo, step};
 /// What to compare, and how much.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compatibility {
-    /// Only functions whose name contains this. Nothing is written down then
+    /// Compare only functions whose name contains this, and write no page
     filter: Option<String>,
     /// How many generated cases per function
     #[arg(long, default_value_t = 3000)]
@@ -20,114 +23,146 @@ pub(crate) struct Compatibility {
     /// Where the generator starts
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A directory of Git clones of originals, as in `function-sequencer`: each is built, at its newest tag and at the
-    /// tags given with --tag. Without it, what was built before is used
+    /// A directory of upstream functions as executables, named as in `function-sequencer@v0.6.0`. Without it, only the
+    /// function from the Go module proxy is compared, and no page is written
     #[arg(long, value_name = "DIR")]
-    clones: Option<PathBuf>,
-    /// Another tag to build, as in `function-auto-ready@v0.6.7`
-    #[arg(long, value_name = "NAME@TAG")]
-    tag: Vec<String>,
+    originals: Option<PathBuf>,
 }
+
+/// The upstream function that is both a peer and reproduced, and its version.
+const PEER: (&str, &str) = ("function-auto-ready", "v0.6.0");
+
+/// An upstream function that does more when it is started with a flag is compared with and without the flag.
+const GATED: (&str, &str) =
+    ("function-auto-ready@v0.7.0", "--feature-gates=CELHealthcheckCustomizations=true");
 
 impl Compatibility {
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
-        let originals = directory();
-        fs::create_dir_all(&originals).with_context(|| format!("cannot create {}", originals.display()))?;
-        if let Some(clones) = &self.clones {
-            self.build(clones, &originals)?;
-        }
-        take_peer(&originals)?;
-        switch_features_on(&originals)?;
+        peers::ensure_default()?;
+        let gathered = tempfile::tempdir().context("cannot create a directory for the originals")?;
+        gather(self.originals.as_deref(), &peers::directory(), gathered.path())?;
         let mut program =
             cargo(root, &["run", "--release", "--quiet", "--package", "compatibility", "--", "--originals"]);
-        program.arg(&originals);
+        program.arg(gathered.path());
         program.arg(format!("--cases={}", self.cases)).arg(format!("--seed={}", self.seed));
-        match &self.filter {
-            Some(filter) => program.arg(filter),
-            None => program.arg("--write").arg(root.join("docs/compatibility.md")),
+        match (&self.filter, &self.originals) {
+            (Some(filter), _) => program.arg(filter),
+            // The page lists every function. A run with one of them would shorten it.
+            (None, None) => &mut program,
+            (None, Some(_)) => program.arg("--write").arg(root.join("docs/compatibility.md")),
         };
         step("compare", || program.run())
     }
+}
 
-    fn build(&self, clones: &Path, originals: &Path) -> Result<()> {
-        let entries = fs::read_dir(clones).with_context(|| format!("cannot list {}", clones.display()))?;
-        let mut found: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-        found.sort();
-        for clone in found {
-            let name = clone.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if !name.starts_with("function-") {
-                continue;
-            }
-            let named = self.tag.iter().filter_map(|tag| tag.strip_prefix(name)?.strip_prefix('@'));
-            for tag in [newest_tag(&clone)?.as_str()].into_iter().chain(named) {
-                step(&format!("build {name}@{tag}"), || {
-                    build(&clone, tag, &originals.join(format!("{name}@{tag}")))
-                })?;
-            }
-        }
-        Ok(())
+/// Link everything that is compared into one directory, under names that the comparison reads.
+fn gather(originals: Option<&Path>, peers: &Path, target: &Path) -> Result<()> {
+    if let Some(originals) = originals {
+        link_originals(originals, target)?;
     }
-}
-
-/// Where originals lie: beside the peers.
-fn directory() -> PathBuf {
-    peers::directory().with_file_name("originals").join("bin")
-}
-
-/// An original that the ordinary tests need anyway stands for itself.
-fn take_peer(originals: &Path) -> Result<()> {
-    peers::ensure_default()?;
-    let target = originals.join("function-auto-ready@v0.6.0");
-    if !target.exists() {
-        fs::copy(peers::directory().join("function-auto-ready"), &target)
-            .with_context(|| format!("cannot write {}", target.display()))?;
+    let (name, version) = PEER;
+    let peer = target.join(format!("{name}@{version}"));
+    if !peer.exists() {
+        link(&peers.join(name), &peer)?;
+    }
+    let (name, flag) = GATED;
+    if target.join(name).exists() {
+        write_launcher(&target.join(format!("{name}+cel")), &target.join(name), flag)?;
     }
     Ok(())
 }
 
-/// An original that does more if it is started with a flag is compared with and without it.
-fn switch_features_on(originals: &Path) -> Result<()> {
-    let (name, flag) = ("function-auto-ready@v0.7.0", "--feature-gates=CELHealthcheckCustomizations=true");
-    let script = originals.join(format!("{name}+cel"));
-    if !originals.join(name).exists() || script.exists() {
-        return Ok(());
+fn link_originals(originals: &Path, target: &Path) -> Result<()> {
+    let originals =
+        originals.canonicalize().with_context(|| format!("cannot find {}", originals.display()))?;
+    let entries = fs::read_dir(&originals).with_context(|| format!("cannot list {}", originals.display()))?;
+    let mut linked = 0;
+    for entry in entries {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name.starts_with("function-") && name.contains('@') && !name.contains('+') && is_executable(&path)
+        {
+            link(&path, &target.join(name))?;
+            linked += 1;
+        }
     }
-    fs::write(&script, format!("#!/bin/sh\nexec \"$(dirname \"$0\")/{name}\" {flag} \"$@\"\n"))
-        .with_context(|| format!("cannot write {}", script.display()))?;
-    run(Command::new("chmod").arg("+x").arg(&script))
-}
-
-fn newest_tag(clone: &Path) -> Result<String> {
-    let tags = git(clone, &["tag", "--sort=v:refname", "--list", "v*"])?;
-    let newest = tags.lines().rfind(|tag| !tag.contains('-')).map(str::to_owned);
-    newest.with_context(|| format!("{} has no tags", clone.display()))
-}
-
-/// Build one tag, unless that was done before. The clone itself is left as it is.
-fn build(clone: &Path, tag: &str, target: &Path) -> Result<()> {
-    if target.exists() {
-        return Ok(());
+    if linked == 0 {
+        bail!("{} has no executable that is named as in `function-sequencer@v0.6.0`", originals.display());
     }
-    let source = tempfile::tempdir()?;
-    let archive = source.path().join("source.tar");
-    git(clone, &["archive", "--output", &archive.to_string_lossy(), tag])?;
-    run(Command::new("tar").arg("xf").arg(&archive).current_dir(source.path()))?;
-    run(Command::new("go")
-        .args(["build", "-buildvcs=false", "-o"])
-        .arg(target)
-        .arg(".")
-        .current_dir(source.path()))
+    Ok(())
 }
 
-fn git(clone: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).current_dir(clone).output().context("cannot run git")?;
-    if !output.status.success() {
-        bail!("git {arguments:?} in {}: {}", clone.display(), String::from_utf8_lossy(&output.stderr).trim());
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+fn link(from: &Path, to: &Path) -> Result<()> {
+    symlink(from, to).with_context(|| format!("cannot link {} to {}", to.display(), from.display()))
+}
+
+fn write_launcher(launcher: &Path, program: &Path, flag: &str) -> Result<()> {
+    let script = format!("#!/bin/sh\nexec '{}' {flag} \"$@\"\n", program.display());
+    fs::write(launcher, script)
+        .and_then(|()| fs::set_permissions(launcher, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("cannot write {}", launcher.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_named_with_a_version_are_compared_beside_the_peer() {
+        let given = directory(&[
+            ("function-sequencer@v0.6.0", 0o755),
+            ("function-auto-ready@v0.7.0", 0o755),
+            ("function-tag-manager@v0.9.0", 0o644),
+            ("function-sequencer", 0o755),
+            ("README.md", 0o644),
+        ]);
+        let target = tempfile::tempdir().unwrap();
+        gather(Some(given.path()), Path::new("/peers"), target.path()).unwrap();
+        assert_eq!(
+            names(target.path()),
+            [
+                "function-auto-ready@v0.6.0",
+                "function-auto-ready@v0.7.0",
+                "function-auto-ready@v0.7.0+cel",
+                "function-sequencer@v0.6.0"
+            ]
+        );
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
 
-fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
-    if status.success() { Ok(()) } else { bail!("{command:?} failed: {status}") }
+    #[test]
+    fn without_a_directory_the_peer_alone_is_compared() {
+        let target = tempfile::tempdir().unwrap();
+        gather(None, Path::new("/peers"), target.path()).unwrap();
+        assert_eq!(names(target.path()), ["function-auto-ready@v0.6.0"]);
+    }
+
+    #[test]
+    fn directory_without_originals_is_refused() {
+        let given = directory(&[("function-sequencer", 0o755)]);
+        let target = tempfile::tempdir().unwrap();
+        let error = gather(Some(given.path()), Path::new("/peers"), target.path()).unwrap_err();
+        assert!(error.to_string().ends_with("named as in `function-sequencer@v0.6.0`"), "{error}");
+    }
+
+    fn directory(files: &[(&str, u32)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, mode) in files {
+            let path = directory.path().join(name);
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
+        }
+        directory
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
 }

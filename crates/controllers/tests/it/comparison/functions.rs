@@ -107,7 +107,7 @@ impl Drop for Functions {
     }
 }
 
-/// Where a peer is installed, or an original that `cargo xtask compatibility` has built.
+/// Where a peer is installed, or an executable that somebody has put beside the peers.
 pub(super) fn peer(name: &str) -> PathBuf {
     let directory = std::env::var_os("FERROPLANE_PEERS").expect("`cargo xtask compare` says where peers are");
     match name {
