@@ -14,17 +14,29 @@ test:
 ci:
     cargo xtask ci
 
-# Which crate may depend on which, licences, how files start, generated code.
+# Which crate may depend on which, how files start, paths in documents, generated code.
 tidy:
     cargo xtask tidy
+
+# Spelling, unused dependencies, licences and sources of dependencies, documentation of the code.
+lint:
+    cargo xtask lint
 
 # Write the generated code.
 codegen:
     cargo xtask codegen
 
+# Build what is shipped.
+dist:
+    cargo dist
+
 # Measure, and print tables.
 bench *filter:
     cargo xtask bench {{filter}}
+
+# Simulate a control plane while everything fails that can.
+simulate seeds="2000":
+    cargo xtask simulate --seeds {{seeds}}
 
 # Compare with Crossplane itself on generated cases.
 compare cases="1000":

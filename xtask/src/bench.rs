@@ -7,12 +7,17 @@ use anyhow::Result;
 use crate::peers;
 use crate::shell::{cargo, step};
 
-/// Build everything optimised, then measure.
+/// The profile of what is shipped: nothing else is worth measuring.
+const SHIPPED: &str = "--profile=dist";
+
+/// Build everything as it is shipped, then measure.
 pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<()> {
     step("build", || {
-        cargo(root, &["build", "--release", "--package", "ferroplane", "--package", "benches"]).run()
+        let packages =
+            ["--package", "ferroplane", "--package", "benches", "--features", "ferroplane/jemalloc"];
+        cargo(root, &["build", SHIPPED]).args(packages).run()
     })?;
-    let mut bench = cargo(root, &["run", "--release", "--quiet", "--package", "benches", "--"]);
+    let mut bench = cargo(root, &["run", SHIPPED, "--quiet", "--package", "benches", "--"]);
     bench.env("FERROPLANE_PEERS", peers::directory());
     if let Some(filter) = filter {
         bench.arg(filter);
@@ -26,7 +31,7 @@ pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<()> {
     println!("\nThe same with allocations counted, which makes the times worthless:");
     cargo(
         root,
-        &["run", "--release", "--quiet", "--package", "benches", "--features", "allocations", "--", counted],
+        &["run", SHIPPED, "--quiet", "--package", "benches", "--features", "allocations", "--", counted],
     )
     .run()
 }

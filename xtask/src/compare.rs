@@ -26,15 +26,14 @@ pub(crate) struct Compare {
     /// Only these chapters, as in `claims,using`
     #[arg(long, requires = "controllers", value_name = "NAMES")]
     chapters: Option<String>,
-    /// Measure instead, optimised, what so many composite resources cost
+    /// Measure instead, built as it is shipped, what so many composite resources cost
     #[arg(long, requires = "controllers", conflicts_with = "chapters", value_name = "XRS")]
     measure: Option<u32>,
 }
 
 impl Compare {
     pub(crate) fn run(self, root: &Path) -> Result<()> {
-        peers::ensure_default()?;
-        peers::ensure_heavy()?;
+        peers::ensure(true)?;
         if self.controllers { self.compare_controllers(root) } else { self.compare_render(root) }
     }
 
@@ -63,7 +62,7 @@ impl Compare {
         // First, or the servers wait for the compiler.
         let mut build = vec!["test", "--package", "ferroplane-controllers", "--test", "it"];
         if self.measure.is_some() {
-            build.push("--release");
+            build.push("--profile=dist");
         }
         cargo(root, &build).arg("--no-run").run()?;
         let source = crossplane_source(root)?;

@@ -154,6 +154,12 @@ const ORACLE: &[Peer] = &[
     .slow(),
 ];
 
+/// Makes sure that the peers of the ordinary test run are there, and with `heavy` those that take minutes.
+pub(crate) fn ensure(heavy: bool) -> Result<()> {
+    ensure_default()?;
+    if heavy { ensure_heavy() } else { Ok(()) }
+}
+
 /// Makes sure that the peers of the ordinary test run are there.
 pub(crate) fn ensure_default() -> Result<()> {
     Tool::PROMETHEUS.ensure()?;
@@ -173,6 +179,11 @@ pub(crate) fn ensure_oracle() -> Result<()> {
 /// Whether the servers of the oracle are there already.
 pub(crate) fn has_oracle() -> bool {
     ORACLE.iter().all(|peer| directory().join(peer.name).exists())
+}
+
+/// Makes sure that Python can make virtual environments.
+pub(crate) fn ensure_python() -> Result<()> {
+    Tool::PYTHON.ensure()
 }
 
 /// Makes sure that the peer is there that knows the kinds of Kubernetes.
@@ -269,7 +280,7 @@ fn remove_if_there(file: &Path) -> Result<()> {
 }
 
 /// Runs a program to its end, silently unless it fails.
-fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {command:?}"))?;
     if output.status.success() {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -43,6 +43,16 @@ impl Shell {
         self
     }
 
+    pub(crate) fn args(&mut self, arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> &mut Self {
+        self.0.args(arguments);
+        self
+    }
+
+    pub(crate) fn current_dir(&mut self, directory: &Path) -> &mut Self {
+        self.0.current_dir(directory);
+        self
+    }
+
     pub(crate) fn env(&mut self, key: &str, value: impl AsRef<OsStr>) -> &mut Self {
         self.0.env(key, value);
         self
@@ -55,6 +65,12 @@ impl Shell {
             bail!("{:?} failed: {status}", self.0);
         }
         Ok(())
+    }
+
+    /// What it prints on standard output, while its standard error is ours.
+    pub(crate) fn standard_output(&mut self) -> Result<String> {
+        self.0.stderr(Stdio::inherit());
+        self.output()
     }
 
     /// What it prints.

@@ -21,6 +21,7 @@ use terminal::Terminal;
 
 /// A control plane makes and drops many small objects on several threads, for months: this is faster at it than what the
 /// system has, and gives memory back.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
