@@ -3,6 +3,7 @@
 //! The versions file says what there is, the code says how it is done, and the two have to agree: a library that
 //! does not come together is an error at start.
 
+mod generated;
 mod listed;
 mod native;
 
@@ -15,7 +16,8 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 use crate::BUILTINS;
 pub use ferroplane_engine::versions::Native;
-use listed::{LISTED, Listed};
+use generated::LISTED;
+use listed::Listed;
 
 /// How a version of a function is done.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! The versions file, as the build script embeds it.
+//! The versions file, as `cargo xtask codegen` embeds it.
 
 use ferroplane_engine::versions::{Lifecycle, Version};
 
@@ -27,9 +27,6 @@ pub(super) struct ListedVersion {
     pub(super) covers: Option<&'static str>,
     pub(super) capabilities: &'static [&'static str],
 }
-
-/// Everything that is listed. The build script has checked it.
-pub(super) const LISTED: &[Listed] = include!(concat!(env!("OUT_DIR"), "/listed.rs"));
 
 impl Listed {
     /// The function, with the code that there is for each version.

@@ -1,5 +1,7 @@
 //! Tests of what comes together, and what does not.
 
+use std::collections::BTreeSet;
+
 use super::listed::ListedVersion;
 use super::*;
 
@@ -39,6 +41,39 @@ fn what_is_built_in_is_in_order() {
             assert_eq!(library.implementation(&family.function, version).is_some(), record.is_implemented);
         }
     }
+}
+
+#[test]
+fn dates_and_ranges_of_every_version_can_be_read() {
+    let parse = |text: &str| text.parse::<Version>().unwrap();
+    for version in LISTED.iter().flat_map(|function| function.versions) {
+        parse(version.version);
+        parse(version.introduced_in);
+        for text in [version.deprecated_in, version.removed_in, version.replaced_by].into_iter().flatten() {
+            parse(text);
+        }
+        assert!(version.covers.is_none_or(|range| semver::VersionReq::parse(range).is_ok()), "{version:?}");
+    }
+}
+
+/// A version that was once released may not vanish, and one that is new has to be remembered.
+#[test]
+fn every_version_is_in_the_ledger_and_every_line_of_the_ledger_is_a_version() {
+    let listed: BTreeSet<_> = LISTED
+        .iter()
+        .flat_map(|function| {
+            function.versions.iter().map(|listed| (function.function, version(listed.version)))
+        })
+        .collect();
+    let ledger = include_str!("../../versions.ledger").lines();
+    let remembered: BTreeSet<_> = ledger
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, number)| (name, version(number)))
+        .collect();
+    let vanished: Vec<_> = remembered.difference(&listed).collect();
+    assert!(vanished.is_empty(), "these were released and may not vanish from versions.yaml: {vanished:?}");
+    let forgotten: Vec<_> = listed.difference(&remembered).collect();
+    assert!(forgotten.is_empty(), "add these to versions.ledger: {forgotten:?}");
 }
 
 #[test]
