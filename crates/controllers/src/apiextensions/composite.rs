@@ -6,33 +6,38 @@
 //! * What happens to one composite resource does not slow down another.
 
 mod apply;
-mod choose;
+mod circuit_breaker;
 mod connection;
 mod controller;
 mod dependencies;
+mod field_fights;
+mod fingerprints;
 mod memory;
 mod observe;
+mod own_writes;
 mod problem;
-mod read;
 mod reconcile;
+mod requeue;
+mod required;
 mod rights;
+mod select;
 mod settle;
-mod settled;
-mod story;
+mod spans;
+mod triggers;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ferroplane_api::{Object, Scope, meta};
+use ferroplane_api::{Object, Scope};
 
 use crate::apiextensions::composition_cache::CompositionCache;
 use crate::cluster::Resource;
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
-use crate::head::Owner;
-use crate::mirror::Change;
 use controller::Controller;
 use dependencies::Dependencies;
+use fingerprints::LastReconcile;
+use triggers::follow_selections;
 
 /// A kind of composite resource.
 #[derive(Debug, Clone)]
@@ -109,7 +114,7 @@ impl Composites {
             let shared = Arc::new(Shared { context, compositions, functions, dependencies });
             Self { shared, running: RwLock::default() }
         });
-        composites.follow();
+        follow_selections(&composites);
         composites
     }
 
@@ -178,44 +183,16 @@ impl Composites {
         running.by_definition.values().cloned().collect()
     }
 
-    /// Look again at whatever compositions or functions that change have to do with.
-    fn follow(self: &Arc<Self>) {
-        let context = &self.shared.context;
-        let composites = Arc::downgrade(self);
-        context.revisions.listen(move |_, change| {
-            let Some(composites) = composites.upgrade() else { return };
-            let composition = change.head().label(ferroplane_api::keys::COMPOSITION_NAME).unwrap_or_default();
-            for controller in composites.all() {
-                controller.composition_changed(composition);
-            }
-        });
-        let composites = Arc::downgrade(self);
-        context.compositions.listen(move |_, change| {
-            let Some(composites) = composites.upgrade() else { return };
-            for controller in composites.all() {
-                controller.composition_changed(&change.head().metadata.name);
-            }
-        });
-        for mirror in [&context.functions, &context.function_revisions] {
-            let composites = Arc::downgrade(self);
-            mirror.listen(move |_, _| {
-                let Some(composites) = composites.upgrade() else { return };
-                for controller in composites.all() {
-                    controller.look_at_all();
-                }
-            });
-        }
+    fn of_kind(&self, kind: &GroupKind) -> Option<Arc<Controller>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).by_kind.get(kind).cloned()
     }
 
-    /// Something that a composite resource composes has changed.
-    fn composed_changed(&self, owner: &Owner<'_>, resource: &Resource, change: Change<'_>) {
-        let kind = (meta::group(&owner.api_version).to_owned(), owner.kind.clone().into_owned());
-        let controller = {
-            let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
-            running.by_kind.get(&kind).cloned()
-        };
-        if let Some(controller) = controller {
-            controller.composed_changed(&owner.name, resource, change);
+    /// Reconcile those whose last reconcile, if there was one, is like this.
+    fn wake(&self, is_concerned: impl Fn(Option<&LastReconcile>) -> bool) {
+        for controller in self.all() {
+            for name in controller.memory.names_of(&is_concerned) {
+                controller.queue.add(name);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Compositions and their revisions, read once and kept ready to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
@@ -19,12 +20,44 @@ const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
 #[derive(Debug, Default)]
 pub(crate) struct CompositionCache {
     compositions: RwLock<BTreeMap<String, Arc<Candidate>>>,
-    revisions: RwLock<BTreeMap<String, Arc<Revision>>>,
+    revisions: RwLock<Revisions>,
+    epoch: AtomicU64,
+}
+
+/// All revisions, by their name and by what they call.
+#[derive(Debug, Default)]
+struct Revisions {
+    by_name: BTreeMap<String, Arc<Revision>>,
+    /// The names of revisions, by the names of the functions that their steps call.
+    by_function: BTreeMap<String, BTreeSet<Arc<str>>>,
+}
+
+impl Revisions {
+    fn insert(&mut self, revision: Revision) {
+        self.remove(&revision.name);
+        for function in revision.functions() {
+            self.by_function.entry(function).or_default().insert(revision.name.clone());
+        }
+        self.by_name.insert(revision.name.to_string(), Arc::new(revision));
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(revision) = self.by_name.remove(name) else { return };
+        for function in revision.functions() {
+            if let Some(callers) = self.by_function.get_mut(&function) {
+                callers.remove(name);
+                if callers.is_empty() {
+                    self.by_function.remove(&function);
+                }
+            }
+        }
+    }
 }
 
 /// A revision of a composition.
 #[derive(Debug)]
 pub(crate) struct Revision {
+    pub(crate) name: Arc<str>,
     pub(crate) facts: RevisionCandidate,
     /// Changes when what it says changes.
     pub(crate) identity: String,
@@ -75,48 +108,51 @@ impl CompositionCache {
     }
 
     pub(crate) fn revision(&self, name: &str) -> Option<Arc<Revision>> {
-        self.revisions.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.revisions.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
+    }
+
+    /// The names of all revisions that call a function.
+    pub(crate) fn revisions_calling(&self, function: &str) -> BTreeSet<Arc<str>> {
+        let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
+        revisions.by_function.get(function).cloned().unwrap_or_default()
+    }
+
+    /// Grows with every change.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// All revisions of a composition.
     pub(crate) fn revisions_of(&self, composition: &str) -> Vec<Arc<Revision>> {
         let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
-        revisions.values().filter(|revision| revision.composition == composition).cloned().collect()
+        revisions.by_name.values().filter(|revision| revision.composition == composition).cloned().collect()
     }
 
     fn composition_changed(&self, change: Change<'_>) {
         let name = change.head().metadata.name.to_string();
         let mut compositions = self.compositions.write().unwrap_or_else(PoisonError::into_inner);
-        match change {
-            Change::Put { object, .. } => {
-                let read = serde_json::from_slice(&object.bytes).ok().and_then(|object| candidate(&object));
-                match read {
-                    Some(candidate) => compositions.insert(name, Arc::new(candidate)),
-                    None => compositions.remove(&name),
-                };
-            }
-            Change::Gone { .. } => {
-                compositions.remove(&name);
-            }
-        }
+        match read(change).and_then(|object| candidate(&object)) {
+            Some(candidate) => compositions.insert(name, Arc::new(candidate)),
+            None => compositions.remove(&name),
+        };
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 
     fn revision_changed(&self, change: Change<'_>) {
-        let name = change.head().metadata.name.to_string();
         let mut revisions = self.revisions.write().unwrap_or_else(PoisonError::into_inner);
-        match change {
-            Change::Put { object, .. } => match serde_json::from_slice::<Object>(&object.bytes) {
-                Ok(object) => {
-                    revisions.insert(name, Arc::new(Revision::read(&object)));
-                }
-                Err(_) => {
-                    revisions.remove(&name);
-                }
-            },
-            Change::Gone { .. } => {
-                revisions.remove(&name);
-            }
+        match read(change) {
+            Some(object) => revisions.insert(Revision::read(&object)),
+            None => revisions.remove(&change.head().metadata.name),
         }
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// What something is now. Nothing if it is gone, or cannot be read.
+fn read(change: Change<'_>) -> Option<Object> {
+    match change {
+        Change::Put { object, .. } => serde_json::from_slice(&object.bytes).ok(),
+        Change::Gone { .. } => None,
     }
 }
 
@@ -128,6 +164,7 @@ impl Revision {
         let spec = spec.map_err(|error| format!("cannot read its spec: {error}"));
         let nothing = || TypeRef { api_version: String::new(), kind: String::new() };
         Self {
+            name: meta::name(object).into(),
             facts: RevisionCandidate {
                 name: meta::name(object).to_owned(),
                 number,
@@ -147,6 +184,12 @@ impl Revision {
             spec,
             pipeline: Mutex::default(),
         }
+    }
+
+    /// The functions that its steps call.
+    fn functions(&self) -> BTreeSet<String> {
+        let steps = self.spec.as_ref().map(to_pipeline).unwrap_or_default();
+        steps.iter().map(|step| step.function_ref.name.clone()).collect()
     }
 
     /// Its steps, ready to call what can be called now.

@@ -8,7 +8,7 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, condition};
-use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites_by};
+use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 
@@ -341,4 +341,35 @@ async fn function_that_never_wants_the_same_twice_is_slowed_down() {
     plane.until(BLOG, is_ready).await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert!(calls.load(Ordering::Relaxed) < 60, "{}", calls.load(Ordering::Relaxed));
+}
+
+/// How often sites were reconciled.
+fn reconciles(plane: &Plane) -> u64 {
+    let name = r#"controller_runtime_reconcile_total{controller="composite/sites.example.org","#;
+    let metrics = plane.metrics();
+    let counts =
+        metrics.lines().filter(|line| line.starts_with(name)).filter_map(|line| line.split(' ').next_back());
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn change_of_a_function_wakes_only_those_that_call_it() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let path = format!("{SITES}/blog");
+    plane.until(&path, is_ready).await;
+    plane.quiet().await;
+    let before = reconciles(&plane);
+    let install = async |name: &str| {
+        let function = json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": name},
+            "spec": {"package": format!("registry.example/somebody/{name}:v1.0.0")},
+        });
+        plane.apply(&format!("/apis/pkg.crossplane.io/v1/functions/{name}"), &function).await;
+        plane.quiet().await;
+    };
+    install("function-other").await;
+    assert_eq!(reconciles(&plane), before, "nobody calls it");
+    install("function-auto-ready").await;
+    plane.until(&path, |_| reconciles(&plane) > before).await;
 }

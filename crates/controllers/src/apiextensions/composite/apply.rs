@@ -16,7 +16,7 @@ use tracing::warn;
 
 use super::controller::Controller;
 use super::memory::Name;
-use super::observe::{World, resource_of};
+use super::observe::{ObservedState, resource_of};
 use super::problem::Problem;
 use crate::cluster::{Error, Part, Place, Propagation, Resource};
 use crate::head::Head;
@@ -75,7 +75,7 @@ impl Controller {
                     Ok(bytes) => {
                         self.shared.dependencies.composed(&resource).unlearn(&bytes);
                         let version = Head::read(&bytes).map_or(0, |head| head.version());
-                        self.memory.disregard(&name_of(composite), version);
+                        self.memory.note_own_write(&name_of(composite), version);
                     }
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
                     Err(_) => {}
@@ -92,13 +92,13 @@ impl Controller {
         &self,
         composite: &Object,
         plan: &Plan,
-        world: &World,
+        state: &ObservedState,
     ) -> Result<Applied, Problem> {
         let manager = field_manager(composite);
         let mut applications = Vec::with_capacity(plan.apply.len());
         for wanted in &plan.apply {
             let observed =
-                world.observed.get(&wanted.resource).and_then(|observed| observed.object.json().ok());
+                state.observed.get(&wanted.resource).and_then(|observed| observed.object.json().ok());
             let application = self.apply_one(wanted, observed, &manager);
             applications.push(async move { (wanted, application.await) });
         }
@@ -112,7 +112,7 @@ impl Controller {
                 Ok(Application::Written { resource, bytes, version, losses: lost }) => {
                     losses.extend(lost);
                     self.shared.dependencies.composed(&resource).learn(&bytes);
-                    self.memory.disregard(&name_of(composite), version);
+                    self.memory.note_own_write(&name_of(composite), version);
                     applied.has_news = true;
                     applied.versions.push(version);
                 }
@@ -134,7 +134,7 @@ impl Controller {
     /// Remember what others had taken. Returns what to say about those who do so again and again.
     fn note_losses(&self, composite: &Object, losses: Vec<Loss>) -> Vec<Event> {
         let name = name_of(composite);
-        let events = self.memory.lose(&name, losses);
+        let events = self.memory.lose_fields(&name, losses);
         for event in &events {
             warn!(
                 kind = meta::kind(composite),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::problem::Problem;
-use super::read::secrets;
+use super::required::secrets;
 use crate::cluster::{Part, Place};
 
 impl Controller {

@@ -1,4 +1,4 @@
-//! The controller of one kind of composite resource: what wakes whom.
+//! The controller of one kind of composite resource.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::memory::{Memory, Name};
+use super::triggers::follow_composites;
 use super::{GroupKind, Kind, Shared};
-use crate::cluster::{Resource, Selector};
+use crate::cluster::Selector;
 use crate::metrics::Tally;
-use crate::mirror::{Change, Mirror, Subject, key};
+use crate::mirror::{Mirror, Subject};
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
@@ -61,12 +62,7 @@ impl Controller {
             kind,
             shared,
         });
-        let waker = Arc::downgrade(&controller);
-        controller.mirror.listen(move |_, change| {
-            if let Some(controller) = waker.upgrade() {
-                controller.changed(change);
-            }
-        });
+        follow_composites(&controller);
         let worker = tokio::spawn(Self::work(controller.clone()));
         *controller.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
         controller
@@ -93,55 +89,6 @@ impl Controller {
 
     pub(super) fn is_namespaced(&self) -> bool {
         self.kind.scope == Scope::Namespaced
-    }
-
-    /// A composition or one of its revisions has changed.
-    pub(super) fn composition_changed(&self, composition: &str) {
-        for name in self.memory.that_follow(composition) {
-            self.queue.add(name);
-        }
-    }
-
-    /// Look at all of them again. Those for which nothing changed are left alone.
-    pub(super) fn look_at_all(&self) {
-        for name in self.memory.names() {
-            self.queue.add(name);
-        }
-    }
-
-    /// Something it needs has changed.
-    pub(super) fn wake(&self, name: Name) {
-        self.queue.add(name);
-    }
-
-    /// A composed resource has changed.
-    pub(super) fn composed_changed(&self, owner: &str, resource: &Resource, change: Change<'_>) {
-        let metadata = &change.head().metadata;
-        let namespace = if self.is_namespaced() { metadata.namespace.as_ref() } else { "" };
-        let name: Name = key(namespace, owner).into();
-        let is_news = match change {
-            // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
-            Change::Put { object, before, .. } => {
-                before.is_none_or(|before| before.version != object.version)
-                    && !self.memory.is_echo(&name, object.version)
-            }
-            Change::Gone { .. } => true,
-        };
-        if is_news {
-            let version = change.object().version;
-            self.memory.count_event(&name, version, || format!("{}/{}", resource.kind, metadata.name));
-            self.queue.add(name);
-        }
-    }
-
-    fn changed(&self, change: Change<'_>) {
-        let name: Name = change.head().key().into();
-        if let Change::Put { object, .. } = change
-            && self.memory.is_echo(&name, object.version)
-        {
-            return;
-        }
-        self.queue.add(name);
     }
 
     async fn work(self: Arc<Self>) {

@@ -10,6 +10,7 @@ use ferroplane_wire::v1::resource_selector::Match;
 
 use super::Composites;
 use super::memory::Name;
+use super::triggers::{follow_composed, follow_required};
 use crate::cluster::{Cluster, Resource, Selector};
 use crate::head::Head;
 use crate::mirror::{Change, Mirror, Subject};
@@ -119,19 +120,7 @@ impl Dependencies {
         let labels = Selector { exists: Some(keys::COMPOSITE), ..Selector::default() };
         let subject = Subject { resource: resource.clone(), labels, heads_only: false };
         let mirror = Mirror::start(self.cluster.clone(), subject);
-        let composites = self.composites.clone();
-        mirror.listen(move |subject, change| {
-            let Some(composites) = composites.upgrade() else { return };
-            if let Some(owner) = change.head().controller() {
-                composites.composed_changed(owner, &subject.resource, change);
-            } else if let Change::Put { before: Some(before), .. } = change
-                && let Some(head) = Head::read(&before.bytes)
-                && let Some(owner) = head.controller()
-            {
-                // Somebody has made it nobody's: whose it was wants it back.
-                composites.composed_changed(owner, &subject.resource, change);
-            }
-        });
+        follow_composed(&self.composites, &mirror);
         mirrors.insert(resource.clone(), mirror.clone());
         mirror
     }
@@ -145,12 +134,7 @@ impl Dependencies {
         let labels = Selector::default();
         let subject = Subject { resource: resource.clone(), labels, heads_only: false };
         let mirror = Mirror::start(self.cluster.clone(), subject);
-        let composites = self.composites.clone();
-        mirror.listen(move |subject, change| {
-            if let Some(composites) = composites.upgrade() {
-                composites.shared.dependencies.required_changed(&composites, &subject.resource, change);
-            }
-        });
+        follow_required(&self.composites, &mirror);
         mirrors.insert(resource.clone(), mirror.clone());
         mirror
     }
@@ -202,27 +186,26 @@ impl Dependencies {
         of_kind.and_then(|of_kind| of_kind.get(&Wanted::of(selector))).map_or(0, |interest| interest.epoch)
     }
 
-    fn required_changed(&self, composites: &Composites, resource: &Resource, change: Change<'_>) {
+    /// Something that may be required has changed. Returns who wants to know, by the name of their definition and their own.
+    pub(super) fn required_changed(
+        &self,
+        resource: &Resource,
+        change: Change<'_>,
+    ) -> BTreeSet<(String, Name)> {
         let before = match change {
             Change::Put { before, .. } => before.and_then(|before| Head::read(&before.bytes)),
             Change::Gone { .. } => None,
         };
         let mut woken = BTreeSet::new();
-        {
-            let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
-            let kind = (resource.api_version.clone(), resource.kind.clone());
-            for (wanted, interest) in interests.get_mut(&kind).into_iter().flatten() {
-                if wanted.matches(change.head()) || before.as_ref().is_some_and(|head| wanted.matches(head)) {
-                    interest.epoch += 1;
-                    woken.extend(interest.composites.iter().cloned());
-                }
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = (resource.api_version.clone(), resource.kind.clone());
+        for (wanted, interest) in interests.get_mut(&kind).into_iter().flatten() {
+            if wanted.matches(change.head()) || before.as_ref().is_some_and(|head| wanted.matches(head)) {
+                interest.epoch += 1;
+                woken.extend(interest.composites.iter().cloned());
             }
         }
-        for (definition, name) in woken {
-            if let Some(controller) = composites.get(&definition) {
-                controller.wake(name);
-            }
-        }
+        woken
     }
 }
 

@@ -12,13 +12,13 @@ use ferroplane_wire::Struct;
 
 use super::controller::Controller;
 use super::problem::Problem;
-use super::read::read_secret;
+use super::required::read_secret;
 use crate::cluster::{Cluster, Place, Resource};
 use crate::mirror::Held;
 
 /// What a composite resource composes, as it is now.
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct ObservedState {
     /// By the name the composition knows it by.
     pub(super) observed: BTreeMap<String, Observed>,
     /// The version of everything it refers to, in that order. Zero if it is not there.
@@ -27,15 +27,15 @@ pub(super) struct World {
 
 impl Controller {
     /// Everything the composite resource refers to, and may.
-    pub(super) async fn observe(&self, composite: &Object) -> Result<World, Problem> {
-        let mut world = World::default();
+    pub(super) async fn observe(&self, composite: &Object) -> Result<ObservedState, Problem> {
+        let mut state = ObservedState::default();
         let mut found = Vec::new();
         for reference in Machinery::of(composite, self.layout).references() {
             let Some((resource, held)) = self.find(&reference).await? else {
-                world.versions.push(0);
+                state.versions.push(0);
                 continue;
             };
-            world.versions.push(held.version);
+            state.versions.push(held.version);
             let mut object: Object = serde_json::from_slice(&held.bytes).map_err(|error| {
                 Problem::new(COMPOSE, format!("cannot read {}: {error}", what(&reference)))
             })?;
@@ -48,9 +48,9 @@ impl Controller {
             let object = Struct::try_from(object).map_err(|error| {
                 Problem::new(COMPOSE, format!("cannot read composed resource `{name}`: {error}"))
             })?;
-            world.observed.insert(name, Observed { object, connection_details });
+            state.observed.insert(name, Observed { object, connection_details });
         }
-        Ok(world)
+        Ok(state)
     }
 
     /// The versions of everything a composite resource refers to, as far as they have been told.

@@ -1,7 +1,7 @@
 //! Why a composite resource could not be composed.
 
 use ferroplane_api::meta;
-use ferroplane_engine::{Event, Failure, Outcome, Trouble, Wanted, chain};
+use ferroplane_engine::{Failure, Outcome, Trouble, Wanted, chain};
 
 use crate::cluster::Error;
 
@@ -29,8 +29,6 @@ pub(super) struct Report {
     pub(super) outcome: Option<Box<Outcome>>,
     /// What we may not do, if that is the trouble.
     pub(super) denied: Option<String>,
-    /// What happened before.
-    pub(super) events: Vec<Event>,
     /// The step that composed what could not be applied.
     step: Option<String>,
     /// Whether that is a Secret: what the API server says about it may quote it.
@@ -39,7 +37,7 @@ pub(super) struct Report {
 
 impl Report {
     fn new(trouble: Trouble) -> Self {
-        Self { trouble, outcome: None, denied: None, events: Vec::new(), step: None, is_about_secret: false }
+        Self { trouble, outcome: None, denied: None, step: None, is_about_secret: false }
     }
 
     /// The step that it is about, if it is about one.
@@ -76,14 +74,6 @@ impl Problem {
         let message = format!("{what}: {}", chain(error));
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         Self::from(Trouble { reason, message, stable_message })
-    }
-
-    /// The same, with what happened before.
-    pub(super) fn telling(mut self, events: Vec<Event>) -> Self {
-        if let Self::Trouble(report) = &mut self {
-            report.events = events;
-        }
-        self
     }
 
     /// The same, with what functions had said by then.

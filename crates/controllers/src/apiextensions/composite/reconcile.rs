@@ -1,4 +1,4 @@
-//! The story of a composite resource: observe, decide, apply, settle.
+//! The story of a composite resource: select, observe, decide, apply, settle.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,65 +6,91 @@ use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{
-    Begin, COMPOSE, Ending, Published, begin, composite_for_functions, machinery_to_record, published_event,
+    Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
 };
-use ferroplane_engine::{Event, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Reference, Requirement, Trouble};
+use ferroplane_engine::{Event, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Trouble};
 use ferroplane_recorder::{Ending as TapeEnding, Tape};
 use ferroplane_runner::drive_noting;
-use ferroplane_schema::managed::{holds, owns};
 use ferroplane_wire::Struct;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, field, warn};
 
-use super::apply::name_of;
-use super::choose::{Choice, Selection};
+use super::apply::Applied;
 use super::controller::Controller;
-use super::memory::{Name, Settled};
-use super::observe::World;
+use super::fingerprints::Basis;
+use super::memory::Name;
+use super::observe::ObservedState;
 use super::problem::{Problem, Report};
-use super::read;
-use super::settle::{Written, version_of};
-use super::settled::{composition_of, essence, fingerprint, pause_after};
-use super::story;
-use crate::cluster::{Part, Place};
+use super::required::RequiredResources;
+use super::select::{Epoch, Follows, Selection};
+use super::spans;
+use crate::cluster::Place;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
 /// How long composing may take. Telling what came of it is not part of that.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// What is composed is looked at again at once, because it was not there before. Not more often: a function that changes
-/// its mind each time would be asked for ever.
-const ROUNDS: usize = 2;
-/// How often to wait for somebody to look at the pipeline of a new revision before that is told.
+/// How often to wait for the pipeline of a new revision to be checked before that is told.
 const PATIENT_LOOKS: u32 = 4;
+
+/// A composite resource while it is reconciled. The phases take it, and leave in it what they did.
+pub(super) struct Reconciliation<'a> {
+    pub(super) name: Name,
+    /// The composite resource. Writes make it what they came to.
+    pub(super) live: Object,
+    /// What identifies that which was selected, and when that was.
+    pub(super) identity: Arc<str>,
+    pub(super) epoch: Epoch,
+    /// The revision that was selected, if one was.
+    pub(super) revision: Arc<str>,
+    /// What is to be told, in this order.
+    pub(super) events: Vec<Event>,
+    pub(super) tape: Tape,
+    pub(super) required: RequiredResources<'a>,
+    slot: &'a Slot,
+}
 
 /// What came of composing.
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) outcome: Outcome,
     pub(super) unsynced: BTreeSet<String>,
-    pub(super) events: Vec<Event>,
-    pub(super) published: Published,
     /// What the last run of the pipeline was made from.
-    basis: Basis,
+    pub(super) basis: Basis,
+    /// What functions saw of the composite resource.
+    pub(super) composite: Object,
     /// Whether the last run changed what it was made from.
-    has_news: bool,
+    pub(super) has_news: bool,
+    published: Published,
 }
 
-/// What a run of a pipeline is made from, apart from the composite resource itself.
-#[derive(Debug, Default)]
-struct Basis {
-    identity: String,
-    versions: Vec<u64>,
-    epochs: Vec<u64>,
+/// What is run.
+struct Run {
+    selected: Selected,
+    pipeline: Arc<Pipeline>,
+}
+
+/// What a round starts from.
+struct Input {
+    /// What functions see of the composite resource.
+    composite: Object,
+    /// What functions asked for the last time.
+    remembered: Vec<Requirement>,
+    /// One, or two.
+    number: usize,
+}
+
+/// A run of the pipeline, carried out.
+struct Round {
+    outcome: Outcome,
+    applied: Applied,
+    basis: Basis,
     /// What functions saw of the composite resource.
     composite: Object,
 }
 
 impl Controller {
-    /// Look at a composite resource, and do what has to be done.
     pub(super) async fn reconcile(self: Arc<Self>, name: Name, slot: Slot) -> Next {
         let Some(live) = self.mirror.get_by_key(&name).and_then(|held| self.mirror.to_object(&held)) else {
             self.tally.remove(&name);
@@ -72,208 +98,182 @@ impl Controller {
             return Next::Rest;
         };
         self.tally.set(&name, &live);
-        if let Some(next) = self.leave_alone(&name, &live).await {
-            return next;
-        }
-        let story = story::begin(&live);
-        let result = self.look_at(&name, live, &slot).instrument(story.clone()).await;
-        story::end(&story, &result);
-        match result {
-            Ok(next) => next,
-            Err(Problem::Conflict) => {
-                self.memory.unsettle(&name);
-                Next::Conflict
+        let selection = match begin(&live) {
+            Begin::Run => {
+                let selection = self.select(&live);
+                if let Some(next) = self.leave_alone(&name, &live, &selection).await {
+                    return next;
+                }
+                Some(selection)
             }
-            Err(Problem::Gone | Problem::Early) => Next::Rest,
-            Err(Problem::Trouble(report)) => {
-                // It could not even be told.
-                let (namespace, name_only) = name.split_once('/').unwrap_or_default();
-                warn!(
-                    kind = self.kind.resource.kind,
-                    namespace,
-                    name = name_only,
-                    error = report.log_message(),
-                    "cannot settle a composite resource"
-                );
-                self.memory.unsettle(&name);
-                Next::Retry
-            }
-        }
-    }
-
-    /// When to look again, if nothing has to be done now.
-    async fn leave_alone(&self, name: &Name, live: &Object) -> Option<Next> {
-        if begin(live) != Begin::Run {
-            return None;
-        }
-        if let Some(next) = self.is_settled(name, live).await {
-            return Some(next);
-        }
-        self.wait_for_calm(name, live).map(Next::After)
-    }
-
-    async fn look_at(&self, name: &Name, mut live: Object, slot: &Slot) -> Result<Next, Problem> {
-        match begin(&live) {
-            Begin::Paused => return self.pause(name, &live).await,
-            Begin::Deleting => return self.let_go(name, &live).await,
-            Begin::Run => {}
-        }
-        let began_at = Instant::now();
-        let identity = self.identity(&live);
-        let reader = read::World::new(&self.shared, &self.kind.definition, name);
-        let mut tape = self.shared.context.recordings.begin(&live, self.shared.context.clock.milliseconds());
-        let composing = self.compose(&reader, name, &mut live, slot, &mut tape);
-        let composed = tokio::time::timeout(PATIENCE, composing).await;
-        let late =
-            || Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()));
-        let next = match composed.unwrap_or_else(|_| Err(late())) {
-            Ok(composed) => self.succeed(name, live, composed, &mut tape).await,
-            Err(Problem::Trouble(report)) => {
-                tape.trouble(&report.trouble.message);
-                self.fail(name, &live, *report, reader.asked(), &identity, &mut tape).await
-            }
-            Err(Problem::Early) => {
-                let asked = reader.asked();
-                Ok(self.remember_failure(name, &live, Written::default(), asked, &identity).await)
-            }
-            Err(other) => Err(other),
+            Begin::Paused | Begin::Deleting => None,
         };
+        let span = spans::begin(&live);
+        let result = self.act(&name, live, selection, &slot).instrument(span.clone()).await;
+        spans::end(&span, &result);
+        result.unwrap_or_else(|problem| self.requeue_unsettled(&name, &problem))
+    }
+
+    async fn act(
+        &self,
+        name: &Name,
+        live: Object,
+        selection: Option<Selection>,
+        slot: &Slot,
+    ) -> Result<Next, Problem> {
+        let begin = begin(&live);
+        let Some(Selection { result, identity, epoch }) = selection else {
+            let mut it = self.reconciliation(name, live, slot);
+            return if begin == Begin::Paused {
+                self.pause(&mut it).await
+            } else {
+                self.let_go(&mut it).await
+            };
+        };
+        let recordings = &self.shared.context.recordings;
+        let tape = recordings.begin(&live, self.shared.context.clock.milliseconds());
+        let mut it = Reconciliation { identity, epoch, tape, ..self.reconciliation(name, live, slot) };
+        let began_at = Instant::now();
+        let composing = tokio::time::timeout(PATIENCE, self.compose(&mut it, result));
+        let composed = composing.await.unwrap_or_else(|_| Err(late()));
+        let next = self.conclude(&mut it, composed).await;
+        let micros = began_at.elapsed().as_micros();
         if let Err(problem) = &next {
-            self.memory.note_asked(name, reader.asked());
+            self.memory.note_asked(name, it.required.asked());
             if let Problem::Trouble(report) = problem {
-                tape.trouble(&report.trouble.message);
+                it.tape.trouble(&report.trouble.message);
             }
         }
-        let micros = began_at.elapsed().as_micros();
-        tape.end(ending(&next), micros);
-        self.shared.context.recordings.keep(tape);
-        debug!(micros, "looked at a composite resource");
+        it.tape.end(ending(&next), micros);
+        recordings.keep(it.tape);
+        debug!(micros, "reconciled a composite resource");
         next
     }
 
+    fn reconciliation<'a>(&'a self, name: &Name, live: Object, slot: &'a Slot) -> Reconciliation<'a> {
+        Reconciliation {
+            name: name.clone(),
+            live,
+            identity: Arc::default(),
+            epoch: Epoch::default(),
+            revision: Arc::default(),
+            events: Vec::new(),
+            tape: Tape::off(),
+            required: RequiredResources::new(&self.shared, &self.kind.definition, name),
+            slot,
+        }
+    }
+
+    /// Each line must hold before the next may happen.
     async fn compose(
         &self,
-        reader: &read::World<'_>,
-        name: &Name,
-        live: &mut Object,
-        slot: &Slot,
-        tape: &mut Tape,
+        it: &mut Reconciliation<'_>,
+        selection: Result<Follows, Problem>,
     ) -> Result<Composed, Problem> {
-        let mut events = Vec::new();
-        match self.compose_with(reader, name, live, slot, &mut events, tape).await {
-            Ok(composed) => Ok(Composed { events, ..composed }),
-            Err(problem) => Err(problem.telling(events)),
+        let (selected, pipeline) = self.adopt(it, selection?).await?;
+        let before = self.memory.last(&it.name).map(|last| last.requirements).unwrap_or_default();
+        let finalizer = Some(keys::COMPOSITE_FINALIZER);
+        let composite = composite_for_functions(&it.live, self.layout, &selected, finalizer);
+        let run = Run { selected, pipeline };
+        let mut round =
+            self.round(it, &run, Input { composite, remembered: before.to_vec(), number: 1 }).await?;
+        let mut asked = before.to_vec();
+        if round.applied.has_news {
+            asked.extend_from_slice(&round.outcome.requirements);
+            round = self.round_again(it, &run, round).await?;
         }
+        let published = match self.publish_details(it, &mut round).await {
+            Ok(published) => published,
+            Err(problem) => return Err(problem.after(round.outcome)),
+        };
+        let Round { outcome, applied, basis, composite } = round;
+        asked.extend(it.required.asked());
+        self.shared.dependencies.follow(&self.kind.definition, &it.name, &asked, &outcome.requirements);
+        Ok(Composed {
+            outcome,
+            unsynced: applied.unsynced,
+            basis,
+            composite,
+            has_news: applied.has_news,
+            published,
+        })
     }
 
-    /// Choose, observe, decide, delete, record, apply. Each must hold before the next may happen.
-    async fn compose_with(
+    /// Go by what was selected. It is written down even if it cannot be used.
+    async fn adopt(
         &self,
-        reader: &read::World<'_>,
-        name: &Name,
-        live: &mut Object,
-        slot: &Slot,
-        events: &mut Vec<Event>,
-        tape: &mut Tape,
-    ) -> Result<Composed, Problem> {
-        let choice = self.follow(name, live, events).await?;
-        let selected = &choice.selection.selected;
-        tape.follows(&selected.composition, selected.revision.as_deref().unwrap_or_default());
-        let mut composite =
-            composite_for_functions(live, self.layout, selected, Some(keys::COMPOSITE_FINALIZER));
-        let mut remembered: Arc<[Requirement]> =
-            self.memory.recall(name).map(|settled| settled.requirements).unwrap_or_default();
-        let before = remembered.clone();
-        for round in 1.. {
-            let world = match self.observe(&composite).instrument(story::phase("observe", round)).await {
-                Ok(world) => world,
-                Err(problem) => {
-                    return Err(self.keep(live, &choice.selection).await.err().unwrap_or(problem));
-                }
-            };
-            let deciding = self.decide(&composite, &choice, &world, &remembered, reader, tape);
-            // A function that hangs must not keep others from being called.
-            let outcome = slot.wait_for(deciding.instrument(story::phase("decide", round))).await?;
-            if outcome.result.is_err() {
-                self.keep(live, &choice.selection).await?;
-                return Err(failed(outcome));
-            }
-            let applying = self.carry_out(live, &choice, &outcome, &world);
-            let applied = match applying.instrument(story::phase("apply", round)).await {
-                Ok(applied) => {
-                    tape.did(applied.versions.len(), &applied.unsynced);
-                    applied
-                }
-                Err(problem) => return Err(problem.after(outcome)),
-            };
-            let basis = Basis {
-                identity: choice.identity(),
-                versions: world.versions,
-                epochs: reader.epochs_of(&outcome.requirements),
-                composite: std::mem::take(&mut composite),
-            };
-            if applied.has_news && round < ROUNDS {
-                // What was composed was not there when functions were asked: ask them again, as if they had been told
-                // what they said themselves.
-                composite = foresee(live, &basis.composite, &outcome);
-                remembered = outcome.requirements.into();
-                events.extend(applied.events);
-                // Next time it is where it should be, and nobody would know.
-                let is_about_place = |event: &Event| event.reason == NAMESPACE_OVERRIDDEN;
-                events.extend(outcome.events.into_iter().filter(is_about_place));
-                continue;
-            }
-            events.extend(applied.events);
-            let details =
-                outcome.result.as_ref().map(|plan| plan.connection_details.clone()).unwrap_or_default();
-            let published = match self.publish(live, &details).await {
-                Ok(true) => Published::Now,
-                Ok(false) => Published::Before,
-                Err(problem) => return Err(problem.after(outcome)),
-            };
-            self.shared.dependencies.follow(
-                &self.kind.definition,
-                name,
-                &[reader.asked(), before.to_vec(), remembered.to_vec()].concat(),
-                &outcome.requirements,
-            );
-            let (unsynced, has_news) = (applied.unsynced, applied.has_news);
-            if published == Published::Now {
-                events.push(published_event());
-            }
-            return Ok(Composed { outcome, unsynced, events: Vec::new(), published, basis, has_news });
-        }
-        unreachable!("the last round returns")
-    }
-
-    /// Choose what to follow. What was selected is written down even if it cannot be used.
-    async fn follow(
-        &self,
-        name: &Name,
-        live: &mut Object,
-        events: &mut Vec<Event>,
-    ) -> Result<Choice, Problem> {
-        let mut selection = self.select(live)?;
-        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
-        if selection.revision.is_new && failures < PATIENT_LOOKS {
+        it: &mut Reconciliation<'_>,
+        follows: Follows,
+    ) -> Result<(Selected, Arc<Pipeline>), Problem> {
+        let Follows { selected, revision, events, pipeline } = follows;
+        let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
+        if revision.is_new && failures < PATIENT_LOOKS {
             return Err(Problem::Early);
         }
-        events.append(&mut selection.events);
-        story::choose(&selection.selected);
-        match self.prepare(&selection) {
-            Ok(pipeline) => Ok(Choice { selection, pipeline }),
-            Err(problem) => Err(self.keep(live, &selection).await.err().unwrap_or(problem)),
+        it.revision = revision.name.clone();
+        it.events.extend(events);
+        spans::selected(&selected);
+        match pipeline {
+            Ok(pipeline) => {
+                it.tape.follows(&selected.composition, &revision.name);
+                Ok((selected, pipeline))
+            }
+            Err(problem) => Err(self.record(it, &selected, None).await.err().unwrap_or(problem)),
         }
+    }
+
+    /// Observe, decide, apply.
+    async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
+        let Input { composite, remembered, number } = input;
+        let state = match self.observe(&composite).instrument(spans::phase("observe", number)).await {
+            Ok(state) => state,
+            // Nothing came of it, but what was selected stays selected.
+            Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
+        };
+        let slot = it.slot;
+        let deciding = self.decide(it, run, &composite, &state, remembered);
+        // A function that hangs must not keep others from being called.
+        let outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
+        if let Err(failure) = &outcome.result {
+            let problem = Problem::from(Trouble::of(failure));
+            self.record(it, &run.selected, None).await?;
+            return Err(problem.after(outcome));
+        }
+        let carrying_out = self.carry_out(it, run, &outcome, &state);
+        let applied = match carrying_out.instrument(spans::phase("apply", number)).await {
+            Ok(applied) => applied,
+            Err(problem) => return Err(problem.after(outcome)),
+        };
+        it.tape.did(applied.versions.len(), &applied.unsynced);
+        let epochs = it.required.epochs_of(&outcome.requirements);
+        let basis = Basis { identity: it.identity.clone(), versions: state.versions, epochs };
+        Ok(Round { outcome, applied, basis, composite })
+    }
+
+    /// What was composed was not there when functions were asked: ask them again, as if they had been told what they said
+    /// themselves. Not more often: a function that changes its mind each time would be asked for ever.
+    async fn round_again(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        first: Round,
+    ) -> Result<Round, Problem> {
+        let composite = foresee(&it.live, &first.composite, &first.outcome);
+        it.events.extend(first.applied.events);
+        // Next time it is where it should be, and nobody would know.
+        let is_about_namespace = |event: &Event| event.reason == NAMESPACE_OVERRIDDEN;
+        it.events.extend(first.outcome.events.into_iter().filter(is_about_namespace));
+        let input = Input { composite, remembered: first.outcome.requirements, number: 2 };
+        self.round(it, run, input).await
     }
 
     async fn decide(
         &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
         composite: &Object,
-        choice: &Choice,
-        world: &World,
-        remembered: &Arc<[Requirement]>,
-        reader: &read::World<'_>,
-        tape: &mut Tape,
+        state: &ObservedState,
+        remembered: Vec<Requirement>,
     ) -> Result<Outcome, Problem> {
         let inputs = Inputs {
             connection_details: self.own_connection_details(composite).await?,
@@ -281,15 +281,15 @@ impl Controller {
                 Problem::new(COMPOSE, format!("cannot read the composite resource: {error}"))
             })?,
             layout: self.layout,
-            observed: world.observed.clone(),
-            pipeline: choice.pipeline.clone(),
-            remembered: remembered.to_vec(),
+            observed: state.observed.clone(),
+            pipeline: run.pipeline.clone(),
+            remembered,
             context: None,
         };
-        let notes = tape.run(&inputs);
+        let notes = it.tape.run(&inputs);
         let directory = &self.shared.functions.current().directory;
-        let outcome = drive_noting(inputs, directory, reader, notes).await;
-        tape.came_to(&outcome);
+        let outcome = drive_noting(inputs, directory, &it.required, notes).await;
+        it.tape.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
         Ok(outcome)
     }
@@ -297,134 +297,70 @@ impl Controller {
     /// Do what was decided.
     async fn carry_out(
         &self,
-        live: &mut Object,
-        choice: &Choice,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
         outcome: &Outcome,
-        world: &World,
-    ) -> Result<super::apply::Applied, Problem> {
-        let Ok(plan) = &outcome.result else { return Ok(super::apply::Applied::default()) };
+        state: &ObservedState,
+    ) -> Result<Applied, Problem> {
+        let Ok(plan) = &outcome.result else { return Ok(Applied::default()) };
         // Delete before references are rewritten, and record references before anything is created. In any other order a
         // crash halfway leaves a resource that nobody remembers.
-        let has_deleted = self.delete_unwanted(live, &plan.delete).await?;
-        self.record(live, &choice.selection, Some(&plan.references)).await?;
-        let mut applied = self.apply_wanted(live, plan, world).await?;
+        let has_deleted = self.delete_unwanted(&it.live, &plan.delete).await?;
+        self.record(it, &run.selected, Some(&plan.references)).await?;
+        let mut applied = self.apply_wanted(&it.live, plan, state).await?;
         applied.has_news |= has_deleted;
         Ok(applied)
     }
 
-    /// Write down what was chosen and what is referred to, unless it is so already.
-    async fn record(
+    /// Publish the connection details of the last round. Its events come first.
+    async fn publish_details(
         &self,
-        live: &mut Object,
-        selection: &Selection,
-        references: Option<&[Reference]>,
-    ) -> Result<(), Problem> {
-        let is_ours = |path: &[&str]| owns(live, keys::COMPOSITE_MANAGER, "", path);
-        let body = machinery_to_record(live, self.layout, &selection.selected, references, is_ours);
-        let name = name_of(live);
-        // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
-        let was_in_doubt = self.memory.is_in_doubt(&name);
-        if !was_in_doubt && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
-            return Ok(());
+        it: &mut Reconciliation<'_>,
+        round: &mut Round,
+    ) -> Result<Published, Problem> {
+        it.events.append(&mut round.applied.events);
+        let Ok(plan) = &round.outcome.result else { return Ok(Published::Before) };
+        if !self.publish(&it.live, &plan.connection_details).await? {
+            return Ok(Published::Before);
         }
-        let written = match self.take_over_self(live).await {
-            Ok(true) => return Err(Problem::Conflict),
-            Ok(false) => {
-                // Before it is sent: it may be that nobody waits for the answer any more.
-                self.memory.doubt(&name, true);
-                self.write_self(live, Part::Whole, &body).await
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &written
-            && !error.is_inconclusive()
-        {
-            self.memory.doubt(&name, was_in_doubt);
-        }
-        match written {
-            Ok(written) => {
-                self.memory.doubt(&name, false);
-                *live = written;
-                Ok(())
-            }
-            Err(error) if error.is_not_found() => Err(Problem::Gone),
-            Err(error) => Err(Problem::refused(COMPOSE, "cannot record what is composed", &error)),
-        }
+        it.events.push(published_event());
+        Ok(Published::Now)
     }
 
-    /// Nothing came of it, but what was chosen stays chosen, and what is referred to stays referred to.
-    async fn keep(&self, live: &mut Object, selection: &Selection) -> Result<(), Problem> {
-        self.record(live, selection, None).await
-    }
-
-    async fn succeed(
+    /// Tell what came of it, and decide when to reconcile again.
+    async fn conclude(
         &self,
-        name: &Name,
-        live: Object,
-        mut composed: Composed,
-        tape: &mut Tape,
+        it: &mut Reconciliation<'_>,
+        result: Result<Composed, Problem>,
     ) -> Result<Next, Problem> {
-        let settling = self.settle_success(name, &live, &mut composed, tape);
-        let Written { composite, look_again_in } = settling.instrument(story::phase("settle", 1)).await?;
-        // Conditions speak of the generation that was looked at, even if a later one says the same again.
-        let is_overtaken =
-            composite.as_ref().is_some_and(|it| meta::generation(it) != meta::generation(&live));
-        let live = composite.unwrap_or(live);
-        let basis = &composed.basis;
-        let look_again_in = look_again_in.map(|delay| jittered(delay, name));
-        // What was refused may be welcome later, and nothing that we follow has to change for that.
-        let failures = self.memory.recall(name).map_or(0, |settled| settled.failures);
-        let retry = (!composed.unsynced.is_empty()).then(|| pause_after(failures));
-        // Somebody has to say that it is calm again.
-        let look_again_in = look_again_in.into_iter().chain(retry).chain(self.memory.calm_in(name)).min();
-        let is_same = essence(&basis.composite, self.layout) == essence(&live, self.layout);
-        if composed.has_news || !is_same || is_overtaken {
-            // What functions would see now is not what they saw.
-            return Ok(self.remember_restless(name, &live, composed));
+        match result {
+            Ok(composed) => {
+                let (unsynced, published) = (composed.unsynced.clone(), composed.published);
+                let ending = Ending::Composed { outcome: &composed.outcome, unsynced, published };
+                let settled = self.settle(it, ending).instrument(spans::phase("settle", 1)).await?;
+                Ok(self.requeue_composed(it, composed, settled))
+            }
+            Err(Problem::Trouble(report)) => self.fail(it, *report).await,
+            Err(Problem::Early) => {
+                let asked = it.required.asked();
+                Ok(self.requeue_failed(it, asked, false).await)
+            }
+            Err(other) => Err(other),
         }
-        let fingerprint = fingerprint(&live, &basis.identity, &basis.versions, &basis.epochs);
-        let mut seen = basis.versions.clone();
-        seen.push(version_of(&live));
-        self.memory.remember(
-            name,
-            Settled {
-                fingerprint,
-                generation: meta::generation(&live),
-                composition: composition_of(&live, self.layout),
-                requirements: composed.outcome.requirements.into(),
-                look_again_at: look_again_in.map(|delay| Instant::now() + delay),
-                failures: if retry.is_some() { failures.saturating_add(1) } else { 0 },
-                restlessness: 0,
-                is_resting: false,
-            },
-            seen,
-        );
-        // What it follows may have changed meanwhile, when nobody knew yet that it follows it.
-        let is_current = self.choose(&live).is_ok_and(|choice| choice.identity() == basis.identity);
-        if !is_current {
-            return Ok(Next::After(Duration::ZERO));
-        }
-        Ok(look_again_in.map_or(Next::Rest, Next::After))
     }
 
-    async fn fail(
-        &self,
-        name: &Name,
-        live: &Object,
-        mut report: Report,
-        asked: Vec<Requirement>,
-        identity: &str,
-        tape: &mut Tape,
-    ) -> Result<Next, Problem> {
-        let settling = self.settle_problem(name, live, &mut report, tape);
-        let written = settling.instrument(story::phase("settle", 1)).await?;
-        story::fail(report.trouble.reason);
+    async fn fail(&self, it: &mut Reconciliation<'_>, report: Report) -> Result<Next, Problem> {
+        it.tape.trouble(&report.trouble.message);
+        let (outcome, denied) = (report.outcome.as_deref(), report.denied.as_deref());
+        let ending = Ending::Failed { trouble: &report.trouble, outcome, denied };
+        let settled = self.settle(it, ending).instrument(spans::phase("settle", 1)).await?;
+        spans::fail(report.trouble.reason);
         // What is the same as before was said before.
-        if written.composite.is_some() {
+        if settled.is_written {
             warn!(
-                kind = meta::kind(live),
-                namespace = meta::namespace(live),
-                name = meta::name(live),
+                kind = meta::kind(&it.live),
+                namespace = meta::namespace(&it.live),
+                name = meta::name(&it.live),
                 step = report.step().map(field::display),
                 reason = report.trouble.reason,
                 error = report.log_message(),
@@ -433,52 +369,62 @@ impl Controller {
         }
         let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
         // What was asked for in vain is what may help.
-        requirements.extend(asked);
-        Ok(self.remember_failure(name, live, written, requirements, identity).await)
+        requirements.extend(it.required.asked());
+        Ok(self.requeue_failed(it, requirements, settled.is_overtaken).await)
     }
 
-    async fn pause(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
-        self.settle_rest(name, live, Ending::Paused).await?;
-        self.memory.unsettle(name);
+    async fn pause(&self, it: &mut Reconciliation<'_>) -> Result<Next, Problem> {
+        self.settle(it, Ending::Paused).await?;
+        self.memory.invalidate(&it.name);
         Ok(Next::Rest)
     }
 
     /// Somebody wants it gone: stop keeping it. What it composes goes with it.
-    async fn let_go(&self, name: &Name, live: &Object) -> Result<Next, Problem> {
-        self.forget(name);
-        let mut live = live.clone();
-        if finalizers::has(&live, keys::COMPOSITE_FINALIZER) {
-            let place = Place {
-                resource: &self.kind.resource,
-                namespace: meta::namespace(&live),
-                name: meta::name(&live),
-            };
+    async fn let_go(&self, it: &mut Reconciliation<'_>) -> Result<Next, Problem> {
+        self.forget(&it.name);
+        if finalizers::has(&it.live, keys::COMPOSITE_FINALIZER) {
+            let (namespace, name) = (meta::namespace(&it.live), meta::name(&it.live));
+            let place = Place { resource: &self.kind.resource, namespace, name };
             let cluster = &self.shared.context.cluster;
-            let removed = finalizers::remove(cluster, place, &live, keys::COMPOSITE_FINALIZER).await;
+            let removed = finalizers::remove(cluster, place, &it.live, keys::COMPOSITE_FINALIZER).await;
             let fail =
                 |error| Problem::refused("DeleteCompositeResource", "cannot remove the finalizer", &error);
             match removed.map_err(fail)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
-                Some(object) => live = object,
+                Some(object) => it.live = object,
                 None => return Ok(Next::Rest),
             }
         }
-        if finalizers::is_empty(&live) {
-            return Ok(Next::Rest);
+        if !finalizers::is_empty(&it.live) {
+            self.settle(it, Ending::Deleting).await?;
         }
-        self.settle_rest(name, &live, Ending::Deleting).await?;
         Ok(Next::Rest)
     }
 
+    /// What came of it could not even be told.
+    fn requeue_unsettled(&self, name: &Name, problem: &Problem) -> Next {
+        match problem {
+            Problem::Gone | Problem::Early => return Next::Rest,
+            Problem::Conflict => {}
+            Problem::Trouble(report) => {
+                let (namespace, name) = name.split_once('/').unwrap_or_default();
+                let (kind, error) = (&self.kind.resource.kind, report.log_message());
+                warn!(kind, namespace, name, error, "cannot settle a composite resource");
+            }
+        }
+        self.memory.invalidate(name);
+        if matches!(problem, Problem::Conflict) { Next::Conflict } else { Next::Retry }
+    }
+
     fn forget(&self, name: &Name) {
-        if let Some(settled) = self.memory.recall(name) {
-            self.shared.dependencies.follow(&self.kind.definition, name, &settled.requirements, &[]);
+        if let Some(last) = self.memory.last(name) {
+            self.shared.dependencies.follow(&self.kind.definition, name, &last.requirements, &[]);
         }
         self.memory.forget(name);
         self.queue.forget(name);
     }
 }
 
-/// How a look ended that could be told of. One that failed before has said so on its tape.
+/// How a reconcile ended that could be told of. One that failed before has said so on its tape.
 fn ending(next: &Result<Next, Problem>) -> TapeEnding {
     match next {
         Ok(_) => TapeEnding::Succeeded,
@@ -488,9 +434,8 @@ fn ending(next: &Result<Next, Problem>) -> TapeEnding {
     }
 }
 
-fn failed(outcome: Outcome) -> Problem {
-    let trouble = outcome.result.as_ref().err().map(Trouble::of);
-    trouble.map_or(Problem::Gone, Problem::from).after(outcome)
+fn late() -> Problem {
+    Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()))
 }
 
 /// The composite resource as it will be once its status is written.
@@ -503,11 +448,4 @@ fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
         composite.insert("status".to_owned(), Value::Object(foreseen));
     }
     composite
-}
-
-/// A tenth more or less, so that not all are looked at in the same moment.
-fn jittered(delay: Duration, name: &Name) -> Duration {
-    let hash = Sha256::digest(name.as_bytes());
-    let fraction = f64::from(hash[0]) / 255.0;
-    delay.mul_f64(0.9 + 0.2 * fraction)
 }

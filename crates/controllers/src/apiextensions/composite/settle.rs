@@ -1,122 +1,126 @@
-//! Says what came of it: conditions, events, when to look again. The only writer of a composite resource's status.
+//! Writes to composite resources: what was selected and composed, and how a reconcile ended. The only writer of their status, and the
+//! only one who tells events.
 
 use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::composite::{COMPOSE, Circuit, Conclusion, Ending, Facts, conclude};
-use ferroplane_engine::{Event, Target, conditions_in};
-use ferroplane_recorder::Tape;
-use ferroplane_schema::managed::{extract, holds};
+use ferroplane_engine::composite::{COMPOSE, Ending, Facts, Selected, conclude, machinery_to_record};
+use ferroplane_engine::{Event, Reference, Target, conditions_in};
+use ferroplane_schema::managed::{extract, holds, owns};
 use serde_json::Value;
 
 use super::apply::name_of;
 use super::controller::Controller;
 use super::memory::Name;
-use super::problem::{Problem, Report};
-use super::reconcile::Composed;
+use super::problem::Problem;
+use super::reconcile::Reconciliation;
 use crate::cluster::{Error, Part, Place};
 use crate::runtime::events::{About, Event as Said};
 use crate::takeover::take_over;
 
-/// What was written, and when to look again.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    /// The composite resource as it is now, if it was written.
-    pub(super) composite: Option<Object>,
-    pub(super) look_again_in: Option<Duration>,
+/// What came of telling how a reconcile ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settled {
+    /// Whether the status had to be written.
+    pub(super) is_written: bool,
+    /// Whether its user has changed the composite resource since: conditions speak of the generation that was reconciled, even if a
+    /// later one says the same again.
+    pub(super) is_overtaken: bool,
+    /// When to reconcile again if nothing happens before.
+    pub(super) requeue_after: Option<Duration>,
 }
 
 impl Controller {
-    /// It was composed.
-    pub(super) async fn settle_success(
+    /// Write the status, unless it is so already, and tell what happened.
+    pub(super) async fn settle(
         &self,
-        name: &Name,
-        live: &Object,
-        composed: &mut Composed,
-        tape: &mut Tape,
-    ) -> Result<Written, Problem> {
-        let ending = Ending::Composed {
-            outcome: &composed.outcome,
-            unsynced: composed.unsynced.clone(),
-            published: composed.published,
-        };
-        let told = std::mem::take(&mut composed.events);
-        let conclusion = conclude(ending, told, self.facts(name, live));
-        self.write(live, conclusion, tape).await
-    }
-
-    /// It could not be composed, for a reason that the user should know.
-    pub(super) async fn settle_problem(
-        &self,
-        name: &Name,
-        live: &Object,
-        report: &mut Report,
-        tape: &mut Tape,
-    ) -> Result<Written, Problem> {
-        let ending = Ending::Failed {
-            trouble: &report.trouble,
-            outcome: report.outcome.as_deref(),
-            denied: report.denied.as_deref(),
-        };
-        let facts = Facts { kept_status: kept_status(live), ..self.facts(name, live) };
-        let conclusion = conclude(ending, std::mem::take(&mut report.events), facts);
-        self.write(live, conclusion, tape).await
-    }
-
-    /// Nothing was done: say why, and leave everything else as it is.
-    pub(super) async fn settle_rest(
-        &self,
-        name: &Name,
-        live: &Object,
+        it: &mut Reconciliation<'_>,
         ending: Ending<'_>,
-    ) -> Result<Written, Problem> {
-        let facts = Facts { kept_status: kept_status(live), ..self.facts(name, live) };
-        self.write(live, conclude(ending, Vec::new(), facts), &mut Tape::off()).await
+    ) -> Result<Settled, Problem> {
+        let told = std::mem::take(&mut it.events);
+        let facts = self.facts(&it.name, &it.live, &ending);
+        let conclusion = conclude(ending, told, facts);
+        it.tape.conclude(&conclusion);
+        self.tell(&it.live, &conclusion.events).await;
+        let mut body = identity(&it.live);
+        meta::set_field(&mut body, "uid", meta::uid(&it.live));
+        body.insert("status".to_owned(), Value::Object(conclusion.status));
+        let mut settled =
+            Settled { is_written: false, is_overtaken: false, requeue_after: conclusion.requeue_after };
+        if holds(&body, &it.live, keys::COMPOSITE_MANAGER, "status") {
+            return Ok(settled);
+        }
+        match self.write_self(&it.live, Part::Status, &body).await {
+            Ok(written) => {
+                it.tape.wrote();
+                settled.is_written = true;
+                settled.is_overtaken = meta::generation(&written) != meta::generation(&it.live);
+                it.live = written;
+                Ok(settled)
+            }
+            Err(error) if error.is_not_found() => Err(Problem::Gone),
+            Err(error) => Err(Problem::refused(COMPOSE, "cannot write the status", &error)),
+        }
     }
 
     /// What is known of a composite resource besides how its reconcile ended.
-    fn facts<'a>(&self, name: &Name, live: &'a Object) -> Facts<'a> {
+    fn facts<'a>(&self, name: &Name, live: &'a Object, ending: &Ending<'_>) -> Facts<'a> {
         let held_status = live.get("status").and_then(Value::as_object);
         let conditions = held_status.and_then(|status| status.get("conditions"));
         let conditions = conditions.map(conditions_in).unwrap_or_default();
-        let circuit = self.memory.unrest(name).map_or(Circuit::Closed, |source| Circuit::Open { source });
+        // After a run, functions have said all there is to say.
+        let is_composed = matches!(ending, Ending::Composed { .. });
+        let kept_status = if is_composed { Object::new() } else { kept_status(live) };
         Facts {
             composite: live,
             layout: self.layout,
             generation: meta::generation(live),
             held_status,
-            kept_status: Object::new(),
-            circuit,
+            kept_status,
+            circuit: self.memory.circuit(name),
             contested: self.memory.contested(name, &conditions),
             records_requests: true,
             now: self.shared.context.clock.now(),
         }
     }
 
-    /// Write the status, unless it is so already, and tell what happened.
-    async fn write(
+    /// Write down what was selected and what is referred to, unless it is so already. Without references, what is referred to stays.
+    pub(super) async fn record(
         &self,
-        live: &Object,
-        conclusion: Conclusion,
-        tape: &mut Tape,
-    ) -> Result<Written, Problem> {
-        tape.conclude(&conclusion);
-        self.tell(live, &conclusion.events).await;
-        let mut body = identity(live);
-        meta::set_field(&mut body, "uid", meta::uid(live));
-        body.insert("status".to_owned(), Value::Object(conclusion.status));
-        let look_again_in = conclusion.requeue_after;
-        if holds(&body, live, keys::COMPOSITE_MANAGER, "status") {
-            return Ok(Written { composite: None, look_again_in });
+        it: &mut Reconciliation<'_>,
+        selected: &Selected,
+        references: Option<&[Reference]>,
+    ) -> Result<(), Problem> {
+        let live = &it.live;
+        let is_ours = |path: &[&str]| owns(live, keys::COMPOSITE_MANAGER, "", path);
+        let body = machinery_to_record(live, self.layout, selected, references, is_ours);
+        // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
+        let was_in_doubt = self.memory.is_record_in_doubt(&it.name);
+        if !was_in_doubt && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
+            return Ok(());
         }
-        let composite = self.write_self(live, Part::Status, &body).await;
-        match composite {
-            Ok(composite) => {
-                tape.wrote();
-                Ok(Written { composite: Some(composite), look_again_in })
+        let written = match self.take_over_self(live).await {
+            Ok(true) => return Err(Problem::Conflict),
+            Ok(false) => {
+                // Before it is sent: it may be that nobody waits for the answer any more.
+                self.memory.doubt_record(&it.name, true);
+                self.write_self(live, Part::Whole, &body).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &written
+            && !error.is_inconclusive()
+        {
+            self.memory.doubt_record(&it.name, was_in_doubt);
+        }
+        match written {
+            Ok(written) => {
+                self.memory.doubt_record(&it.name, false);
+                it.live = written;
+                Ok(())
             }
             Err(error) if error.is_not_found() => Err(Problem::Gone),
-            Err(error) => Err(Problem::refused(COMPOSE, "cannot write the status", &error)),
+            Err(error) => Err(Problem::refused(COMPOSE, "cannot record what is composed", &error)),
         }
     }
 
@@ -171,11 +175,6 @@ impl Controller {
         let place = Place { resource: &resource, namespace: text("namespace")?, name: text("name")? };
         cluster.get_object(place).await.ok()?
     }
-}
-
-/// The version of an object.
-pub(super) fn version_of(object: &Object) -> u64 {
-    meta::resource_version(object).parse().unwrap_or_default()
 }
 
 /// As much of the status as the plane has said itself.

@@ -40,7 +40,7 @@ pub(super) fn phase(name: &'static str, round: usize) -> Span {
 }
 
 /// Tell what is followed.
-pub(super) fn choose(selected: &Selected) {
+pub(super) fn selected(selected: &Selected) {
     let span = Span::current();
     span.record("composition", selected.composition.as_str());
     span.record("revision", selected.revision.as_deref().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Reads what functions want to see.
+//! Reads what functions require, and follows it from then on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,18 @@ use super::memory::Name;
 use crate::cluster::{Error, Place, Resource};
 use crate::head::Head;
 
-/// The world, as one composite resource sees it while it is composed.
-pub(super) struct World<'a> {
+/// What functions require while one composite resource is reconciled.
+pub(super) struct RequiredResources<'a> {
     shared: &'a Shared,
     definition: &'a str,
-    name: &'a Name,
+    name: Name,
     /// How often what was read had changed by then.
     epochs: Mutex<Vec<(ResourceSelector, u64)>>,
 }
 
-impl<'a> World<'a> {
-    pub(super) fn new(shared: &'a Shared, definition: &'a str, name: &'a Name) -> Self {
-        Self { shared, definition, name, epochs: Mutex::default() }
+impl<'a> RequiredResources<'a> {
+    pub(super) fn new(shared: &'a Shared, definition: &'a str, name: &Name) -> Self {
+        Self { shared, definition, name: name.clone(), epochs: Mutex::default() }
     }
 
     /// How often each of these had changed when it was read.
@@ -57,7 +57,7 @@ impl<'a> World<'a> {
     async fn resources(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
         // First say that it is of interest, then look: what changes in between is not missed.
         let interest = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
-        self.shared.dependencies.follow(self.definition, self.name, &[], &[interest]);
+        self.shared.dependencies.follow(self.definition, &self.name, &[], &[interest]);
         let epoch = self.shared.dependencies.epoch(selector);
         self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((selector.clone(), epoch));
 
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Resources for World<'_> {
+impl Resources for RequiredResources<'_> {
     async fn fetch(&self, want: &Want) -> Answer {
         let answer = match want {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),

@@ -1,0 +1,169 @@
+//! Counts changes of what a composite resource composes, to notice when they are too many.
+//!
+//! While the circuit is open, the composite resource is reconciled every 30 seconds only. The numbers are those of Crossplane 2.4;
+//! docs/differences.md says what is different.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::metrics::{Breaking, Passage};
+
+/// How many changes there may be in a row, and how many per second after that.
+const BURST: f64 = 50.0;
+const REFILL_PER_SECOND: f64 = 0.5;
+/// How often its user may change one whose circuit is open, in a row and per second, and see it reconciled at once.
+const USER_BURST: f64 = 20.0;
+const USER_REFILL_PER_SECOND: f64 = 0.5;
+/// For how long the circuit stays open, and how often the composite resource is reconciled even so.
+const COOLDOWN: Duration = Duration::from_mins(5);
+const PROBE: Duration = Duration::from_secs(30);
+/// How many sources of changes are kept.
+const SOURCES: usize = 16;
+/// How many changes may be uncertain.
+const UNCERTAIN: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct CircuitBreaker {
+    changes: TokenBucket,
+    /// Changes by its user that did not have to wait.
+    user_changes: TokenBucket,
+    /// Changes that may yet turn out to be our own: a watch can be quicker than the answer to a write.
+    uncertain: Vec<(u64, String)>,
+    opened_at: Option<Instant>,
+    sources: Vec<String>,
+    probed_at: Option<Instant>,
+}
+
+impl Default for CircuitBreaker {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            changes: TokenBucket::full(BURST, REFILL_PER_SECOND, now),
+            user_changes: TokenBucket::full(USER_BURST, USER_REFILL_PER_SECOND, now),
+            uncertain: Vec::new(),
+            opened_at: None,
+            sources: Vec::new(),
+            probed_at: None,
+        }
+    }
+}
+
+impl CircuitBreaker {
+    /// Something has come to this version, and as far as is known by now it was not our doing.
+    pub(super) fn note(&mut self, version: u64, source: String, breaking: &Breaking) {
+        if self.uncertain.len() == UNCERTAIN {
+            self.count(Instant::now(), breaking);
+        }
+        self.uncertain.push((version, source));
+    }
+
+    /// It was our doing that something came to this version.
+    pub(super) fn disregard(&mut self, version: u64) {
+        self.uncertain.retain(|(other, _)| *other != version);
+    }
+
+    /// Its user has changed it. Returns whether it may be reconciled at once.
+    pub(super) fn admit_user(&mut self) -> bool {
+        self.user_changes.take(Instant::now())
+    }
+
+    /// What most of the changes come from, if there are too many.
+    pub(super) fn open_because_of(&mut self, breaking: &Breaking) -> Option<String> {
+        let now = Instant::now();
+        self.count(now, breaking);
+        self.changes.refill(now);
+        self.user_changes.refill(now);
+        let opened_at = self.opened_at?;
+        if now.duration_since(opened_at) >= COOLDOWN {
+            (self.opened_at, self.probed_at) = (None, None);
+            breaking.close();
+            return None;
+        }
+        Some(self.loudest_source())
+    }
+
+    /// How long to leave the composite resource alone because there are too many changes. None: it may be reconciled now.
+    pub(super) fn wait(&mut self, breaking: &Breaking) -> Option<Duration> {
+        self.open_because_of(breaking)?;
+        let now = Instant::now();
+        let next = self.probed_at.map_or(now, |probed| probed + PROBE);
+        if next > now {
+            return Some(next - now);
+        }
+        breaking.pass(Passage::Probe);
+        self.probed_at = Some(now);
+        None
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.opened_at.is_some()
+    }
+
+    /// When the circuit closes, if nothing more happens.
+    pub(super) fn closes_at(&self) -> Option<Instant> {
+        self.opened_at.map(|time| time + COOLDOWN)
+    }
+
+    /// Whether nothing has to be remembered of it.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.opened_at.is_none()
+            && self.uncertain.is_empty()
+            && self.changes.is_full()
+            && self.user_changes.is_full()
+    }
+
+    /// Whatever nobody has said to be our doing is not.
+    fn count(&mut self, now: Instant, breaking: &Breaking) {
+        for (_, source) in std::mem::take(&mut self.uncertain) {
+            breaking.pass(if self.is_open() { Passage::Dropped } else { Passage::Allowed });
+            self.changes.take(now);
+            if self.sources.len() == SOURCES {
+                self.sources.remove(0);
+            }
+            self.sources.push(source);
+            if self.changes.tokens < 1.0 && !self.is_open() {
+                self.opened_at = Some(now);
+                breaking.open();
+            }
+        }
+    }
+
+    fn loudest_source(&self) -> String {
+        let count = |source: &String| self.sources.iter().filter(|other| *other == source).count();
+        self.sources.iter().max_by_key(|source| count(source)).cloned().unwrap_or_default()
+    }
+}
+
+/// So much may happen in a row, and so much per second after that.
+#[derive(Debug)]
+struct TokenBucket {
+    size: f64,
+    refill_per_second: f64,
+    tokens: f64,
+    counted_at: Instant,
+}
+
+impl TokenBucket {
+    fn full(size: f64, refill_per_second: f64, now: Instant) -> Self {
+        Self { size, refill_per_second, tokens: size, counted_at: now }
+    }
+
+    /// Something happens. Returns whether it may.
+    fn take(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        let may = self.tokens >= 1.0;
+        self.tokens = (self.tokens - 1.0).max(0.0);
+        may
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let refill = now.duration_since(self.counted_at).as_secs_f64() * self.refill_per_second;
+        self.tokens = (self.tokens + refill).min(self.size);
+        self.counted_at = now;
+    }
+
+    fn is_full(&self) -> bool {
+        self.tokens >= self.size
+    }
+}

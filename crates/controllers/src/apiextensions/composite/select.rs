@@ -1,0 +1,117 @@
+//! Selects what a composite resource follows: a composition, a revision of it, and what its steps call.
+
+use std::sync::Arc;
+
+use ferroplane_api::Object;
+use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
+use ferroplane_engine::{Event, Pipeline, Preferences, Unselectable, choose_composition, choose_revision};
+
+use super::controller::Controller;
+use super::problem::Problem;
+use crate::apiextensions::composition_cache::Revision;
+
+/// What was selected for a composite resource. It is selected once in a reconcile.
+#[derive(Debug)]
+pub(super) struct Selection {
+    pub(super) result: Result<Follows, Problem>,
+    /// Changes when what would run changes, and when the reason changes for which nothing can run.
+    pub(super) identity: Arc<str>,
+    /// When it was made.
+    pub(super) epoch: Epoch,
+}
+
+/// What a composite resource follows, whether or not it can be used.
+#[derive(Debug)]
+pub(super) struct Follows {
+    pub(super) selected: Selected,
+    pub(super) revision: Arc<Revision>,
+    /// What is told about it.
+    pub(super) events: Vec<Event>,
+    /// Its steps and what they call, or why it cannot be used.
+    pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
+}
+
+/// Grows when something changes that a selection is made from, apart from the composite resource itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Epoch {
+    compositions: u64,
+    functions: u64,
+}
+
+impl Controller {
+    pub(super) fn select(&self, live: &Object) -> Selection {
+        // Before anything is read: what changes in between is noticed.
+        let epoch = self.selection_epoch();
+        let result = self.follow(live);
+        let identity = identity(&result).into();
+        Selection { result, identity, epoch }
+    }
+
+    pub(super) fn selection_epoch(&self) -> Epoch {
+        let compositions = self.shared.compositions.epoch();
+        Epoch { compositions, functions: self.shared.functions.current().epoch }
+    }
+
+    /// Which composition, which revision of it, and what its steps call.
+    fn follow(&self, live: &Object) -> Result<Follows, Problem> {
+        let cache = &self.shared.compositions;
+        let select =
+            |error: Unselectable| Problem::new(SELECT, format!("cannot select a Composition: {error}"));
+        let mut preferences = Preferences::read(live, self.layout);
+        let candidates = cache.compositions();
+        let candidates = candidates.iter().map(AsRef::as_ref);
+        let (composition, why) =
+            choose_composition(&preferences, &self.defaults, &self.type_ref, candidates).map_err(select)?;
+        preferences.take_default_revision_selector(&self.defaults);
+
+        let unknown = || compose(&Unselectable::UnknownComposition(composition.clone()));
+        let candidate = cache.composition(&composition).ok_or_else(unknown)?;
+        let revisions = cache.revisions_of(&composition);
+        let facts = revisions.iter().map(|revision| &revision.facts);
+        let name = choose_revision(&preferences, &candidate, facts).map_err(|error| compose(&error))?;
+        let revision = cache.revision(&name);
+        let revision = revision.ok_or_else(|| compose(&Unselectable::UnknownRevision(name.clone())))?;
+        let connection_namespace = revision.connection_namespace.clone();
+        let selected = Selected { composition, why, revision: Some(name), connection_namespace };
+        let events = selection_events(&selected, preferences.revision.as_deref());
+        Ok(Follows { selected, events, pipeline: self.resolve(&revision), revision })
+    }
+
+    /// What the steps of a revision call, if it can be used.
+    fn resolve(&self, revision: &Revision) -> Result<Arc<Pipeline>, Problem> {
+        let name = &revision.facts.name;
+        let unusable = |problem: &str| {
+            Problem::new(COMPOSE, format!("cannot use CompositionRevision `{name}`: {problem}"))
+        };
+        if let Some(problem) = &revision.problem {
+            return Err(unusable(problem));
+        }
+        if revision.composes != self.type_ref {
+            let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
+            return Err(compose(&Unselectable::Incompatible { revision: name.clone(), composes, wanted }));
+        }
+        revision.pipeline(&self.shared.functions.current()).map_err(|problem| unusable(&problem))
+    }
+}
+
+fn compose(error: &Unselectable) -> Problem {
+    Problem::new(COMPOSE, format!("cannot select a revision: {error}"))
+}
+
+fn identity(result: &Result<Follows, Problem>) -> String {
+    let pipeline = result.as_ref().and_then(|follows| Ok((follows, follows.pipeline.as_ref()?)));
+    match pipeline {
+        Ok((Follows { selected, revision, .. }, pipeline)) => {
+            let callees = pipeline.steps().iter().map(|step| {
+                let callee = step.callee.as_ref().map_or("", |callee| callee.revision.as_str());
+                format!("/{callee}")
+            });
+            std::iter::once(format!("{}/{}", selected.composition, revision.identity))
+                .chain(callees)
+                .collect()
+        }
+        // Another reason has to be told.
+        Err(Problem::Trouble(report)) => report.trouble.message.clone(),
+        Err(_) => String::new(),
+    }
+}

@@ -1,0 +1,132 @@
+//! Everything that wakes a composite resource.
+//!
+//! | What changes | Which composite resources are reconciled |
+//! |---|---|
+//! | A composite resource, unless we wrote it ourselves | It |
+//! | A Composition or one of its revisions | Those that follow the composition, and those that follow none yet |
+//! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
+//! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
+//! | An object that functions required | Those whose functions required it |
+//! | Time: a response expires, a poll interval or a pause after a failure is over | It (`requeue.rs`) |
+//!
+//! To be woken costs little: one for which nothing changed is left alone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use ferroplane_api::{keys, meta};
+
+use super::Composites;
+use super::controller::Controller;
+use super::memory::Name;
+use crate::cluster::Resource;
+use crate::head::{Head, Owner};
+use crate::mirror::{Change, Mirror, Subject, key};
+
+/// Wake composite resources of a kind when they change.
+pub(super) fn follow_composites(controller: &Arc<Controller>) {
+    listen(&controller.mirror, &Arc::downgrade(controller), |controller, _, change| {
+        let name: Name = change.head().key().into();
+        let is_ours = match change {
+            Change::Put { object, .. } => controller.memory.is_own_write(&name, object.version),
+            Change::Gone { .. } => false,
+        };
+        if !is_ours {
+            controller.queue.add(name);
+        }
+    });
+}
+
+/// Wake composite resources when what they follow changes.
+pub(super) fn follow_selections(composites: &Arc<Composites>) {
+    let context = &composites.shared.context;
+    let weak = Arc::downgrade(composites);
+    listen(&context.compositions, &weak, |composites, _, change| {
+        composition_changed(composites, &change.head().metadata.name);
+    });
+    listen(&context.revisions, &weak, |composites, _, change| {
+        composition_changed(composites, change.head().label(keys::COMPOSITION_NAME).unwrap_or_default());
+    });
+    listen(&context.functions, &weak, |composites, _, change| {
+        function_changed(composites, &change.head().metadata.name);
+    });
+    listen(&context.function_revisions, &weak, |composites, _, change| {
+        function_changed(composites, change.head().label(keys::PACKAGE).unwrap_or_default());
+    });
+}
+
+/// Wake composite resources when what they compose changes.
+pub(super) fn follow_composed(composites: &Weak<Composites>, mirror: &Mirror) {
+    listen(mirror, composites, |composites, subject, change| {
+        if let Some(owner) = change.head().controller() {
+            composed_changed(composites, owner, &subject.resource, change);
+        } else if let Change::Put { before: Some(before), .. } = change
+            && let Some(head) = Head::read(&before.bytes)
+            && let Some(owner) = head.controller()
+        {
+            // Somebody has made it nobody's: whose it was wants it back.
+            composed_changed(composites, owner, &subject.resource, change);
+        }
+    });
+}
+
+/// Wake composite resources when what their functions required changes.
+pub(super) fn follow_required(composites: &Weak<Composites>, mirror: &Mirror) {
+    listen(mirror, composites, |composites, subject, change| {
+        let woken = composites.shared.dependencies.required_changed(&subject.resource, change);
+        for (definition, name) in woken {
+            if let Some(controller) = composites.get(&definition) {
+                controller.queue.add(name);
+            }
+        }
+    });
+}
+
+/// Have something told of changes for as long as it is there.
+fn listen<T: Send + Sync + 'static>(
+    mirror: &Mirror,
+    whom: &Weak<T>,
+    tell: impl Fn(&T, &Subject, Change<'_>) + Send + Sync + 'static,
+) {
+    let whom = whom.clone();
+    mirror.listen(move |subject, change| {
+        if let Some(whom) = whom.upgrade() {
+            tell(&whom, subject, change);
+        }
+    });
+}
+
+fn composition_changed(composites: &Composites, composition: &str) {
+    composites.wake(|last| {
+        last.is_none_or(|last| last.composition.is_empty() || &*last.composition == composition)
+    });
+}
+
+fn function_changed(composites: &Composites, function: &str) {
+    let callers: BTreeSet<_> = composites.shared.compositions.revisions_calling(function);
+    if !callers.is_empty() {
+        composites.wake(|last| last.is_some_and(|last| callers.contains(&*last.revision)));
+    }
+}
+
+fn composed_changed(composites: &Composites, owner: &Owner<'_>, resource: &Resource, change: Change<'_>) {
+    let kind = (meta::group(&owner.api_version).to_owned(), owner.kind.clone().into_owned());
+    let Some(controller) = composites.of_kind(&kind) else { return };
+    let metadata = &change.head().metadata;
+    let namespace = if controller.is_namespaced() { metadata.namespace.as_ref() } else { "" };
+    let name: Name = key(namespace, &owner.name).into();
+    let is_news = match change {
+        // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
+        Change::Put { object, before, .. } => {
+            before.is_none_or(|before| before.version != object.version)
+                && !controller.memory.is_own_write(&name, object.version)
+        }
+        Change::Gone { .. } => true,
+    };
+    if is_news {
+        let version = change.object().version;
+        let source = || format!("{}/{}", resource.kind, metadata.name);
+        controller.memory.count_change(&name, version, source);
+        controller.queue.add(name);
+    }
+}
