@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_schema::managed::{self, Kind, Request, Version};
-use ferroplane_schema::merge::Object;
-use ferroplane_schema::merge::shape::Shapes;
+use ferroplane_ownership::merge::Object;
+use ferroplane_ownership::merge::shape::Shapes;
+use ferroplane_ownership::{self as ownership, Kind, Request, Version};
 use serde_json::{Value, json};
 
 use crate::measure::{HEAD, Measured};
@@ -75,12 +75,17 @@ fn request(manager: &str) -> Request<'_> {
     }
 }
 
-fn plan<'a>(kind: &'a Kind, live: Option<&Object>, applied: &'a Object, manager: &str) -> managed::Plan<'a> {
-    managed::apply(live, applied, kind, &request(manager), false).expect("nobody else owns it")
+fn plan<'a>(
+    kind: &'a Kind,
+    live: Option<&Object>,
+    applied: &'a Object,
+    manager: &str,
+) -> ownership::Plan<'a> {
+    ownership::apply(live, applied, kind, &request(manager), false).expect("nobody else owns it")
 }
 
 fn update(kind: &Kind, live: Option<&Object>, new: Object) -> Object {
-    managed::update(live, new, kind, &request("editor")).object
+    ownership::update(live, new, kind, &request("editor")).object
 }
 
 fn created(kind: &Kind, applied: &Object) -> Object {

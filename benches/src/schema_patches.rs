@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use ferroplane_cel::quantity::Quantity;
 use ferroplane_schema::field::Path;
 use ferroplane_schema::meta::{self, NameRule};
 use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy};
 use ferroplane_schema::patch::{json, merge, strategic};
-use ferroplane_schema::quantity::Quantity;
 use ferroplane_schema::selector::LabelSelector;
 use ferroplane_schema::table::{Include, Instant, Printer};
 use serde_json::{Map, Value, json};

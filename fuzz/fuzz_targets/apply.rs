@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ferroplane_schema::managed::{self, Kind, Request, Version};
-use ferroplane_schema::merge::Object;
-use ferroplane_schema::merge::shape::Shapes;
+use ferroplane_ownership::{self as ownership, Kind, Request, Version};
+use ferroplane_ownership::merge::Object;
+use ferroplane_ownership::merge::shape::Shapes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
@@ -49,10 +49,10 @@ fuzz_target!(|data: &[u8]| {
         object.insert("apiVersion".to_owned(), api_version.into());
         object.insert("kind".to_owned(), "K".into());
         if flags & 16 == 0 {
-            live = Some(managed::update(live.as_ref(), object, &KIND, &request).object);
+            live = Some(ownership::update(live.as_ref(), object, &KIND, &request).object);
             continue;
         }
-        let Ok(plan) = managed::apply(live.as_ref(), &object, &KIND, &request, flags & 32 != 0) else { continue };
+        let Ok(plan) = ownership::apply(live.as_ref(), &object, &KIND, &request, flags & 32 != 0) else { continue };
         let before = live.take().unwrap_or_default();
         let changes_nothing = plan.changes_nothing();
         let after = plan.perform(before.clone());

@@ -1,7 +1,7 @@
 //! Any text is a program or an error, and any program ends within its budget.
 #![no_main]
 
-use ferroplane_schema::cel::{Environment, Limits, Type};
+use ferroplane_cel::{Environment, Limits, Type};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 

@@ -1,14 +1,14 @@
 //! Whatever is in managed fields, reading them ends, and what is written is read again.
 #![no_main]
 
-use ferroplane_schema::managed;
-use ferroplane_schema::merge::fields;
+use ferroplane_ownership as ownership;
+use ferroplane_ownership::merge::fields;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
-    let _ = managed::validate(&value);
+    let _ = ownership::validate(&value);
     let Ok(read) = fields::read(&value) else { return };
     let wire = fields::write(&read.set);
     assert_eq!(read.is_canonical, wire == value);

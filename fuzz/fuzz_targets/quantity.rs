@@ -1,7 +1,7 @@
 //! Any text is a quantity or an error, and a quantity is read as it is written.
 #![no_main]
 
-use ferroplane_schema::quantity::{Quantity, canonical};
+use ferroplane_cel::quantity::{Quantity, canonical};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&str, &str)| {

@@ -16,12 +16,21 @@ use crate::shell::{cargo, git};
 const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-api", &[]),
     ("ferroplane-wire", &[]),
-    ("ferroplane-schema", &[]),
+    ("ferroplane-golang", &[]),
+    ("ferroplane-cel", &["ferroplane-golang"]),
+    ("ferroplane-ownership", &["ferroplane-golang"]),
+    ("ferroplane-schema", &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership"]),
     ("ferroplane-client", &[]),
-    ("ferroplane-apiserver", &["ferroplane-schema"]),
-    ("ferroplane-engine", &["ferroplane-api", "ferroplane-wire"]),
+    (
+        "ferroplane-apiserver",
+        &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership", "ferroplane-schema"],
+    ),
+    ("ferroplane-engine", &["ferroplane-api", "ferroplane-golang", "ferroplane-wire"]),
     ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
-    ("ferroplane-functions", &["ferroplane-wire", "ferroplane-engine", "ferroplane-schema"]),
+    (
+        "ferroplane-functions",
+        &["ferroplane-cel", "ferroplane-engine", "ferroplane-golang", "ferroplane-wire"],
+    ),
     ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
     ("ferroplane-recorder", &["ferroplane-api", "ferroplane-engine", "ferroplane-wire"]),
     (
@@ -29,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-engine",
+            "ferroplane-ownership",
             "ferroplane-recorder",
             "ferroplane-runner",
             "ferroplane-schema",
@@ -69,9 +79,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-apiserver",
+            "ferroplane-cel",
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
+            "ferroplane-ownership",
             "ferroplane-recorder",
             "ferroplane-runner",
             "ferroplane-schema",
@@ -84,9 +96,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only know or decide, and what they must never know.
-const PURE: [&str; 6] = [
+const PURE: [&str; 9] = [
     "ferroplane-api",
     "ferroplane-wire",
+    "ferroplane-golang",
+    "ferroplane-cel",
+    "ferroplane-ownership",
     "ferroplane-schema",
     "ferroplane-engine",
     "ferroplane-explain",

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ferroplane_schema::managed;
+use ferroplane_ownership as ownership;
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{Part, Proposal, Written};
 use serde_json::Value;
@@ -186,7 +186,7 @@ fn owners_of(proposal: &Proposal) -> Option<&Value> {
 
 /// Webhooks that know nothing of owners may break what is noted of them. Then it is as it was.
 fn mend_owners(proposal: &mut Proposal, before: Option<Value>) {
-    let Some(Err(error)) = owners_of(proposal).map(managed::validate) else { return };
+    let Some(Err(error)) = owners_of(proposal).map(ownership::validate) else { return };
     proposal.warnings.push(format!(
         ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating \
          admission controller; please fix your requests: {error}"

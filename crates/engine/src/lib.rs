@@ -19,7 +19,6 @@ mod conversation;
 mod definition;
 mod failure;
 mod fights;
-mod go_yaml;
 mod image;
 mod inputs;
 mod lease;

@@ -7,11 +7,10 @@
 //! * Labels of the composition never stand in the way of those that tie a revision to it.
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_golang::yaml::to_yaml;
 use ferroplane_wire::to_hex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-
-use crate::go_yaml::to_yaml;
 
 /// As much of a hash as fits in a label.
 const LABEL_DIGITS: usize = 63;

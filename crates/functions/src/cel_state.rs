@@ -1,6 +1,6 @@
 //! What a request has, as expressions in CEL see it: the messages of the protocol, field by field.
 
-use ferroplane_schema::cel::{Field, Map, Message, MessageType, Numbers, Type, Value};
+use ferroplane_cel::{Field, Map, Message, MessageType, Numbers, Type, Value};
 use ferroplane_wire::v1::{Ready, Resource};
 use ferroplane_wire::{State, Struct};
 

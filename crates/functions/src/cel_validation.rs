@@ -9,11 +9,11 @@ mod input;
 mod tests;
 mod variables;
 
-use ferroplane_schema::cel::{EvaluateError, Limits, Program, Value};
+use ferroplane_cel::{EvaluateError, Limits, Program, Value};
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::{Result as FunctionResult, RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{Struct, StructError};
 
-use crate::gofmt::quote;
 use crate::response;
 use compiled::{Rule, Rules};
 use variables::Variables;

@@ -8,10 +8,10 @@ mod input;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::{Requirements, Resources, RunFunctionRequest, RunFunctionResponse};
 use serde_json::Value;
 
-use crate::gofmt::quote;
 use crate::response;
 use crate::selection::{self, Choice, Naming, Object};
 use input::{Selector, Source, Specification};

@@ -127,7 +127,7 @@ fn text(value: &Value, path: &str) -> Result<String, String> {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(truth) => Ok(truth.to_string()),
         Value::Number(number) => {
-            Ok(crate::fieldpath::integer(number).map_or(number.to_string(), |it| it.to_string()))
+            Ok(ferroplane_golang::json::integer(number).map_or(number.to_string(), |it| it.to_string()))
         }
         _ => Err(format!("{path} is not text, a number or a boolean")),
     }

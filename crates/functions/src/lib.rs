@@ -9,8 +9,6 @@ mod dummy;
 mod environment_configs;
 mod extra_resources;
 mod fieldpath;
-mod go;
-mod gofmt;
 mod input;
 mod labels;
 mod library;
@@ -20,6 +18,7 @@ mod selection;
 mod sequencer;
 mod status_transformer;
 mod tag_manager;
+mod ttl;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 

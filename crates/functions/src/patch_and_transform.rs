@@ -19,12 +19,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use ferroplane_golang::fmt::Numbers;
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::{Ready, Resource, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{State, Struct, StructError};
 use serde_json::{Map, Value};
 
 use crate::fieldpath::Error;
-use crate::gofmt::{Numbers, quote};
 use crate::response;
 use connection::Details;
 use document::{Budget, Document, metadata, text};

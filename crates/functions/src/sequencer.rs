@@ -13,6 +13,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::State;
 use ferroplane_wire::v1::{
     Ready, Resource, Result as Note, RunFunctionRequest, RunFunctionResponse, Severity,
@@ -21,7 +22,6 @@ use ferroplane_wire::v1::{
 use self::condition::Conditions;
 use self::input::{Input, Rule};
 use self::names::Names;
-use crate::gofmt::quote;
 use crate::response;
 
 /// As upstream from v0.6.0 on.

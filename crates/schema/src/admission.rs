@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::cel::{Environment, Program, Struct, Type};
+use ferroplane_cel::{Environment, Program, Struct, Type};
 
 /// Why an expression cannot be a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]

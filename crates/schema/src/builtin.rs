@@ -16,10 +16,10 @@ mod shapes;
 mod table;
 mod validate;
 
+use ferroplane_ownership::merge::shape::Shapes;
 use serde_json::{Map, Value};
 
 use crate::field::Error;
-use crate::merge::shape::Shapes;
 use crate::patch::facts::Facts;
 pub use check::{Cause, Finding};
 pub use resource::{Resource, Scope, Subresource, resources};

@@ -1,10 +1,9 @@
 //! What is wrong with a field, in Kubernetes' words.
 
+use ferroplane_golang::{json, strconv};
 use std::fmt;
 
 use serde_json::Value;
-
-use crate::go_text;
 
 /// Where a field is, built while walking down and written out only when something is wrong there.
 #[derive(Debug, Clone, Copy)]
@@ -194,12 +193,12 @@ impl BadValue {
         Some(match self {
             Self::Omitted => return None,
             Self::Text(text) => text.clone(),
-            Self::Json(Value::String(text)) => go_text::quote(text),
-            Self::Json(Value::Number(number)) => match go_text::as_integer(number) {
+            Self::Json(Value::String(text)) => strconv::quote(text),
+            Self::Json(Value::Number(number)) => match number.as_i64() {
                 Some(integer) => integer.to_string(),
-                None => go_text::float(number.as_f64().unwrap_or(0.0)),
+                None => strconv::format_float(number.as_f64().unwrap_or(0.0), 'g', None),
             },
-            Self::Json(value) => go_text::json(value),
+            Self::Json(value) => json::marshal(value),
         })
     }
 }
@@ -248,7 +247,7 @@ impl Error {
         value: impl Into<BadValue>,
         supported: impl IntoIterator<Item = S>,
     ) -> Self {
-        let quoted: Vec<_> = supported.into_iter().map(|value| go_text::quote(value.as_ref())).collect();
+        let quoted: Vec<_> = supported.into_iter().map(|value| strconv::quote(value.as_ref())).collect();
         let detail = if quoted.is_empty() {
             String::new()
         } else {

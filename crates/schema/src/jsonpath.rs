@@ -10,7 +10,6 @@
 mod compare;
 mod evaluate;
 mod parse;
-mod unquote;
 
 use serde_json::Value;
 

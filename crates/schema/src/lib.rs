@@ -4,20 +4,11 @@
 
 pub mod admission;
 pub mod builtin;
-mod calendar;
-pub mod cel;
 pub mod field;
-mod go_base64;
-pub mod go_regexp;
-pub mod go_text;
-mod go_value;
 pub mod jsonpath;
-pub mod managed;
-pub mod merge;
 pub mod meta;
 pub mod names;
 pub mod patch;
-pub mod quantity;
 pub mod selector;
 pub mod services;
 pub mod status;

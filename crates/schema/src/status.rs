@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use ferroplane_golang::strconv::quote;
 use serde_json::{Map, Value, json};
 
 use crate::field::{self, Error as FieldError};
-use crate::go_text::quote;
 
 /// What a request was about: the plural name of a resource, or a kind, in a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,6 +6,7 @@ mod age;
 mod builtin;
 mod cell;
 
+use ferroplane_golang::strconv;
 use serde_json::{Value, json};
 
 use crate::jsonpath::JsonPath;
@@ -65,7 +66,7 @@ impl Column {
         let text = |name: &str| definition.get(name).and_then(Value::as_str).unwrap_or_default();
         let path = text("jsonPath");
         let parsed = JsonPath::parse(path)
-            .map_err(|_| format!("unrecognized column definition {}", crate::go_text::quote(path)))?;
+            .map_err(|_| format!("unrecognized column definition {}", strconv::quote(path)))?;
         let description = match text("description") {
             "" => format!("Custom resource definition column (in JSONPath format): {path}"),
             description => description.to_owned(),

@@ -1,9 +1,10 @@
 //! Where a webhook is: an address, or a service. What is wrong with either, in Kubernetes' words.
 
+use ferroplane_golang::strconv;
+use ferroplane_golang::url::split_scheme;
+
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::names;
-use crate::structural::format::split_scheme;
 
 /// A service that is a webhook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(crate) fn check_url(url: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,
         Err(problem) => {
-            let detail = format!("url must be a valid URL: parse {}: {problem}{FORM}", go_text::quote(url));
+            let detail = format!("url must be a valid URL: parse {}: {problem}{FORM}", strconv::quote(url));
             errors.push(Error::required(path, detail));
             return;
         }
@@ -76,10 +77,10 @@ impl<'t> Url<'t> {
         if let Some(port) = host.rfind(':').filter(|_| !host.starts_with('[')).map(|colon| &host[colon..])
             && !port[1..].bytes().all(|byte| byte.is_ascii_digit())
         {
-            return Err(format!("invalid port {} after host", go_text::quote(port)));
+            return Err(format!("invalid port {} after host", strconv::quote(port)));
         }
         if let Some(bad) = host.chars().find(|it| matches!(it, ' ' | '|' | '\\' | '^' | '`' | '{' | '}')) {
-            return Err(format!("invalid character {} in host name", go_text::quote(&bad.to_string())));
+            return Err(format!("invalid character {} in host name", strconv::quote(&bad.to_string())));
         }
         Ok(Self { user, host, ..nothing })
     }

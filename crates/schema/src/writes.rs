@@ -20,9 +20,9 @@ mod patched;
 mod stored;
 mod update;
 
+use ferroplane_ownership::Convert;
 use serde_json::{Map, Value};
 
-use crate::managed::Convert;
 use crate::status::{Resource, Status};
 use crate::structural::strict_json::FieldValidation;
 

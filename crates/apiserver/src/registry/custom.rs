@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ferroplane_schema::managed::{Kind, Version as OwnedVersion};
-use ferroplane_schema::merge::shape::Shapes;
+use ferroplane_ownership::merge::shape::Shapes;
+use ferroplane_ownership::{Kind, Version as OwnedVersion};
 use ferroplane_schema::selector::SelectableFields;
 use ferroplane_schema::status;
 use ferroplane_schema::structural::crd::{Definition, Version as DefinedVersion};

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ferroplane_schema::managed::Convert;
+use ferroplane_ownership::Convert;
 use ferroplane_schema::status::Status;
 use serde_json::{Map, Value};
 

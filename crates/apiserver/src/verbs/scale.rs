@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use ferroplane_ownership as ownership;
 use ferroplane_schema::builtin::{self, Scope};
 use ferroplane_schema::field::{Error, Path};
-use ferroplane_schema::managed;
 use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::structural::Scale as Paths;
 use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Proposal, Write, Written};
@@ -127,7 +127,7 @@ fn negative(view: &View, name: &str, wanted: i64) -> Status {
     Status::invalid(&kind, name, &[error])
 }
 
-fn translation(view: &View, paths: &Paths) -> managed::Scale {
+fn translation(view: &View, paths: &Paths) -> ownership::Scale {
     let steps = |path: &str| steps(path).map(str::to_owned).collect::<Vec<_>>();
     let versions = view.resource.versions.iter().map(|version| {
         let path = version.scale.as_ref().map(|paths| steps(&paths.spec_replicas));
@@ -136,7 +136,7 @@ fn translation(view: &View, paths: &Paths) -> managed::Scale {
     let api_version = view.version().behaviour.api_version().to_owned();
     let mut replicas: std::collections::BTreeMap<_, _> = versions.collect();
     replicas.insert(api_version.clone(), Some(steps(&paths.spec_replicas)));
-    managed::Scale { api_version, replicas }
+    ownership::Scale { api_version, replicas }
 }
 
 fn steps(path: &str) -> impl Iterator<Item = &str> {

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use ferroplane_cel::{Limits, Program};
 use ferroplane_schema::admission::{self, Refusal};
-use ferroplane_schema::cel::{Limits, Program};
 use ferroplane_schema::status::Status;
 use serde_json::Value;
 

@@ -6,8 +6,7 @@ mod abandoned;
 mod cluster;
 mod conversion;
 mod definitions;
-#[allow(dead_code, reason = "not everything that others need is needed here")]
-#[path = "../../../schema/tests/it/dice.rs"]
+#[path = "../../../../tests/comparison/dice.rs"]
 mod dice;
 mod events;
 mod gate;
@@ -15,7 +14,7 @@ mod hook;
 mod kube_rs;
 mod namespaces;
 mod objects;
-#[path = "../../../schema/tests/it/oracle.rs"]
+#[path = "../../../../tests/comparison/oracle.rs"]
 mod oracle;
 mod owners;
 mod rbac;

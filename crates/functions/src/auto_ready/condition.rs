@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::go::rfc3339;
+use ferroplane_golang::time::rfc3339;
 
 /// Whether the object says of itself that it is ready. One that has a malformed condition says nothing.
 pub(super) fn is_ready(object: &Map<String, Value>) -> bool {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use ferroplane_schema::cel::{self, Environment, Limits, Numbers, Program, Type};
+use ferroplane_cel::{self as cel, Environment, Limits, Numbers, Program, Type};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::Ready;
 use serde_json::{Map, Value};

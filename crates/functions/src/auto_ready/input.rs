@@ -6,7 +6,7 @@ use ferroplane_wire::Struct;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::go::duration;
+use crate::ttl;
 
 /// What a step may tell this function.
 #[derive(Debug, Default)]
@@ -57,6 +57,5 @@ fn read_ttl(ttl: &str) -> Result<Option<prost_types::Duration>, String> {
     if ttl.is_empty() {
         return Ok(None);
     }
-    let ttl = duration::parse(ttl).map_err(|problem| format!("cannot set ttl: {problem}"))?;
-    Ok(Some(duration::to_message(ttl)))
+    ttl::parse(ttl).map(Some).map_err(|problem| format!("cannot set ttl: {problem}"))
 }

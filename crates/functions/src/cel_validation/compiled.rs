@@ -1,12 +1,12 @@
 //! Rules, ready to be evaluated.
 
-use ferroplane_schema::cel::{Environment, Program, Type};
+use ferroplane_cel::{Environment, Program, Type};
+use ferroplane_golang::regexp::Expression;
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{Severity, Target};
 
 use super::input::{self, Validation};
-use crate::gofmt::quote;
-use ferroplane_schema::go_regexp::Expression;
 
 /// What every rule can look at.
 pub(super) const VARIABLES: [&str; 5] =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_schema::cel::{Numbers, Value};
+use ferroplane_cel::{Numbers, Value};
 use ferroplane_wire::v1::{Resource, Resources, RunFunctionRequest};
 use ferroplane_wire::{State, Struct, StructError};
 

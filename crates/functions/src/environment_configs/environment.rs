@@ -1,11 +1,11 @@
 //! Merges data into an environment: configurations win over what was there, which wins over the defaults.
 
+use ferroplane_golang::strconv::quote;
 use serde_json::{Map, Value};
 
 use super::CONTEXT_KEY;
 use super::sources::Config;
 use crate::fieldpath::Path;
-use crate::gofmt::quote;
 use crate::selection::Object;
 
 /// The data of all of these. Of two that set the same field, the later one wins.

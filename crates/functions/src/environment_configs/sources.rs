@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{Requirements, ResourceSelector, Resources};
 
 use super::input::{Selector, Source};
-use crate::gofmt::quote;
 use crate::selection::{self, Choice, Naming, Object};
 
 /// An `EnvironmentConfig` whose data becomes part of the environment.

@@ -12,7 +12,7 @@ impl Path {
     pub(crate) fn expand(&self, object: &Map<String, Value>) -> Result<Vec<Path>, Error> {
         let mut found = Vec::new();
         expand(object, self.segments.clone(), 0, &mut found).map_err(|error| {
-            let segments = crate::gofmt::quote(&Segments(&self.segments).to_string());
+            let segments = ferroplane_golang::strconv::quote(&Segments(&self.segments).to_string());
             error.wrap(format!("cannot expand wildcards for segments: {segments}"))
         })?;
         found.iter().map(|segments| Path::parse(&Segments(segments).to_string())).collect()
@@ -41,7 +41,7 @@ fn expand(
         expanded[at] = segment;
         let text = Segments(&expanded).to_string();
         expand(object, expanded, at + 1, found).map_err(|error| {
-            error.wrap(format!("{}: cannot expand wildcards", crate::gofmt::quote(&text)))
+            error.wrap(format!("{}: cannot expand wildcards", ferroplane_golang::strconv::quote(&text)))
         })?;
     }
     Ok(())
@@ -53,7 +53,7 @@ fn choices(object: &Map<String, Value>, before: &[Segment]) -> Result<Vec<Segmen
     if before.is_empty() {
         return Ok(keys(object));
     }
-    let quoted = || crate::gofmt::quote(&Segments(before).to_string());
+    let quoted = || ferroplane_golang::strconv::quote(&Segments(before).to_string());
     match get(object, before) {
         Ok(Value::Array(items)) => Ok((0..items.len()).map(Segment::Index).collect()),
         Ok(Value::Object(object)) => Ok(keys(object)),

@@ -3,10 +3,10 @@
 //! The rules are those of the library Crossplane merges with, including where they surprise: a value is
 //! *empty*, and gives way even when values are kept, if it is null, false, zero, or has no length.
 
+use ferroplane_golang::fmt::{Any, Numbers};
 use serde_json::{Map, Value};
 
 use super::{Error, Path, integer};
-use crate::gofmt::{Any, Numbers};
 
 /// How a value is merged with what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

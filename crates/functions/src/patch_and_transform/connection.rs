@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferroplane_golang::fmt::{Any, Numbers};
+use ferroplane_golang::json::marshal_any;
 use ferroplane_wire::v1::Resource;
 use serde_json::{Map, Value};
 
@@ -11,7 +13,6 @@ use super::document::{Budget, Document, metadata, text};
 use super::patch::From;
 use super::prepare::{ConnectionDetail, DetailSource, Patch, SecretReference};
 use crate::fieldpath::Path;
-use crate::gofmt::{Any, Numbers, to_json};
 
 /// Bytes by name, as the protocol has them.
 pub(super) type Details = BTreeMap<String, bytes::Bytes>;
@@ -42,7 +43,7 @@ pub(super) fn extract(
 fn field(object: &Map<String, Value>, path: &Path) -> Option<bytes::Bytes> {
     match path.get(object).ok()? {
         Value::String(text) => Some(text.clone().into()),
-        value => to_json(&Any::of(value, Numbers::Floats)).ok().map(bytes::Bytes::from),
+        value => marshal_any(&Any::of(value, Numbers::Floats)).ok().map(bytes::Bytes::from),
     }
 }
 

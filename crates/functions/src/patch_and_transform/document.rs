@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use ferroplane_golang::fmt::{Any, Numbers};
+use ferroplane_golang::json::marshal_any;
 use ferroplane_wire::{Struct, StructError};
 use serde_json::{Map, Value};
 
 use super::prepare::Target;
 use crate::fieldpath::{Error, MergeOptions};
-use crate::gofmt::{Any, Numbers, to_json};
 
 /// How much patches may write in one call: bytes of text, and about as much for everything around it. It is far
 /// more than a message can carry; it bounds what a few short patches can multiply to.
@@ -153,7 +154,7 @@ fn check_kind(object: &Map<String, Value>) -> Result<(), String> {
     if has_kind(object) {
         return Ok(());
     }
-    let object = to_json(&Any::Object(Cow::Borrowed(object), Numbers::Integers)).unwrap_or_default();
+    let object = marshal_any(&Any::Object(Cow::Borrowed(object), Numbers::Integers)).unwrap_or_default();
     Err(format!("Object 'Kind' is missing in '{object}'"))
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::fieldpath::integer;
+use ferroplane_golang::json::integer;
 
 #[derive(Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "fields are named as they are written")]

@@ -1,11 +1,12 @@
 //! Applying one patch: get, transform, put.
 
+use ferroplane_golang::fmt::{Any, Numbers, sprintf_any};
+use ferroplane_golang::strconv::format_float;
 use serde_json::{Map, Value};
 
 use super::document::{Budget, Document};
 use super::prepare::{Patch, Source};
 use crate::fieldpath::{Error, Path};
-use crate::gofmt::{Any, Numbers, format_float, sprintf_any};
 
 /// Where a patch reads.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ferroplane_golang::json::marshal_without_html_escapes;
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
@@ -13,7 +15,6 @@ use super::input::{self, Resources};
 use super::transform::Transform;
 use super::validate;
 use crate::fieldpath::{self, MergeOptions, Path};
-use crate::gofmt::{quote, to_plain_json};
 
 /// More patches than this are no composition. Patch sets multiply, so a short input could ask for them.
 const MAX_PATCHES: usize = 100_000;
@@ -175,7 +176,7 @@ fn resolve(
 fn to_object(base: Value, name: &str) -> Result<Map<String, Value>, String> {
     let problem = match base {
         Value::Object(object) if has_kind(&object) => return Ok(object),
-        Value::Object(_) => format!("Object 'Kind' is missing in '{}'", to_plain_json(&base)),
+        Value::Object(_) => format!("Object 'Kind' is missing in '{}'", marshal_without_html_escapes(&base)),
         Value::Null => return Ok(Map::new()),
         Value::Bool(_) => not_an_object("bool"),
         Value::Number(_) => not_an_object("number"),

@@ -75,7 +75,7 @@ fn is_condition(condition: &Value) -> bool {
         "type" | "status" | "reason" | "message" => value.is_string(),
         "lastTransitionTime" => value.as_str().is_some_and(is_time),
         "observedGeneration" => {
-            value.as_number().is_some_and(|number| crate::fieldpath::integer(number).is_some())
+            value.as_number().is_some_and(|number| ferroplane_golang::json::integer(number).is_some())
         }
         _ => true,
     })

@@ -7,12 +7,12 @@ mod text;
 
 use std::borrow::Cow;
 
+use ferroplane_golang::fmt::{Any, Numbers};
+use ferroplane_golang::regexp::{self, Expression};
 use serde_json::{Map, Value};
 
 use super::input;
 use super::validate;
-use crate::gofmt::{Any, Numbers};
-use ferroplane_schema::go_regexp::{self, Expression};
 
 use convert::Convert;
 use text::Text;
@@ -40,7 +40,7 @@ pub(super) struct Match {
 #[derive(Debug)]
 enum Pattern {
     Literal(String),
-    Expression(Result<Expression, go_regexp::Error>),
+    Expression(Result<Expression, regexp::Error>),
     Broken(String),
 }
 

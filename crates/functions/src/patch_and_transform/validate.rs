@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use ferroplane_golang::fmt::{Any, Numbers};
+use ferroplane_golang::json::marshal_any;
+use ferroplane_golang::regexp::Expression;
+use ferroplane_golang::strconv::quote;
 use serde_json::Value;
 
 use super::input::{
     Combine, ConnectionDetail, Convert, Match, Math, Patch, PatchSet, Pattern, Policy, ReadinessCheck,
     Resources, StringTransform, Template, Transform,
 };
-use crate::gofmt::{Any, Numbers, quote, to_json};
-use ferroplane_schema::go_regexp::Expression;
 
 /// A field, and what is wrong with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ fn required(field: impl Into<String>, detail: impl fmt::Display) -> Result {
 /// The value is of a type of its own, which the original shows as JSON.
 fn invalid(field: impl Into<String>, value: &str, detail: impl fmt::Display) -> Result {
     let value = Value::String(value.to_owned());
-    let shown = to_json(&Any::of(&value, Numbers::Floats)).unwrap_or_default();
+    let shown = marshal_any(&Any::of(&value, Numbers::Floats)).unwrap_or_default();
     Err(Invalid { field: field.into(), problem: format!("Invalid value: {shown}: {detail}") })
 }
 

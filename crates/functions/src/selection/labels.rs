@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_golang::strconv::quote;
 use serde::Deserialize;
 
 use super::Object;
 use crate::fieldpath::Path;
-use crate::gofmt::quote;
 
 /// A label an object has to have.
 #[derive(Debug, Default, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use ferroplane_schema::cel::{Environment, Limits, Numbers, Type, Value};
+use ferroplane_cel::{Environment, Limits, Numbers, Type, Value};
 use ferroplane_wire::v1::{Ready, RunFunctionRequest};
 
 use crate::cel_state;

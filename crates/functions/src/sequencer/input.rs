@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::usage::UsageVersion;
-use crate::go::duration;
+use crate::ttl;
 
 /// What a step may tell this function.
 #[derive(Debug, Default)]
@@ -100,6 +100,5 @@ fn read_ttl(ttl: &str) -> Result<Option<prost_types::Duration>, String> {
     if ttl.is_empty() {
         return Ok(None);
     }
-    let ttl = duration::parse(ttl).map_err(|problem| format!("cannot set cacheTTL: {problem}"))?;
-    Ok(Some(duration::to_message(ttl)))
+    ttl::parse(ttl).map(Some).map_err(|problem| format!("cannot set cacheTTL: {problem}"))
 }

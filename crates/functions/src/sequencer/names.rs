@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ferroplane_schema::go_regexp::Expression;
+use ferroplane_golang::regexp::Expression;
 
 /// The names of all resources of a request, and which of them match the patterns asked for so far.
 ///

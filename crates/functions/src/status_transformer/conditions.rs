@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::fieldpath;
-use crate::go::rfc3339;
+use ferroplane_golang::json::integer;
+use ferroplane_golang::time::rfc3339;
 
 /// What a condition says. Everything is empty if the status is not as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn is_condition(condition: &Value) -> bool {
     };
     let has_generation = match fields.get("observedGeneration") {
         None | Some(Value::Null) => true,
-        Some(Value::Number(number)) => fieldpath::integer(number).is_some(),
+        Some(Value::Number(number)) => integer(number).is_some(),
         Some(_) => false,
     };
     ["type", "status", "reason", "message"].into_iter().all(is_text) && has_time && has_generation

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ferroplane_golang::regexp::Expression;
 use ferroplane_wire::State;
 use ferroplane_wire::v1::{Resource, RunFunctionRequest};
 use serde_json::{Map, Value};
@@ -11,7 +12,6 @@ use super::conditions;
 use super::extra::{self, ExtraResource};
 use super::settings::{ConditionMatcher, Matcher};
 use super::template::Groups;
-use ferroplane_schema::go_regexp::Expression;
 
 /// The name the composite resource has among the resources of a matcher.
 const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-resource";

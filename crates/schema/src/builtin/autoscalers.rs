@@ -1,9 +1,8 @@
 //! The two versions of autoscalers. The first knows of the processor only; what else the second says is kept for it in
 //! annotations, in forms of its own.
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value, json};
-
-use crate::go_text;
 
 const FIRST: &str = "autoscaling/v1";
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -289,12 +288,12 @@ fn in_go(value: &Value) -> String {
             fields.sort_by_key(|(name, _)| rank(name).unwrap_or(ORDER.len()));
             let field = |(name, value): &(&String, &Value)| {
                 // Names of labels are names of nothing else.
-                let text = if *name == "matchLabels" { go_text::json(value) } else { in_go(value) };
-                format!("{}:{text}", go_text::json(&Value::from(name.as_str())))
+                let text = if *name == "matchLabels" { json::marshal(value) } else { in_go(value) };
+                format!("{}:{text}", json::marshal(&Value::from(name.as_str())))
             };
             format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
         }
-        other => go_text::json(other),
+        other => json::marshal(other),
     }
 }
 

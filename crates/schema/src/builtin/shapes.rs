@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use ferroplane_ownership::merge::shape::{Id, Items, MapShape, ScalarShape, Shape, Shapes, UNTYPED};
 use serde_json::Value;
 
 use super::read::zero;
 use super::table::{Field, Form, ListType, SchemaDefault, Shape as Holds, Type};
-use crate::merge::shape::{Id, Items, MapShape, ScalarShape, Shape, Shapes, UNTYPED};
 
 /// The shapes of a kind.
 pub(super) fn of(kind: &'static Type) -> Shapes {

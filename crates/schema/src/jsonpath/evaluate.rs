@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use ferroplane_golang::fmt::{plain, type_name};
+use ferroplane_golang::json;
 use serde_json::Value;
 
 use super::{MAX_VALUES, Node, Slice, compare};
-use crate::{go_text, go_value};
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,16 +38,16 @@ impl Found<'_> {
         match self {
             Self::Byte(_) => "uint8",
             Self::Literal(Value::Number(number)) if number.is_i64() => "int",
-            Self::Literal(value) => go_value::type_name(value).unwrap_or("<nil>"),
-            Self::Json(value) => go_value::type_name(value).unwrap_or("<nil>"),
+            Self::Literal(value) => type_name(value).unwrap_or("<nil>"),
+            Self::Json(value) => type_name(value).unwrap_or("<nil>"),
         }
     }
 
     fn show(&self) -> Cow<'_, str> {
         match self {
             Self::Byte(byte) => byte.to_string().into(),
-            Self::Json(value) => go_text::plain(value).into(),
-            Self::Literal(value) => go_text::plain(value).into(),
+            Self::Json(value) => plain(value).into(),
+            Self::Literal(value) => plain(value).into(),
         }
     }
 }
@@ -56,7 +57,7 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.as_json() {
             Some(Value::Null) => f.write_str("null"),
-            Some(value @ (Value::Array(_) | Value::Object(_))) => f.write_str(&go_text::json(value)),
+            Some(value @ (Value::Array(_) | Value::Object(_))) => f.write_str(&json::marshal(value)),
             _ => f.write_str(&self.show()),
         }
     }

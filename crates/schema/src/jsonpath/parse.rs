@@ -1,6 +1,8 @@
 //! Reads templates.
 
-use super::unquote::unquote;
+use ferroplane_golang::strconv;
+use ferroplane_golang::strconv::unquote;
+
 use super::{Node, Slice};
 
 /// Filters and lists of keys nest; nothing sensible nests deeper.
@@ -315,5 +317,5 @@ fn is_decimal(c: char) -> bool {
 /// A character as `%#U` prints it.
 fn describe(c: char) -> String {
     let code = u32::from(c);
-    if crate::go_text::is_printable(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }
+    if strconv::is_print(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }
 }

@@ -1,10 +1,11 @@
 //! Owner references, finalizers and managed fields.
 
+use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value, json};
 
 use super::text;
 use crate::field::{BadValue, Error, Path};
-use crate::{go_text, names};
+use crate::names;
 
 type Object = Map<String, Value>;
 
@@ -64,7 +65,7 @@ fn validate_owner_reference(reference: &Object, path: &Path<'_>, errors: &mut Ve
 
 /// A reference as errors show it: in the order of Kubernetes' type.
 fn show_reference(reference: &Object) -> String {
-    let field = |name| go_text::json(&Value::from(text::get(reference, name)));
+    let field = |name| json::marshal(&Value::from(text::get(reference, name)));
     let mut shown = format!(
         "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",
         field("apiVersion"),
@@ -121,7 +122,7 @@ fn finalizer_warning(name: &str) -> Vec<String> {
             "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         ));
     }
-    words.into_iter().map(|words| format!("metadata.finalizers: {}: {words}", go_text::quote(name))).collect()
+    words.into_iter().map(|words| format!("metadata.finalizers: {}: {words}", strconv::quote(name))).collect()
 }
 
 fn texts<'m>(metadata: &'m Object, name: &str) -> Vec<&'m str> {
@@ -137,7 +138,7 @@ pub fn validate_managed_fields(metadata: &Object, path: &Path<'_>) -> Vec<Error>
         let path = path.index(index);
         let operation = text::get(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
-            let shown = BadValue::Text(go_text::json(&Value::from(operation)));
+            let shown = BadValue::Text(json::marshal(&Value::from(operation)));
             errors.push(Error::invalid(&path.child("operation"), shown, "must be `Apply` or `Update`"));
         }
         let fields_type = text::get(entry, "fieldsType");
@@ -157,7 +158,7 @@ pub(super) fn validate_manager(manager: &str, path: &Path<'_>, errors: &mut Vec<
     if manager.len() > 128 {
         errors.push(Error::too_long(path, 128));
     }
-    for (position, character) in manager.char_indices().filter(|(_, c)| !go_text::is_printable(*c)) {
+    for (position, character) in manager.char_indices().filter(|(_, c)| !strconv::is_print(*c)) {
         let code = u32::from(character);
         let detail = format!("invalid character U+{code:04X} (at position {position})");
         errors.push(Error::invalid(path, manager, detail));

@@ -1,10 +1,10 @@
 //! What of the metadata may change, and what the server keeps whatever a client sends.
 
+use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value};
 
 use super::{lists, text};
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::status::{Resource, Status};
 
 type Object = Map<String, Value>;
@@ -35,7 +35,7 @@ fn validate_no_new_finalizers(new: &Object, old: &Object, path: &Path<'_>, error
     if added.is_empty() {
         return;
     }
-    let added: Vec<_> = added.into_iter().map(go_text::quote).collect();
+    let added: Vec<_> = added.into_iter().map(strconv::quote).collect();
     let detail = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         added.join(", ")
@@ -52,7 +52,7 @@ fn validate_immutable(new: &Object, old: &Object, path: &Path<'_>, errors: &mut 
         }
         // The identifier has a type of its own, which is shown in another way.
         let shown = match name {
-            "uid" => BadValue::Text(go_text::json(&Value::from(value))),
+            "uid" => BadValue::Text(json::marshal(&Value::from(value))),
             _ => BadValue::from(value),
         };
         errors.push(Error::invalid(&path.child(name), shown, WORDS));
@@ -60,7 +60,7 @@ fn validate_immutable(new: &Object, old: &Object, path: &Path<'_>, errors: &mut 
     for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let value = text::present(new, name);
         if value != text::present(old, name) {
-            let shown = BadValue::Text(go_text::json(value.unwrap_or(&Value::Null)));
+            let shown = BadValue::Text(json::marshal(value.unwrap_or(&Value::Null)));
             errors.push(Error::invalid(&path.child(name), shown, WORDS));
         }
     }

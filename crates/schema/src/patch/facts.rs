@@ -2,10 +2,10 @@
 //!
 //! A kind is made of named types; a type has fields; a field has a shape and perhaps a strategy.
 
+use ferroplane_golang::strconv;
 use std::collections::BTreeMap;
 
 use super::Error;
-use crate::go_text;
 
 /// The types that kinds are made of.
 #[derive(Debug, Clone, Default)]
@@ -184,7 +184,7 @@ impl<'f> Scope<'f> {
         found.ok_or_else(|| {
             Error::Internal(format!(
                 "unable to find api field in struct {type_name} for the json field {}",
-                go_text::quote(name)
+                strconv::quote(name)
             ))
         })
     }

@@ -4,10 +4,10 @@
 mod apply;
 mod pointer;
 
+use ferroplane_golang::{fmt, strconv};
 use serde_json::{Map, Value};
 
 use super::Error;
-use crate::{go_text, go_value};
 use apply::Usage;
 
 /// How many operations a patch may have.
@@ -83,7 +83,7 @@ impl Patch {
                         return Err(wrong(other, &format!("struct field jsonPatchOp.{name} of type string")));
                     }
                     _ => {
-                        let place = go_text::quote(&format!("[{index}].{name}"));
+                        let place = strconv::quote(&format!("[{index}].{name}"));
                         unknown.push(format!("json patch unknown field {place}"));
                     }
                 }
@@ -153,7 +153,7 @@ pub(crate) fn describe(value: &Value) -> &'static str {
         Value::Number(_) => "number",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-        other => go_value::type_name(other).unwrap_or("null"),
+        other => fmt::type_name(other).unwrap_or("null"),
     }
 }
 

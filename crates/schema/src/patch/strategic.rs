@@ -12,11 +12,11 @@ mod order;
 mod plan;
 mod set_order;
 
+use ferroplane_golang::fmt;
 use serde_json::{Map, Value};
 
 use super::facts::{Found, Kind, Scope, Strategy};
 use super::{Error, MAX_DEPTH};
-use crate::{go_text, go_value};
 use key::Key;
 use list::Mode;
 
@@ -92,7 +92,7 @@ fn merge_field(
             Ok(())
         }
         (current, value) => {
-            if is_deletion && !go_value::is_same_type(current, &value) {
+            if is_deletion && !fmt::is_same_type(current, &value) {
                 return Ok(());
             }
             match prepared(value, depth)? {
@@ -186,21 +186,21 @@ fn malformed(words: &str) -> Error {
 }
 
 fn unknown_directive(directive: &Value, patch: &Object) -> Error {
-    let shown = match (directive, go_value::type_name(directive)) {
+    let shown = match (directive, fmt::type_name(directive)) {
         (Value::String(text), _) => text.clone(),
         (_, None) => "%!s(<nil>)".to_owned(),
-        (other, Some(name)) => format!("%!s({name}={})", go_text::plain(other)),
+        (other, Some(name)) => format!("%!s({name}={})", fmt::plain(other)),
     };
-    let patch = go_text::plain(&Value::Object(patch.clone()));
+    let patch = fmt::plain(&Value::Object(patch.clone()));
     Error::Internal(format!("unknown patch type: {shown} in map: {patch}"))
 }
 
 fn no_merge_key(item: &Value, key: &str) -> Error {
-    Error::Internal(format!("map: {} does not contain declared merge key: {key}", go_text::plain(item)))
+    Error::Internal(format!("map: {} does not contain declared merge key: {key}", fmt::plain(item)))
 }
 
 fn wrong_type(expected: &str, actual: &Value) -> Error {
-    let actual = go_value::type_name(actual).unwrap_or("%!s(<nil>)");
+    let actual = fmt::type_name(actual).unwrap_or("%!s(<nil>)");
     Error::Internal(format!("expected a {expected}, but received a {actual}"))
 }
 

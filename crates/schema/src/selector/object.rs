@@ -1,10 +1,11 @@
 //! The `LabelSelector` object: `matchLabels` and `matchExpressions`.
 
+use ferroplane_golang::{json, strconv};
 use serde_json::Value;
 
 use super::labels::{LabelSelector, Operator, Requirement};
 use crate::field::{BadValue, Error, Path};
-use crate::{go_text, meta, names};
+use crate::{meta, names};
 
 struct Expression<'s> {
     key: &'s str,
@@ -29,7 +30,7 @@ impl LabelSelector {
                 "Exists" => Operator::Exists,
                 "DoesNotExist" => Operator::DoesNotExist,
                 other => {
-                    return Err(format!("{} is not a valid label selector operator", go_text::quote(other)));
+                    return Err(format!("{} is not a valid label selector operator", strconv::quote(other)));
                 }
             };
             requirements.push(Requirement::new(
@@ -66,7 +67,7 @@ fn validate_expression(expression: &Expression<'_>, path: &Path<'_>, errors: &mu
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other => {
-            let shown = BadValue::Text(go_text::json(&Value::from(other)));
+            let shown = BadValue::Text(json::marshal(&Value::from(other)));
             errors.push(Error::invalid(&path.child("operator"), shown, "not a valid selector operator"));
         }
     }

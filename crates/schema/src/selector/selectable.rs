@@ -1,11 +1,11 @@
 //! By which of their fields objects can be selected.
 
+use ferroplane_golang::{fmt, strconv};
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::FieldSelector;
-use crate::go_text;
 use crate::jsonpath::JsonPath;
 
 /// The fields of a kind that a field selector may name: its name, its namespace, and those that its definition lists.
@@ -47,7 +47,7 @@ impl SelectableFields {
         if let (true, Some(unknown)) = (self.is_plain, unknown) {
             return Err(format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                go_text::quote(&unknown.field)
+                strconv::quote(&unknown.field)
             ));
         }
         selector.check_supported(is_known)
@@ -82,7 +82,7 @@ fn text_at(place: &JsonPath, object: &Value) -> String {
     let found = place.find(object).unwrap_or_default();
     match found.first().and_then(|found| found.first()?.as_json()) {
         None | Some(Value::Null) => String::new(),
-        Some(value) => go_text::plain(value),
+        Some(value) => fmt::plain(value),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use ferroplane_golang::regexp::Expression;
 use serde_json::Value;
 
 use super::expressions::Rules;
 use super::format::{self, Check};
 use super::props::{Additional, Props};
 use super::surround;
-use crate::go_regexp::Expression;
 
 /// A compiled schema. Cheap to clone and to share.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 //! Which old value a new one replaces, and whether it changed. Unchanged values are not held against anybody.
 
+use ferroplane_golang::json;
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::compile::{Kinds, ListType, Node};
-use crate::go_text;
 
 /// A value, the old one in its place, and their schema.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +97,7 @@ fn key_of(item: &Value, keys: &[Box<str>]) -> Option<String> {
             }
             scalar => {
                 identity.push('\0');
-                identity.push_str(&go_text::json(scalar));
+                identity.push_str(&json::marshal(scalar));
             }
         }
     }

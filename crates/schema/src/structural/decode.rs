@@ -1,12 +1,12 @@
 //! Reads a schema, taking what Kubernetes' decoder takes: null is absent, unknown fields are passed over.
 
+use ferroplane_golang::json;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::MAX_DEPTH;
 use super::props::{Additional, Dependency, Documentation, Items, Props, Rule};
-use crate::go_text;
 
 /// Why something is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,9 +39,9 @@ pub(crate) fn describe(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
         Value::Number(number) => {
-            let text = match go_text::as_integer(number) {
+            let text = match number.as_i64() {
                 Some(integer) => integer.to_string(),
-                None => go_text::json(value),
+                None => json::marshal(value),
             };
             format!("number {text}").trim_end().to_owned()
         }

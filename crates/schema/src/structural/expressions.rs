@@ -10,12 +10,12 @@ mod walk;
 
 use std::sync::Arc;
 
+use ferroplane_cel::Shape;
 use serde_json::Value as Json;
 
 use super::compile::{Node, Purpose, Schema};
 use super::correlate::Correlation;
 use super::props::Props;
-use crate::cel::Shape;
 use crate::field::{Error, Path};
 use rule::Compiled;
 use walk::{Ratchet, Walk};

@@ -7,7 +7,6 @@ mod shapes;
 mod uri;
 
 pub(super) use uri::is_request_uri;
-pub(crate) use uri::split_scheme;
 
 /// Whether a text has the format.
 pub(super) type Check = fn(&str) -> bool;

@@ -1,12 +1,12 @@
 //! Schemas as Kubernetes shows them in errors: its internal types as JSON, with every field.
 
+use ferroplane_golang::json;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::props::{Additional, Items, Props, Rule};
 use crate::field::BadValue;
-use crate::go_text;
 
 impl Props {
     /// The whole schema, as an error shows it.
@@ -36,7 +36,7 @@ impl Props {
             .raw("MinItems", &integer(self.min_items))
             .flag("UniqueItems", self.unique_items)
             .raw("MultipleOf", &number(self.multiple_of))
-            .raw("Enum", &list(self.values.as_ref(), go_text::json))
+            .raw("Enum", &list(self.values.as_ref(), json::marshal))
             .raw("MaxProperties", &integer(self.max_properties))
             .raw("MinProperties", &integer(self.min_properties))
             .raw("Required", &texts(self.required.as_ref()))
@@ -109,7 +109,7 @@ pub(crate) struct Fields(String);
 impl Fields {
     pub(crate) fn raw(mut self, name: &str, value: &str) -> Self {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
-        go_text::json_text(name, &mut self.0);
+        json::push_string(name, &mut self.0);
         self.0.push(':');
         self.0.push_str(value);
         self
@@ -117,7 +117,7 @@ impl Fields {
 
     pub(crate) fn text(self, name: &str, value: &str) -> Self {
         let mut quoted = String::new();
-        go_text::json_text(value, &mut quoted);
+        json::push_string(value, &mut quoted);
         self.raw(name, &quoted)
     }
 
@@ -139,11 +139,11 @@ pub(crate) fn null() -> String {
 }
 
 fn optional(value: Option<&Value>) -> String {
-    value.map_or_else(null, go_text::json)
+    value.map_or_else(null, json::marshal)
 }
 
 pub(crate) fn optional_text(value: Option<&String>) -> String {
-    value.map_or_else(null, |text| go_text::json(&Value::from(text.as_str())))
+    value.map_or_else(null, |text| json::marshal(&Value::from(text.as_str())))
 }
 
 fn optional_flag(value: Option<bool>) -> String {
@@ -151,7 +151,7 @@ fn optional_flag(value: Option<bool>) -> String {
 }
 
 fn number(value: Option<f64>) -> String {
-    value.map_or_else(null, |number| go_text::json(&Value::from(number)))
+    value.map_or_else(null, |number| json::marshal(&Value::from(number)))
 }
 
 fn integer(value: Option<i64>) -> String {
@@ -166,7 +166,7 @@ pub(crate) fn list<T>(values: Option<&Vec<T>>, write: impl Fn(&T) -> String) -> 
 }
 
 pub(crate) fn texts(values: Option<&Vec<String>>) -> String {
-    list(values, |text| go_text::json(&Value::from(text.as_str())))
+    list(values, |text| json::marshal(&Value::from(text.as_str())))
 }
 
 fn map<T>(values: Option<&BTreeMap<String, T>>, write: impl Fn(&T) -> String) -> String {

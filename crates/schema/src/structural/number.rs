@@ -1,10 +1,10 @@
 //! Numbers as Kubernetes has them, 64-bit integers and floats, and their bounds.
 
+use ferroplane_golang::strconv;
 use serde_json::{Number, Value};
 
 use super::compile::{Checks, Kinds};
 use super::report::{At, Code, Report};
-use crate::go_text;
 
 /// A number: an integer if it was written as one and fits.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl Num {
     fn written(self) -> String {
         match self {
             Self::Int(int) => int.to_string(),
-            Self::Float(float) => go_text::float(float),
+            Self::Float(float) => strconv::format_float(float, 'g', None),
         }
     }
 }

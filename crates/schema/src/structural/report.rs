@@ -1,11 +1,11 @@
 //! What validation finds. Knows how Kubernetes turns it into errors of fields.
 
+use ferroplane_golang::json;
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use crate::field::{BadValue, Error, ErrorKind, Path};
-use crate::go_text;
 
 /// Findings so far.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ impl Mistake {
     fn identity(&self) -> String {
         match &self.code {
             Code::Enum(_, values) => {
-                format!("{} {}", self.name, values.iter().map(go_text::json).collect::<Vec<_>>().join(" "))
+                format!("{} {}", self.name, values.iter().map(json::marshal).collect::<Vec<_>>().join(" "))
             }
             _ => self.message.clone(),
         }
@@ -112,7 +112,7 @@ impl Mistake {
             Code::Enum(value, values) => {
                 let supported = values.into_iter().map(|value| match value {
                     Value::String(text) => text,
-                    other => go_text::json(&other),
+                    other => json::marshal(&other),
                 });
                 Error::not_supported(at, value, supported)
             }

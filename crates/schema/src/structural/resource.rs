@@ -1,12 +1,12 @@
 //! What becomes of a custom resource that somebody sends: everything of its schema in the order of Kubernetes.
 
+use ferroplane_golang::fmt;
 use serde_json::{Map, Value};
 
 use super::coerce::Coercion;
 use super::compile::Schema;
 use super::object_meta::{self, Malformed, ObjectMeta};
 use crate::field::{Error, ErrorKind, Path};
-use crate::go_text;
 use crate::names;
 
 /// One version of a custom resource.
@@ -288,7 +288,7 @@ fn wrong_type(steps: &[&str], value: &Value, wanted: &str) -> String {
     format!(
         ".{} accessor error: {} is of the type {found}, expected {wanted}",
         steps.join("."),
-        go_text::plain(value)
+        fmt::plain(value)
     )
 }
 

@@ -1,8 +1,9 @@
 //! What makes a schema structural, and what Kubernetes says if it is not.
 
+use ferroplane_golang::regexp::Expression;
+
 use super::props::{Additional, Props};
 use crate::field::{Error, Path};
-use crate::go_regexp::Expression;
 
 /// Where a schema stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! Knows only text. What is unknown to a schema is for [`super::CustomResource::admit`] to say.
 
+use ferroplane_golang::strconv;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -43,7 +44,7 @@ pub fn read(text: &str) -> Result<(Value, Vec<String>), serde_json::Error> {
 
 /// The words for a field that is there twice.
 pub fn duplicate_field(path: &str) -> String {
-    format!("duplicate field {}", crate::go_text::quote(path))
+    format!("duplicate field {}", strconv::quote(path))
 }
 
 /// The words for a field that no schema knows.

@@ -1,5 +1,6 @@
 //! Holds a value against a schema, finding what Kubernetes finds, in its order.
 
+use ferroplane_golang::strconv;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -9,7 +10,6 @@ use super::correlate::{Correlation, OldItems};
 use super::number::{self, Num};
 use super::report::{At, Code, Mistake, Report};
 use crate::field::{Error, Path};
-use crate::go_text;
 
 impl Schema {
     /// What is wrong with a value, below a path.
@@ -111,7 +111,7 @@ impl Walk<'_> {
 
     fn wrong_type(&mut self, wanted: &str, found: &str, at: At<'_>) {
         self.report.fail(|| {
-            let words = format!("must be of type {wanted}: {}", go_text::quote(found));
+            let words = format!("must be of type {wanted}: {}", strconv::quote(found));
             at.mistake(Code::Type(found.to_owned()), &words)
         });
     }
@@ -148,7 +148,7 @@ impl Walk<'_> {
         self.report.matches += 1;
         if !check(text) {
             self.report.fail(|| {
-                let words = format!("must be of type {}: {}", checks.format, go_text::quote(text));
+                let words = format!("must be of type {}: {}", checks.format, strconv::quote(text));
                 at.mistake(Code::Type(text.to_owned()), &words)
             });
         }
@@ -309,7 +309,7 @@ impl Walk<'_> {
     }
 
     fn compose(&mut self, at: At<'_>, words: &str) {
-        self.report.fail(|| At::nowhere(format!("{} {words}", go_text::quote(&at.name()))));
+        self.report.fail(|| At::nowhere(format!("{} {words}", strconv::quote(&at.name()))));
     }
 
     fn branch(&self, node: &Node, value: &Value, at: At<'_>) -> Report {

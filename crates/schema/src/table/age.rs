@@ -1,6 +1,6 @@
 //! How long ago something was, in a few characters.
 
-use crate::cel::Timestamp;
+use ferroplane_cel::Timestamp;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;

@@ -1,10 +1,10 @@
 //! How kinds differ in what a write does to them.
 
+use ferroplane_ownership::{Convert, Kind, ResetFields};
 use serde_json::Value;
 
 use super::Object;
 use crate::field::Error;
-use crate::managed::{Convert, Kind, ResetFields};
 use crate::patch::facts;
 use crate::status::Resource;
 

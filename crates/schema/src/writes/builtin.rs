@@ -5,13 +5,13 @@ mod special;
 
 use std::sync::{Arc, OnceLock};
 
+use ferroplane_ownership::merge::set::Set;
+use ferroplane_ownership::{Convert, Kind, ResetFields, Version};
 use serde_json::Value;
 
 use super::{Behaviour, Object, Part, metadata_mut};
 use crate::builtin::{self, Scope};
 use crate::field::Error;
-use crate::managed::{Convert, Kind, ResetFields, Version};
-use crate::merge::set::Set;
 use crate::meta;
 use crate::patch::facts::{self, Facts};
 use crate::status::Resource;

@@ -1,5 +1,6 @@
 //! A new object.
 
+use ferroplane_ownership as ownership;
 use serde_json::Value;
 
 use super::body::{Body, decode};
@@ -8,7 +9,6 @@ use super::{
     Circumstances, Endpoint, Object, Proposal, Written, metadata_mut, metadata_text, owners, stored,
 };
 use crate::field::{Error, Path};
-use crate::managed;
 use crate::meta::{self, NameRule};
 use crate::status::{Resource, Status};
 
@@ -52,14 +52,14 @@ pub(super) fn note_owners(
     let request = ownership_request(endpoint, circumstances);
     let live = live.or_else(|| endpoint.behaviour.blank());
     let new = std::mem::take(object);
-    *object = managed::update(live, new, endpoint.behaviour.ownership(), &request).object;
+    *object = ownership::update(live, new, endpoint.behaviour.ownership(), &request).object;
 }
 
 pub(super) fn ownership_request<'r>(
     endpoint: &Endpoint<'r>,
     circumstances: &Circumstances<'r>,
-) -> managed::Request<'r> {
-    managed::Request {
+) -> ownership::Request<'r> {
+    ownership::Request {
         manager: circumstances.manager,
         api_version: endpoint.behaviour.api_version(),
         subresource: endpoint.part.subresource(),

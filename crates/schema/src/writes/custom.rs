@@ -1,13 +1,13 @@
 //! How custom resources behave.
 
+use ferroplane_golang::strconv::quote;
+use ferroplane_ownership::{
+    Convert, Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status,
+};
 use serde_json::Value;
 
 use super::{Behaviour, Object, Part, metadata_mut};
 use crate::field::Error;
-use crate::go_text::quote;
-use crate::managed::{
-    Convert, Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status,
-};
 use crate::meta;
 use crate::names;
 use crate::patch::facts;

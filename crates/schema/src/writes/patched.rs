@@ -1,5 +1,7 @@
 //! Patches, and configurations that are applied.
 
+use ferroplane_golang::json;
+use ferroplane_ownership::{self as ownership, ApplyError};
 use serde_json::Value;
 
 use super::body::Body;
@@ -7,8 +9,6 @@ use super::create::{note_owners, ownership_request};
 use super::update::belongs_here;
 use super::{Circumstances, Endpoint, Object, Part, Proposal, metadata_text, stored};
 use crate::field::{Error, Path};
-use crate::go_text;
-use crate::managed::{self, ApplyError};
 use crate::patch;
 use crate::status::{Cause, Resource, Status};
 use crate::structural::strict_json::{self, FieldValidation, strict_error, unknown_field};
@@ -105,7 +105,7 @@ fn finish(
 ) -> Result<Proposal, Status> {
     // Errors show the object as the patch left it. They are rare, so that it is made again rather than copied before.
     let shown = |why: String| {
-        let text = patched().map(|patched| go_text::json(&patched)).unwrap_or_default();
+        let text = patched().map(|patched| json::marshal(&patched)).unwrap_or_default();
         let error = Error::invalid(&Path::new("patch"), text.as_str(), why);
         Status::invalid(&Resource::default(), "", &[error])
     };
@@ -155,7 +155,7 @@ pub(super) fn by_configuration(
         }
     };
     let request = ownership_request(endpoint, circumstances);
-    let plan = managed::apply(live, &applied, endpoint.behaviour.ownership(), &request, is_forced)
+    let plan = ownership::apply(live, &applied, endpoint.behaviour.ownership(), &request, is_forced)
         .map_err(|error| refused(&error))?;
     let warnings = match circumstances.field_validation {
         FieldValidation::Ignore => Vec::new(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use ferroplane_ownership::merge::shape::Shapes;
+use ferroplane_ownership::{Kind, Version};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::managed::{Kind, Version};
-use crate::merge::shape::Shapes;
 use crate::structural::{CustomResource, Props, Schema};
 
 /// A server with one kind and at most one object.

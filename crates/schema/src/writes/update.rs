@@ -1,5 +1,7 @@
 //! An object that replaces a stored one.
 
+use ferroplane_golang::strconv;
+use ferroplane_ownership as ownership;
 use serde_json::Value;
 
 use super::body::{Body, decode};
@@ -8,7 +10,6 @@ use super::{
     Circumstances, Endpoint, Object, Proposal, Written, metadata_mut, metadata_text, owners, stored,
 };
 use crate::field::{Error, Path};
-use crate::managed;
 use crate::meta::{self, NameRule, Preconditions};
 use crate::status::Status;
 
@@ -80,7 +81,7 @@ pub(super) fn settle(endpoint: &Endpoint<'_>, proposal: Proposal, live: &Value) 
         Ok(mut object) => {
             stored::read_back(endpoint, &mut object, is_applied);
             if let Some(old) = live.as_object() {
-                managed::keep_times(old, &mut object);
+                ownership::keep_times(old, &mut object);
             }
             let changes_nothing = Some(&object) == live.as_object();
             Ok(Written { object, warnings, is_created: false, changes_nothing })
@@ -126,10 +127,7 @@ fn is_of_newest(endpoint: &Endpoint<'_>, object: &mut Object, old: &Object) -> R
 }
 
 pub(super) fn not_a_version(version: &str) -> Status {
-    Status::unexpected(&format!(
-        "strconv.ParseUint: parsing {}: invalid syntax",
-        crate::go_text::quote(version)
-    ))
+    Status::unexpected(&format!("strconv.ParseUint: parsing {}: invalid syntax", strconv::quote(version)))
 }
 
 /// Keeps what no client may change.

@@ -7,16 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod api_server;
-mod apply;
-mod converted_owners;
+#[path = "../../../../tests/comparison/dice.rs"]
 mod dice;
-mod expressions;
 mod kinds;
 mod kinds_properties;
-mod limits;
-mod managed_fields;
+#[path = "../../../../tests/comparison/oracle.rs"]
 mod oracle;
-mod ownership;
 mod properties;
 mod structural;
 mod structural_properties;

@@ -1,9 +1,8 @@
-//! What must hold for whatever comes: patches, selectors, paths, quantities, tables.
+//! What must hold for whatever comes: patches, selectors, paths, tables.
 
 use ferroplane_schema::jsonpath::JsonPath;
 use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy as PatchStrategy};
 use ferroplane_schema::patch::{json, merge, strategic};
-use ferroplane_schema::quantity::{Quantity, canonical};
 use ferroplane_schema::selector::{FieldSelector, LabelSelector};
 use ferroplane_schema::table::{Include, Instant, Printer, human_duration};
 use proptest::prelude::*;
@@ -132,26 +131,6 @@ proptest! {
     }
 
     #[test]
-    fn quantity_in_canonical_form_is_the_same_quantity(text in "[-+]?[0-9]{0,20}(\\.[0-9]{0,10})?(|[numkMGTPE]|[KMGTPE]i|e-?[0-9]{1,2})") {
-        if let Ok(quantity) = Quantity::parse(&text) {
-            let written = quantity.to_string();
-            let read = Quantity::parse(&written).unwrap();
-            prop_assert_eq!(read, quantity, "{} became {}", text, written);
-            prop_assert_eq!(read.to_string(), written.clone());
-            prop_assert_eq!(canonical(&written).unwrap(), written);
-        }
-    }
-
-    #[test]
-    fn quantities_add_up(one in "[1-9][0-9]{0,8}(|m|k|Mi)", other in "[1-9][0-9]{0,8}(|m|k|Mi)") {
-        let (one, other) = (Quantity::parse(&one).unwrap(), Quantity::parse(&other).unwrap());
-        prop_assert_eq!(one.plus(other), other.plus(one));
-        prop_assert_eq!(one.plus(other).minus(other), one);
-        prop_assert!(one.plus(other) > one);
-        prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
-    }
-
-    #[test]
     fn selector_is_read_as_it_is_written(text in "[!]?[a-c](=[x-z]?|!=[x-z]| in \\([x-z],[x-z]?\\)| notin \\(\\)|>[0-9]|)(,[a-c])?") {
         if let Ok(selector) = LabelSelector::parse(&text) {
             let written = selector.to_string();
@@ -166,7 +145,6 @@ proptest! {
             let again = FieldSelector::parse(&selector.to_string()).unwrap();
             prop_assert_eq!(again.requirements().len(), selector.requirements().len());
         }
-        let _ = Quantity::parse(&text).map(|quantity| quantity.to_string());
         let _ = JsonPath::parse(&text);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::Status;
 use http::HeaderMap;
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -125,7 +125,7 @@ impl ServiceAccountTokens {
         let resource = Resource::new("", kind.resource());
         let found = found.ok_or_else(|| Status::not_found(&resource, &reference.name))?;
         if kind == BoundKind::Pod && found.service_account != account.name {
-            let name = ferroplane_schema::go_text::quote(account.name);
+            let name = ferroplane_golang::strconv::quote(account.name);
             return Err(Status::bad_request(&format!(
                 "cannot bind token for serviceaccount {name} to pod running with different serviceaccount name."
             )));

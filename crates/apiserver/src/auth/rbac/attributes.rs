@@ -1,6 +1,6 @@
 //! What is asked for, in the words that rules use.
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::{Resource, Status};
 
 use crate::auth::identity::Identity;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::Status;
 
 use super::objects::{Binding, RoleReference, describe};

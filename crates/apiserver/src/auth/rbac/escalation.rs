@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::{Resource, Status};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};

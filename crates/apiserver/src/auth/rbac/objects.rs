@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use ferroplane_schema::selector::LabelSelector;
 use serde::Deserialize;
 use serde_json::{Map, Value};

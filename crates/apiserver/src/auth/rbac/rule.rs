@@ -1,6 +1,6 @@
 //! One rule of a role, and what it allows.
 
-use ferroplane_schema::go_text::quote;
+use ferroplane_golang::strconv::quote;
 use serde::{Deserialize, Serialize};
 
 use super::Attributes;

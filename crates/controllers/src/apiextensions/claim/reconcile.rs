@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::{Counterpart, bind, bound_elsewhere, claimed_name, is_ready};
-use ferroplane_schema::managed::holds;
+use ferroplane_ownership::holds;
 use serde_json::{Value, json};
 
 use super::controller::{Controller, Name};

@@ -9,7 +9,7 @@ use ferroplane_engine::composite::{COMPOSE, disowning_labels};
 use ferroplane_engine::{
     Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
 };
-use ferroplane_schema::managed::{contested, holds};
+use ferroplane_ownership::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 use tracing::warn;

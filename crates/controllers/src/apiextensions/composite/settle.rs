@@ -6,7 +6,7 @@ use std::time::Duration;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{COMPOSE, Ending, Facts, Selected, conclude, machinery_to_record};
 use ferroplane_engine::{Event, Reference, Target, conditions_in};
-use ferroplane_schema::managed::{extract, holds, owns};
+use ferroplane_ownership::{extract, holds, owns};
 use serde_json::Value;
 
 use super::apply::name_of;

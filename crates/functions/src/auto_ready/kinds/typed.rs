@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::go::rfc3339::{self, Moment};
+use ferroplane_golang::time::rfc3339::{self, Moment};
 
 /// Some field has a value of the wrong type.
 #[derive(Debug)]

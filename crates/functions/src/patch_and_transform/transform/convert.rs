@@ -1,12 +1,13 @@
 //! Transforms that change the type of a value.
 
+use ferroplane_golang::fmt::{Any, to_text};
+use ferroplane_golang::strconv::{format_float, quote, quote_bytes};
 use serde_json::Value;
 
 use super::super::input;
 use super::number::to_integer;
 use super::quantity;
 use super::text::typed;
-use crate::gofmt::{Any, format_float, quote, quote_bytes, to_text};
 
 #[derive(Debug)]
 pub(in super::super) struct Convert {

@@ -1,6 +1,6 @@
 //! Numbers: arithmetic as Go does it on 64 bits.
 
-use crate::gofmt::Any;
+use ferroplane_golang::fmt::Any;
 
 pub(super) fn multiply(value: &Any<'_>, factor: i64) -> Result<Any<'static>, String> {
     match value {

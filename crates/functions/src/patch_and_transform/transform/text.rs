@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferroplane_golang::fmt::{Any, MAX_LENGTH, Numbers, TooLong, sprint, sprintf_any, to_text};
+use ferroplane_golang::json::marshal_any;
+use ferroplane_golang::regexp::{self, Expression};
+use ferroplane_golang::strconv::quote;
 use serde_json::Value;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::super::input;
-use crate::gofmt::{Any, MAX_LENGTH, Numbers, TooLong, quote, sprint, sprintf_any, to_json, to_text};
-use ferroplane_schema::go_regexp::{self, Expression};
 
 #[derive(Debug)]
 pub(in super::super) enum Text {
@@ -18,7 +20,7 @@ pub(in super::super) enum Text {
     Convert(String),
     TrimPrefix(String),
     TrimSuffix(String),
-    Expression { pattern: String, expression: Result<Expression, go_regexp::Error>, group: i64 },
+    Expression { pattern: String, expression: Result<Expression, regexp::Error>, group: i64 },
     Join(String),
     Replace { search: String, replacement: String },
 }
@@ -153,7 +155,7 @@ fn convert<'v>(conversion: &str, value: &Any<'v>) -> Result<Any<'v>, String> {
     let converted = match conversion {
         "ToUpper" => text()?.chars().map(to_upper).collect(),
         "ToLower" => text()?.chars().map(to_lower).collect(),
-        "ToJson" => to_json(value).map_err(|problem| format!("cannot marshal to JSON: {problem}"))?,
+        "ToJson" => marshal_any(value).map_err(|problem| format!("cannot marshal to JSON: {problem}"))?,
         "ToBase64" => STANDARD.encode(bytes()?),
         "FromBase64" => return Ok(Any::bytes(decode_base64(&bytes()?)?)),
         "ToSha1" => hash::<Sha1>(value)?,
@@ -175,7 +177,7 @@ fn content<'v>(value: &'v Any<'_>) -> Result<Cow<'v, [u8]>, String> {
     match value {
         Any::Text(text) => Ok(Cow::Borrowed(text.as_bytes())),
         Any::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        _ => to_json(value)
+        _ => marshal_any(value)
             .map(|json| Cow::Owned(json.into_bytes()))
             .map_err(|problem| format!("cannot marshal to JSON: {problem}")),
     }

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use ferroplane_golang::fmt::{Any, Numbers, sprintf};
+use ferroplane_golang::strconv::quote;
+
 use super::evaluate::Value;
-use crate::gofmt::{Any, Numbers, quote, sprintf};
 
 /// Each function, how many arguments it needs, and whether it takes more.
 const FUNCTIONS: [(&str, usize, bool); 17] = [
@@ -219,7 +221,7 @@ fn print_line(values: &[Value<'_>]) -> String {
     printed.join(" ") + "\n"
 }
 
-/// The usual verbs are written here, where whole numbers are of Go's type `int`; the others are left to `gofmt`.
+/// The usual verbs are written here, where whole numbers are of Go's type `int`; the others are left to `golang::fmt`.
 fn printf(format: &Value<'_>, values: &[Value<'_>]) -> Result<String, String> {
     let Value::Text(format) = format else { return Err("the format is no text".to_owned()) };
     let mut text = String::new();

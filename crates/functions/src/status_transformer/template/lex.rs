@@ -1,6 +1,6 @@
 //! Takes a template apart into tokens.
 
-use crate::gofmt::quote;
+use ferroplane_golang::strconv::quote;
 
 /// A token and where it begins.
 #[derive(Clone, Debug)]

@@ -3,10 +3,11 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
+use ferroplane_golang::strconv::quote;
+
 use super::functions;
 use super::lex::{self, Kind, Token};
 use super::{Choice, Command, MAX_DEPTH, Node, Operand, Pipeline, Term};
-use crate::gofmt::quote;
 
 /// Read a whole template.
 pub(super) fn parse(template: &str) -> Result<Vec<Node>, String> {

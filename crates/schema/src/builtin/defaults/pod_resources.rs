@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::quantity::Quantity;
+use ferroplane_cel::quantity::Quantity;
 
 type Amounts = BTreeMap<String, Quantity>;
 

@@ -1,10 +1,10 @@
 //! Defaults that depend on other fields, which no table can say. One function per type that has such.
 
+use ferroplane_cel::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::super::table::{Field, Type};
 use super::{image, pod_resources};
-use crate::quantity::Quantity;
 
 type Fields = Map<String, Value>;
 

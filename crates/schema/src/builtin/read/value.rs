@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use ferroplane_cel::quantity;
 use serde_json::{Map, Value};
 
 use super::super::place::Place;
 use super::super::table::{Form, Shape};
 use super::{Outcome, Reader, zero};
-use crate::quantity;
 use crate::structural::object_meta::time;
 
 /// Go takes any bits after the last whole byte.

@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cel::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use super::read;
 use crate::field::{Error, Path};
-use crate::quantity::Quantity;
 use crate::{meta, names};
 
 type Fields = Map<String, Value>;

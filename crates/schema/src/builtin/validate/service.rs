@@ -1,5 +1,6 @@
 //! Services.
 
+use ferroplane_golang::json;
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::read;
 use crate::field::{BadValue, Error, Path};
-use crate::{go_text, meta, names};
+use crate::{meta, names};
 
 type Fields = Map<String, Value>;
 
@@ -103,7 +104,7 @@ fn check_families(spec: &Fields, root: &Path<'_>, errors: &mut Vec<Error>) {
     let mut seen = HashSet::new();
     for (index, family) in read::list(spec, "ipFamilies").iter().enumerate() {
         let family = family.as_str().unwrap_or_default();
-        let shown = || BadValue::Text(go_text::json(&json!(family)));
+        let shown = || BadValue::Text(json::marshal(&json!(family)));
         if !matches!(family, "IPv4" | "IPv6") {
             errors.push(Error::not_supported(&path.index(index), shown(), ["IPv4", "IPv6"]));
         }
@@ -114,7 +115,7 @@ fn check_families(spec: &Fields, root: &Path<'_>, errors: &mut Vec<Error>) {
     if let Some(policy) = spec.get("ipFamilyPolicy").and_then(Value::as_str)
         && !matches!(policy, "PreferDualStack" | "RequireDualStack" | "SingleStack")
     {
-        let shown = BadValue::Text(go_text::json(&json!(policy)));
+        let shown = BadValue::Text(json::marshal(&json!(policy)));
         let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
         errors.push(Error::not_supported(&root.child("ipFamilyPolicy"), shown, known));
     }
@@ -185,7 +186,7 @@ fn check_traffic(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     let is_outside = matches!(kind, "NodePort" | "LoadBalancer")
         || kind == "ClusterIP" && !read::list(spec, "externalIPs").is_empty();
     let policy = read::text(spec, "externalTrafficPolicy");
-    let typed = |text: &str| BadValue::Text(go_text::json(&json!(text)));
+    let typed = |text: &str| BadValue::Text(json::marshal(&json!(text)));
     let at = path.child("externalTrafficPolicy");
     match policy {
         "" if is_outside => errors.push(Error::required(&at, "")),
@@ -304,7 +305,7 @@ fn check_duplicate_ports(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>
         let number = read::integer(port, "port").unwrap_or_default();
         if !seen.insert((protocol, number)) {
             // Fields in the order of Go, whose names these are.
-            let text = |text: &str| go_text::json(&json!(text));
+            let text = |text: &str| json::marshal(&json!(text));
             let shown = format!(
                 r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#,
                 text(protocol)

@@ -1,5 +1,6 @@
 //! What is wrong with configurations of webhooks.
 
+use ferroplane_golang::json;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -7,7 +8,6 @@ use serde_json::{Map, Value};
 use super::read::{self, by_rule};
 use crate::admission::{self, Refusal};
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::names;
 use crate::selector;
 use crate::webhook_address::{self, Service};
@@ -136,7 +136,7 @@ fn allowed(fields: &Fields, name: &str, values: &[&str], path: &Path<'_>) -> Opt
 
 /// Texts of types of their own are shown as JSON.
 fn typed(text: &str) -> BadValue {
-    BadValue::Text(go_text::json(&Value::from(text)))
+    BadValue::Text(json::marshal(&Value::from(text)))
 }
 
 fn check_side_effects(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {

@@ -1,11 +1,11 @@
 //! Kinds that have a template of pods.
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value};
 
 use super::super::table::Type;
 use super::{pod, read};
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::selector::{self, LabelSelector};
 
 type Fields = Map<String, Value>;
@@ -82,7 +82,7 @@ fn deployment_strategy(strategy: &Fields, path: &Path<'_>, errors: &mut Vec<Erro
 
 /// A strategy of a type that there is not, with the names of Go.
 fn unknown_strategy(kind: &str) -> BadValue {
-    BadValue::Text(format!(r#"{{"Type":{},"RollingUpdate":null}}"#, go_text::json(&Value::from(kind))))
+    BadValue::Text(format!(r#"{{"Type":{},"RollingUpdate":null}}"#, json::marshal(&Value::from(kind))))
 }
 
 fn positive_or_percent(amount: &Value, path: &Path<'_>, errors: &mut Vec<Error>) {
@@ -160,7 +160,7 @@ fn shown_selector(selector: &Value) -> BadValue {
     let mut parts = Vec::new();
     for name in ["matchLabels", "matchExpressions"] {
         if let Some(part) = selector.get(name) {
-            parts.push(format!("{}:{}", go_text::json(&Value::from(name)), go_text::json(part)));
+            parts.push(format!("{}:{}", json::marshal(&Value::from(name)), json::marshal(part)));
         }
     }
     BadValue::Text(format!("{{{}}}", parts.join(",")))

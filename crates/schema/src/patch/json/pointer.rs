@@ -1,5 +1,6 @@
 //! Finds the place that an operation is about.
 
+use ferroplane_golang::strconv;
 use serde_json::Value;
 
 /// A place in a list or an object: the container, and a key or an index in it that need not exist.
@@ -74,7 +75,7 @@ fn within(index: i64, limit: usize) -> Result<usize, String> {
 
 /// A number as Go reads it.
 fn number(key: &str) -> Result<i64, String> {
-    let failure = |why: &str| format!("strconv.Atoi: parsing {}: {why}", crate::go_text::quote(key));
+    let failure = |why: &str| format!("strconv.Atoi: parsing {}: {why}", strconv::quote(key));
     let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(failure("invalid syntax"));

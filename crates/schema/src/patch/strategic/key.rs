@@ -1,8 +1,8 @@
 //! What makes an item of a list that item.
 
+use ferroplane_golang::fmt;
 use serde_json::Value;
 
-use crate::go_value;
 use crate::patch::Error;
 
 /// A value that items can be told apart by.
@@ -29,7 +29,7 @@ impl<'v> Key<'v> {
             },
             Value::String(text) => Self::Text(text),
             Value::Array(_) | Value::Object(_) => {
-                let name = go_value::type_name(value).unwrap_or_default();
+                let name = fmt::type_name(value).unwrap_or_default();
                 return Err(Error::Internal(format!("runtime error: hash of unhashable type {name}")));
             }
         })

@@ -1,5 +1,6 @@
 //! Merges lists.
 
+use ferroplane_golang::fmt;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
@@ -8,7 +9,6 @@ use super::key::Key;
 use super::order::{self, Rank};
 use super::plan::plan;
 use super::{DIRECTIVE, no_merge_key, wrong_type};
-use crate::go_value;
 use crate::patch::Error;
 use crate::patch::facts::{Found, Strategy};
 
@@ -73,11 +73,11 @@ pub(super) fn is_of_objects(current: &[Value], patch: &[Value]) -> Result<bool, 
     if first.is_array() {
         return Err(Error::NotApplicable("lists of lists are not supported".to_owned()));
     }
-    if first.is_null() || !items.all(|item| go_value::is_same_type(first, item)) {
+    if first.is_null() || !items.all(|item| fmt::is_same_type(first, item)) {
         return Err(Error::Internal(format!(
             "list element types are not identical: [{} {}]",
-            go_value::show_list(current),
-            go_value::show_list(patch)
+            fmt::plain_list(current),
+            fmt::plain_list(patch)
         )));
     }
     Ok(first.is_object())

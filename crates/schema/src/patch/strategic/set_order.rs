@@ -1,5 +1,6 @@
 //! Carries out the directives about the order of lists.
 
+use ferroplane_golang::fmt;
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -8,7 +9,6 @@ use super::key::Key;
 use super::list::{MAP, Merged, Mode, is_of_objects, keys, merge};
 use super::order::{self, Rank};
 use super::{DIRECTIVE, Object, SET_ORDER, field_of, malformed, no_merge_key, wrong_type};
-use crate::go_value;
 use crate::patch::Error;
 use crate::patch::facts::Scope;
 
@@ -159,14 +159,14 @@ fn check_order(patch: &[Value], wanted: &[Value], merge_key: &str) -> Result<(),
     }
     Err(Error::Internal(format!(
         "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
-        go_value::show_list(patch),
-        go_value::show_list(wanted)
+        fmt::plain_list(patch),
+        fmt::plain_list(wanted)
     )))
 }
 
 fn is_same_item(one: &Value, other: &Value, merge_key: &str) -> Result<bool, Error> {
     if merge_key.is_empty() {
-        return Ok(go_value::is_same_type(one, other) && Key::of(one)? == Key::of(other)?);
+        return Ok(fmt::is_same_type(one, other) && Key::of(one)? == Key::of(other)?);
     }
     let keyed = |item| item_key(item, merge_key)?.ok_or_else(|| no_merge_key(item, merge_key));
     Ok(keyed(one)? == keyed(other)?)

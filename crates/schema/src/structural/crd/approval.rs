@@ -1,8 +1,9 @@
 //! Groups of the Kubernetes community need an approval, which an annotation gives or waives.
 
+use ferroplane_golang::strconv;
+
 use super::definition::Definition;
 use crate::field::{Error, Path};
-use crate::go_text;
 use crate::structural::format::is_request_uri;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
@@ -18,7 +19,7 @@ enum Approval {
 fn approval(definition: &Definition) -> (Approval, String) {
     let annotation = definition.metadata.entries("annotations").find(|(name, _)| *name == APPROVAL);
     let annotation = annotation.map_or("", |(_, value)| value);
-    let must = format!("protected groups must have approval annotation {}", go_text::quote(APPROVAL));
+    let must = format!("protected groups must have approval annotation {}", strconv::quote(APPROVAL));
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     if annotation.is_empty() {
         return (Approval::Missing, format!("{must}, {see}"));

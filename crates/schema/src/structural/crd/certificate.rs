@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::cel::Timestamp;
+use ferroplane_cel::Timestamp;
 
 const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;

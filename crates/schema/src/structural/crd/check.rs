@@ -1,11 +1,12 @@
 //! What is wrong with a definition.
 
+use ferroplane_golang::{json, strconv};
+
 use super::definition::{Definition, Subresources, Version};
 use super::parts::{check_column, check_names, check_selectable, check_spec_names, check_subresources};
 use super::strictness::{Strictness, is_structural};
 use super::{approval, check_schema, conversion, defaults};
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::names;
 use crate::structural::{Props, object_meta, rules};
 
@@ -228,7 +229,7 @@ fn check_version(
 ) {
     for problem in deprecation_problems(version) {
         let shown = serde_json::Value::from(version.deprecation_warning.as_deref());
-        let shown = BadValue::Text(go_text::json(&shown));
+        let shown = BadValue::Text(json::marshal(&shown));
         errors.push(Error::invalid(&path.child("deprecationWarning"), shown, problem));
     }
     check_validation(version.schema.as_ref(), has_status, strictness, &path.child("schema"), errors);
@@ -270,8 +271,7 @@ fn deprecation_problems(version: &Version) -> Vec<String> {
     if warning.is_empty() {
         problems.push("must not be an empty string".to_owned());
     }
-    if let Some((index, _)) = warning.char_indices().find(|(_, character)| !go_text::is_printable(*character))
-    {
+    if let Some((index, _)) = warning.char_indices().find(|(_, character)| !strconv::is_print(*character)) {
         problems.push(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         ));

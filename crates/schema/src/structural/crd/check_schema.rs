@@ -1,9 +1,10 @@
 //! What is wrong with the schema of a definition, apart from not being structural.
 
+use ferroplane_golang::json;
+
 use super::budget::Budget;
 use super::strictness::Strictness;
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::structural::expressions;
 use crate::structural::field_path;
 use crate::structural::{Additional, Props, Rule, rules};
@@ -274,7 +275,7 @@ impl Walk<'_> {
         // Kubernetes shows the type of the list in both cases.
         let shown = serde_json::Value::from(item.list_type.as_deref());
         let path = path.child("items");
-        self.errors.push(Error::invalid(&path.child(name), BadValue::Text(go_text::json(&shown)), DETAIL));
+        self.errors.push(Error::invalid(&path.child(name), BadValue::Text(json::marshal(&shown)), DETAIL));
     }
 
     fn list_map(&mut self, schema: &Props, path: &Path<'_>) {

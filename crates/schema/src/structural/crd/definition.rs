@@ -1,11 +1,11 @@
 //! A definition in the internal form.
 
+use ferroplane_golang::base64;
 use serde_json::{Map, Value};
 
 use super::defaults;
 use super::strictness::is_structural;
 use crate::field::BadValue;
-use crate::go_base64;
 use crate::structural::internal::{Fields, list, null, optional_text};
 use crate::structural::object_meta::{Malformed, ObjectMeta};
 use crate::structural::{DecodeError, Props, Scale};
@@ -368,7 +368,7 @@ impl Conversion {
 
 impl Client {
     fn decode(json: &Fielded) -> Result<Self, DecodeError> {
-        let ca_bundle = go_base64::decode(text(json, "caBundle").as_bytes()).map_err(DecodeError::Base64)?;
+        let ca_bundle = base64::decode(text(json, "caBundle").as_bytes()).map_err(DecodeError::Base64)?;
         Ok(Self {
             url: optional(json, "url"),
             service: object(json, "service").map(|service| Service {

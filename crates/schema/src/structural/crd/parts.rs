@@ -1,8 +1,9 @@
 //! Parts of a definition that are looked at by themselves: names, columns, subresources, selectable fields.
 
+use ferroplane_golang::json;
+
 use super::definition::{Column, Names, Subresources};
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::names;
 use crate::structural::{Props, field_path, rules};
 
@@ -29,7 +30,7 @@ pub(super) fn check_subresources(
         }
     }
     if let Some(selector) = scale.label_selector.as_ref().filter(|selector| !selector.is_empty()) {
-        let shown = BadValue::Text(go_text::json(&serde_json::Value::from(selector.as_str())));
+        let shown = BadValue::Text(json::marshal(&serde_json::Value::from(selector.as_str())));
         let at = path.child("scale.labelSelectorPath");
         check_path_under(selector, shown, &[".spec.", ".status."], "either .spec or .status", &at, errors);
     }

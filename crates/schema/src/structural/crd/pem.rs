@@ -1,7 +1,5 @@
 //! Blocks of text with something binary in them.
 
-use crate::go_base64;
-
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
@@ -70,7 +68,7 @@ fn read(text: &[u8], end: usize) -> Option<(Block, &[u8])> {
     }
     let mut digits = text.get(start..end).unwrap_or_default().to_vec();
     digits.retain(|character| !matches!(character, b' ' | b'\t'));
-    let bytes = go_base64::decode(&digits).ok()?;
+    let bytes = ferroplane_golang::base64::decode(&digits).ok()?;
     Some((Block { kind: kind.to_vec(), has_headers, bytes }, left))
 }
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cel::{Shape, Struct, Type, escape};
+use ferroplane_cel::{Shape, Struct, Type, escape};
+
 use crate::structural::Props;
 
 /// The type that expressions see, if they can see such a value at all.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_cel::{Extent, escape};
 use serde_json::Value;
 
 use super::declare::with_type_and_metadata;
-use crate::cel::{Extent, escape};
 use crate::structural::Props;
 
 /// So many bytes a request can have.

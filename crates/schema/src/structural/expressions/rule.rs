@@ -1,6 +1,7 @@
 //! One rule, and what is wrong with it.
 
-use crate::cel::{CompileError, Environment, Extent, Program, Type};
+use ferroplane_cel::{CompileError, Environment, Extent, Program, Type};
+
 use crate::structural::field_path;
 use crate::structural::props::{Props, Rule};
 

@@ -1,13 +1,13 @@
 //! Tries rules on a value and on all that is in it, within a budget.
 
+use ferroplane_cel::{EvaluateError, Limits, Numbers, Shape, Value};
+use ferroplane_golang::strconv;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
 use super::{Compiled, Rules};
-use crate::cel::{EvaluateError, Limits, Numbers, Shape, Value};
 use crate::field::{BadValue, Error, ErrorKind, Path};
-use crate::go_text;
 use crate::structural::correlate::{Correlation, OldItems};
 
 /// How long a message may be that an expression makes.
@@ -260,7 +260,7 @@ impl Walk<'_> {
             Err(EvaluateError::Cancelled(_)) => {
                 return Err(format!(
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
-                    go_text::quote(&compiled.rule.message_expression)
+                    strconv::quote(&compiled.rule.message_expression)
                 ));
             }
             Err(_) => return Ok(None),

@@ -1,5 +1,7 @@
 //! Addresses of requests, as Go reads them.
 
+use ferroplane_golang::url::split_scheme;
+
 /// Whether a request could be sent there.
 pub(in crate::structural) fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
@@ -24,20 +26,6 @@ pub(in crate::structural) fn is_request_uri(text: &str) -> bool {
         None => rest,
     };
     has_good_escapes(path)
-}
-
-/// The scheme, which may be empty, and what follows; nothing if a scheme should be there.
-pub(crate) fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    for (index, byte) in text.bytes().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if index > 0 => {}
-            b':' if index == 0 => return None,
-            b':' => return Some((&text[..index], &text[index + 1..])),
-            _ => break,
-        }
-    }
-    Some(("", text))
 }
 
 fn is_authority(text: &str, scheme: &str) -> bool {

@@ -1,10 +1,10 @@
 //! What is wrong with metadata.
 
+use ferroplane_golang::{json, strconv};
 use serde_json::Value;
 
 use super::ObjectMeta;
 use crate::field::{BadValue, Error, Path};
-use crate::go_text;
 use crate::names;
 
 /// All annotations together.
@@ -145,7 +145,7 @@ fn show_owner(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let written = fields.iter().filter_map(|name| {
         let value = owner.get(name)?;
-        Some(format!("\"{name}\":{}", go_text::json(value)))
+        Some(format!("\"{name}\":{}", json::marshal(value)))
     });
     format!("{{{}}}", written.collect::<Vec<_>>().join(","))
 }
@@ -189,7 +189,7 @@ fn check_managers(meta: &ObjectMeta, path: &Path<'_>, errors: &mut Vec<Error>) {
         if manager.len() > 128 {
             errors.push(Error::too_long(&at.child("manager"), 128));
         }
-        for (position, character) in manager.char_indices().filter(|(_, it)| !go_text::is_printable(*it)) {
+        for (position, character) in manager.char_indices().filter(|(_, it)| !strconv::is_print(*it)) {
             let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(character));
             errors.push(Error::invalid(&at.child("manager"), manager, detail));
         }
@@ -213,7 +213,7 @@ pub(crate) fn check_update(meta: &ObjectMeta, old: &ObjectMeta, path: &Path<'_>)
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
-            let quoted: Vec<_> = added.iter().map(|name| go_text::quote(name)).collect();
+            let quoted: Vec<_> = added.iter().map(|name| strconv::quote(name)).collect();
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 quoted.join(", ")
@@ -239,7 +239,7 @@ pub(crate) fn check_update(meta: &ObjectMeta, old: &ObjectMeta, path: &Path<'_>)
             // Times and pointers are shown as JSON.
             errors.push(Error::invalid(
                 &path.child(name),
-                BadValue::Text(go_text::json(&now)),
+                BadValue::Text(json::marshal(&now)),
                 "field is immutable",
             ));
         }

@@ -1,9 +1,9 @@
 //! Reads JSON by a table of fields, with the leniency and the messages of Go's decoder.
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value};
 
 use super::time;
-use crate::go_text;
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy)]
@@ -215,7 +215,7 @@ impl Reader<'_> {
 
     fn integer(&mut self, json: &Value, place: &Place<'_>) -> Option<Value> {
         let Value::Number(number) = json else { return self.misfit(place, json, "int64") };
-        let written = go_text::json(json);
+        let written = json::marshal(json);
         let integer: Option<i64> = number.as_i64().or_else(|| written.parse().ok());
         if integer.is_none() {
             self.note(place.mismatch(&format!("number {written}"), "int64"));

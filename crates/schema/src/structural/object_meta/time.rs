@@ -1,7 +1,7 @@
 //! Times in metadata: read as RFC 3339 with the leniency of Go, written in UTC to the second.
 
-use crate::calendar::{self, days, days_in_month};
-use crate::go_text;
+use ferroplane_golang::strconv;
+use ferroplane_golang::time::calendar::{self, days, days_in_month};
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 
@@ -43,8 +43,8 @@ fn parse(text: &str, layout: &'static str) -> Result<(i64, i64), String> {
     if !parser.rest.is_empty() {
         return Err(format!(
             "parsing time {}: extra text: {}",
-            go_text::quote(text),
-            go_text::quote(parser.rest)
+            strconv::quote(text),
+            strconv::quote(parser.rest)
         ));
     }
     parser.range((1..=days_in_month(year, month)).contains(&day), "day")?;
@@ -62,10 +62,10 @@ impl Parser<'_> {
     fn wrong<T>(&self, wanted: &str) -> Result<T, String> {
         Err(format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            go_text::quote(self.whole),
-            go_text::quote(self.layout),
-            go_text::quote(self.rest),
-            go_text::quote(wanted)
+            strconv::quote(self.whole),
+            strconv::quote(self.layout),
+            strconv::quote(self.rest),
+            strconv::quote(wanted)
         ))
     }
 
@@ -73,7 +73,7 @@ impl Parser<'_> {
         if is_within {
             return Ok(());
         }
-        Err(format!("parsing time {}: {what} out of range", go_text::quote(self.whole)))
+        Err(format!("parsing time {}: {what} out of range", strconv::quote(self.whole)))
     }
 
     fn literal(&mut self, character: char, wanted: &str) -> Result<(), String> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use ferroplane_ownership::merge::shape::Shapes;
+use ferroplane_ownership::{self as ownership, Kind};
 use ferroplane_schema::builtin;
-use ferroplane_schema::managed::{self, Kind};
-use ferroplane_schema::merge::shape::Shapes;
 use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::structural::strict_json::FieldValidation;
 use ferroplane_schema::structural::{CustomResource, Props, Scale, Schema};
@@ -129,7 +129,7 @@ fn custom(spec: &Value) -> Vec<(String, Box<dyn Behaviour>)> {
     let group = text(spec, "group");
     let is_namespaced = spec["scope"] != "Cluster";
     let versions = || spec["versions"].as_array().into_iter().flatten();
-    let ownership = versions().map(|version| managed::Version {
+    let ownership = versions().map(|version| ownership::Version {
         api_version: format!("{group}/{}", text(version, "name")),
         shapes: Arc::new(
             Shapes::of_custom_resource(Some(&version["schema"]["openAPIV3Schema"])).expect("it has a shape"),

@@ -1,10 +1,10 @@
 //! What we answer, and how that differs from what the original answered.
 
 use base64::Engine as _;
+use ferroplane_ownership::merge::fields;
+use ferroplane_ownership::merge::fieldset::field_set;
+use ferroplane_ownership::merge::validate::{Duplicates, validate};
 use ferroplane_schema::builtin::{self, Kind, protobuf};
-use ferroplane_schema::merge::fields;
-use ferroplane_schema::merge::fieldset::field_set;
-use ferroplane_schema::merge::validate::{Duplicates, validate};
 use ferroplane_schema::patch::strategic;
 use ferroplane_schema::structural::strict_json;
 use serde_json::{Map, Value, json};

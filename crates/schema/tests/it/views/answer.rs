@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
+use ferroplane_cel::quantity::{self, Quantity};
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::jsonpath::JsonPath;
 use ferroplane_schema::meta::{self, NameRule};
 use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy};
 use ferroplane_schema::patch::{json, merge, strategic};
-use ferroplane_schema::quantity::{self, Quantity};
 use ferroplane_schema::selector::{self, FieldSelector, LabelSelector};
 use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::table::{self, Instant, Options, Printer};

@@ -1,0 +1,66 @@
+//! Regular expressions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use ferroplane_golang::regexp::{Error, Expression};
+
+use super::{Answer, Context};
+use crate::fault::Fault;
+use crate::value::Value;
+
+/// How large a compiled expression may be, in bytes.
+const SIZE_LIMIT: usize = 1 << 20;
+/// How many expressions are kept.
+const KEPT: usize = 64;
+
+/// Expressions that were made while evaluating.
+#[derive(Debug, Default)]
+pub(crate) struct Regexes(RefCell<HashMap<String, Expression>>);
+
+pub(crate) fn compile(pattern: &str) -> Result<Expression, Error> {
+    Expression::bounded(pattern, SIZE_LIMIT)
+}
+
+pub(super) fn search<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
+    let (text, pattern) = match &*values {
+        [Value::String(text), Value::String(pattern), ..] => (text.as_str(), pattern.as_str()),
+        [Value::String(_), ..] => return Err(Fault::no_such_overload()),
+        _ if context.regex.is_some() => return Err(Fault::no_such_overload()),
+        _ => return Err(Fault::new(format!("no such overload: {}", context.function))),
+    };
+    let expression = match context.regex {
+        Some(expression) => expression.clone(),
+        None => make(context, pattern)?,
+    };
+    context.meter.work(text.len() as u64 / 8 + 1)?;
+    match (context.function, values.get(2)) {
+        ("matches", _) => Ok(Value::Bool(expression.is_match(text))),
+        ("find", _) => context.text(expression.find(text).unwrap_or_default().to_owned()),
+        (_, limit) => {
+            let limit = match limit {
+                Some(Value::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
+                _ => usize::MAX,
+            };
+            context.meter.allocate(text.len())?;
+            context.list(expression.find_all(text, limit).into_iter().map(Value::text).collect())
+        }
+    }
+}
+
+fn make(context: &Context<'_>, pattern: &str) -> Result<Expression, Fault> {
+    let mut made = context.regexes.0.borrow_mut();
+    if let Some(expression) = made.get(pattern) {
+        return Ok(expression.clone());
+    }
+    context.meter.make_regex()?;
+    let expression = compile(pattern).map_err(|error| {
+        let prefix = if context.function == "matches" { "" } else { "Illegal regex: " };
+        Fault::new(format!("{prefix}{error}"))
+    })?;
+    if made.len() >= KEPT {
+        made.clear();
+    }
+    made.insert(pattern.to_owned(), expression.clone());
+    Ok(expression)
+}

@@ -1,0 +1,94 @@
+//! Base64 as Go reads it: line breaks do not matter, bits that belong to no byte do not either, and what is wrong is told
+//! by its place.
+
+/// The bytes, or the place of what is wrong.
+pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
+    let mut digits = [0; 4];
+    let mut count = 0;
+    for (at, character) in text.iter().enumerate() {
+        if is_break(*character) {
+            continue;
+        }
+        if let Some(digit) = digit(*character) {
+            digits[count] = digit;
+            count += 1;
+            if count == 4 {
+                append(&mut bytes, digits, 3);
+                count = 0;
+            }
+            continue;
+        }
+        if *character != b'=' || count < 2 {
+            return Err(at);
+        }
+        check_end(text, at, 4 - count)?;
+        digits[count..].fill(0);
+        append(&mut bytes, digits, count - 1);
+        return Ok(bytes);
+    }
+    // What was begun must be finished.
+    if count == 0 { Ok(bytes) } else { Err(text.len() - count) }
+}
+
+/// What stands after the first sign of padding: another one if two are wanted, and nothing else.
+fn check_end(text: &[u8], first: usize, wanted: usize) -> Result<(), usize> {
+    let mut rest = (first + 1..text.len()).filter(|at| !is_break(text[*at]));
+    let mut next = rest.next();
+    if wanted == 2 {
+        match next {
+            None => return Err(text.len()),
+            Some(at) if text[at] != b'=' => return Err(at - 1),
+            Some(_) => next = rest.next(),
+        }
+    }
+    next.map_or(Ok(()), Err)
+}
+
+fn append(bytes: &mut Vec<u8>, digits: [u8; 4], count: usize) {
+    let bits = digits.iter().fold(0, |bits: u32, digit| bits << 6 | u32::from(*digit));
+    bytes.extend(&bits.to_be_bytes()[1..=count]);
+}
+
+fn is_break(character: u8) -> bool {
+    matches!(character, b'\r' | b'\n')
+}
+
+fn digit(character: u8) -> Option<u8> {
+    Some(match character {
+        b'A'..=b'Z' => character - b'A',
+        b'a'..=b'z' => character - b'a' + 26,
+        b'0'..=b'9' => character - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_decoded_or_its_first_mistake_is_found() {
+        for (text, wanted) in [
+            ("", Ok("")),
+            ("YWJj", Ok("abc")),
+            ("YW\nI=\r\n", Ok("ab")),
+            ("YQ==", Ok("a")),
+            ("YR==", Ok("a")),
+            ("YQ", Err(0)),
+            ("YWJjYQ", Err(4)),
+            ("YQ=", Err(3)),
+            ("YQ=a", Err(2)),
+            ("YQ==Y", Err(4)),
+            ("YWI=YQ", Err(4)),
+            ("Y!==", Err(1)),
+            ("=", Err(0)),
+            ("Y===", Err(1)),
+        ] {
+            let wanted = wanted.map(|text| text.as_bytes().to_vec());
+            assert_eq!(decode(text.as_bytes()), wanted, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,690 @@
+//! `Sprintf`: a format with its verbs, flags, widths and indexes, and values to put there.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::value::to_text;
+use super::{Any, MAX_LENGTH, Numbers, TooLong};
+use crate::strconv::{can_backquote, format_float, is_print, quote_with};
+
+/// Wider or more precise than this is no number to Go, either.
+const TOO_LARGE: i64 = 1_000_000;
+
+/// What Go's `Sprintf` makes of the format and the values. What is no text in it is replaced.
+pub fn sprintf(format: &str, values: &[Any<'_>]) -> Result<String, TooLong> {
+    Ok(match sprintf_any(format, values)? {
+        Any::Text(text) => text.into_owned(),
+        Any::Bytes(bytes) => to_text(&bytes),
+        _ => String::new(),
+    })
+}
+
+/// What Go's `Sprintf` makes of the format and the values: text, or bytes if one of the values is bytes.
+pub fn sprintf_any(format: &str, values: &[Any<'_>]) -> Result<Any<'static>, TooLong> {
+    let mut printer = Printer::default();
+    printer.print_all(format, values);
+    printer.finish().map(Any::bytes)
+}
+
+/// The value as the verb `%v` writes it. Text stays as it is.
+pub fn sprint<'v>(value: &'v Any<'_>) -> Result<Cow<'v, [u8]>, TooLong> {
+    match value {
+        Any::Text(text) => Ok(Cow::Borrowed(text.as_bytes())),
+        Any::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+        _ => {
+            let mut printer = Printer::default();
+            printer.print_value(value, 'v');
+            printer.finish().map(Cow::Owned)
+        }
+    }
+}
+
+/// A value of a document as the verb `%v` writes it: maps and lists without quotes or commas.
+pub fn plain(value: &Value) -> String {
+    print_document(value, "%v")
+}
+
+/// A value of a document as the verb `%#v` writes it where it is part of another one: in Go's own syntax.
+pub fn go_syntax(value: &Value) -> String {
+    if value.is_null() { "interface {}(nil)".to_owned() } else { print_document(value, "%#v") }
+}
+
+fn print_document(value: &Value, format: &str) -> String {
+    // No document is that long, because whoever reads them has a limit of their own.
+    sprintf(format, &[Any::of(value, Numbers::AsWritten)]).unwrap_or_else(|_| "...".to_owned())
+}
+
+#[derive(Default)]
+struct Printer {
+    out: Vec<u8>,
+    is_too_long: bool,
+    flags: Flags,
+}
+
+#[derive(Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags, each one a letter of the format")]
+struct Flags {
+    sharp: bool,
+    /// `%#v`: the value in Go's own syntax.
+    is_go_syntax: bool,
+    zero: bool,
+    plus: bool,
+    minus: bool,
+    space: bool,
+    width: Option<usize>,
+    precision: Option<usize>,
+}
+
+/// Where in the format and in the values we are.
+struct Cursor<'f> {
+    format: &'f str,
+    at: usize,
+    value: usize,
+    count: usize,
+    /// Some value was asked for by its number: then it is fine to leave others out.
+    is_reordered: bool,
+    is_good_index: bool,
+}
+
+impl Cursor<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.format.as_bytes().get(self.at).copied()
+    }
+
+    /// Digits, if there are any. Too many of them swallow the rest of the format.
+    fn number(&mut self) -> Option<usize> {
+        let (number, end) = number_at(&self.format.as_bytes()[self.at..]);
+        self.at += end;
+        number
+    }
+
+    /// An index in brackets, like `[2]`. Whether there was one, good or bad.
+    fn index(&mut self) -> bool {
+        if self.peek() != Some(b'[') {
+            return false;
+        }
+        self.is_reordered = true;
+        let (index, length) = index_at(&self.format.as_bytes()[self.at..]);
+        self.at += length;
+        match index {
+            Some(index) if (1..=self.count).contains(&index) => self.value = index - 1,
+            _ => self.is_good_index = false,
+        }
+        // A number that is out of range was still an index; anything else was none.
+        index.is_some()
+    }
+
+    /// The next value as a width or precision, for `*`.
+    fn number_from(&mut self, values: &[Any<'_>]) -> Option<i64> {
+        let value = values.get(self.value)?;
+        self.value += 1;
+        match value {
+            Any::Int(number) if (-TOO_LARGE..=TOO_LARGE).contains(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+fn number_at(bytes: &[u8]) -> (Option<usize>, usize) {
+    let mut number = None;
+    for (at, byte) in bytes.iter().enumerate() {
+        if !byte.is_ascii_digit() {
+            return (number, at);
+        }
+        if number.is_some_and(|number: usize| number > 1_000_000) {
+            return (None, bytes.len());
+        }
+        number = Some(number.unwrap_or(0) * 10 + usize::from(byte - b'0'));
+    }
+    (number, bytes.len())
+}
+
+/// The number in brackets, and how many bytes that took: one if there is no closing bracket.
+fn index_at(bytes: &[u8]) -> (Option<usize>, usize) {
+    let Some(end) = bytes.iter().position(|byte| *byte == b']').filter(|_| bytes.len() >= 3) else {
+        return (None, 1);
+    };
+    let (number, length) = number_at(&bytes[1..end]);
+    (number.filter(|_| length == end - 1), end + 1)
+}
+
+impl Printer {
+    fn finish(self) -> Result<Vec<u8>, TooLong> {
+        if self.is_too_long { Err(TooLong) } else { Ok(self.out) }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.push_bytes(text.as_bytes());
+    }
+
+    fn push_bytes(&mut self, text: &[u8]) {
+        if self.out.len() + text.len() > MAX_LENGTH {
+            self.is_too_long = true;
+        }
+        if !self.is_too_long {
+            self.out.extend_from_slice(text);
+        }
+    }
+
+    fn print_all(&mut self, format: &str, values: &[Any<'_>]) {
+        let count = values.len();
+        let mut cursor = Cursor { format, at: 0, value: 0, count, is_reordered: false, is_good_index: true };
+        while cursor.at < format.len() && !self.is_too_long {
+            let rest = &format[cursor.at..];
+            let Some(plain) = rest.find('%') else {
+                self.push(rest);
+                break;
+            };
+            self.push(&rest[..plain]);
+            cursor.at += plain + 1;
+            self.print_verb(&mut cursor, values);
+        }
+        if !cursor.is_reordered && cursor.value < count {
+            self.print_extra(&values[cursor.value..]);
+        }
+    }
+
+    fn print_verb(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>]) {
+        cursor.is_good_index = true;
+        self.flags = Flags::default();
+        self.read_flags(cursor);
+        let mut is_after_index = cursor.index();
+        is_after_index = self.read_width(cursor, values, is_after_index);
+        is_after_index = self.read_precision(cursor, values, is_after_index);
+        if !is_after_index {
+            cursor.index();
+        }
+        let Some(verb) = cursor.format.get(cursor.at..).and_then(|rest| rest.chars().next()) else {
+            return self.push("%!(NOVERB)");
+        };
+        cursor.at += verb.len_utf8();
+        if verb == '%' {
+            self.push("%");
+        } else if !cursor.is_good_index {
+            self.push(&format!("%!{verb}(BADINDEX)"));
+        } else if let Some(value) = values.get(cursor.value) {
+            if matches!(verb, 'v' | 'w') {
+                self.flags.is_go_syntax = std::mem::take(&mut self.flags.sharp);
+                self.flags.plus = false;
+            }
+            self.print_value(value, verb);
+            cursor.value += 1;
+        } else {
+            self.push(&format!("%!{verb}(MISSING)"));
+        }
+    }
+
+    fn read_flags(&mut self, cursor: &mut Cursor<'_>) {
+        while let Some(letter) = cursor.peek() {
+            match letter {
+                b'#' => self.flags.sharp = true,
+                b'0' => self.flags.zero = true,
+                b'+' => self.flags.plus = true,
+                b'-' => self.flags.minus = true,
+                b' ' => self.flags.space = true,
+                _ => return,
+            }
+            cursor.at += 1;
+        }
+    }
+
+    fn read_width(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
+        if cursor.peek() != Some(b'*') {
+            self.flags.width = cursor.number();
+            if is_after_index && self.flags.width.is_some() {
+                cursor.is_good_index = false;
+            }
+            return is_after_index;
+        }
+        cursor.at += 1;
+        let width = cursor.number_from(values);
+        if width.is_none() {
+            self.push("%!(BADWIDTH)");
+        }
+        if width.is_some_and(|width| width < 0) {
+            self.flags.minus = true;
+            self.flags.zero = false;
+        }
+        self.flags.width = width.and_then(|width| usize::try_from(width.unsigned_abs()).ok());
+        false
+    }
+
+    fn read_precision(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
+        if cursor.peek() != Some(b'.') || cursor.at + 1 >= cursor.format.len() {
+            return is_after_index;
+        }
+        cursor.at += 1;
+        if is_after_index {
+            cursor.is_good_index = false;
+        }
+        let is_after_index = cursor.index();
+        if cursor.peek() != Some(b'*') {
+            self.flags.precision = Some(cursor.number().unwrap_or(0));
+            return is_after_index;
+        }
+        cursor.at += 1;
+        self.flags.precision = cursor.number_from(values).and_then(|number| usize::try_from(number).ok());
+        if self.flags.precision.is_none() {
+            self.push("%!(BADPREC)");
+        }
+        false
+    }
+
+    fn print_extra(&mut self, values: &[Any<'_>]) {
+        self.flags = Flags::default();
+        self.push("%!(EXTRA ");
+        for (at, value) in values.iter().enumerate() {
+            if at > 0 {
+                self.push(", ");
+            }
+            if *value == Any::Nil {
+                self.push("<nil>");
+            } else {
+                self.push(value.type_name());
+                self.push("=");
+                self.print_value(value, 'v');
+            }
+        }
+        self.push(")");
+    }
+
+    fn print_value(&mut self, value: &Any<'_>, verb: char) {
+        match (value, verb) {
+            (Any::Nil, 'T' | 'v') => self.pad("<nil>"),
+            (Any::Nil, _) => self.push(&format!("%!{verb}(<nil>)")),
+            (_, 'T') => self.print_text(value.type_name().as_bytes()),
+            // Addresses are not the same twice; ours always are.
+            (Any::NilArray | Any::NilObject, 'p') => self.push(if self.flags.sharp { "0" } else { "0x0" }),
+            (Any::Array(..) | Any::Object(..), 'p') => {
+                self.push(if self.flags.sharp { "c000000000" } else { "0xc000000000" });
+            }
+            (_, 'p') => self.bad_verb(value, verb),
+            (Any::Array(..) | Any::Object(..) | Any::NilArray | Any::NilObject, 'w') => {
+                self.bad_verb(value, verb);
+            }
+            _ => self.print_kind(value, verb),
+        }
+    }
+
+    fn print_kind(&mut self, value: &Any<'_>, verb: char) {
+        match value {
+            Any::Nil => self.push("<nil>"),
+            Any::Bool(truth) if matches!(verb, 't' | 'v') => self.pad(if *truth { "true" } else { "false" }),
+            Any::Int(whole) if "vdboOxXcqU".contains(verb) => self.print_integer(*whole, verb),
+            // Every number that came over the wire is a float. Go has no way to print one with `%d` that anybody could
+            // want, and whoever writes `%d` for a whole number means this.
+            Any::Float(float) if verb == 'd' && is_whole(*float) => {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+                self.print_integer(*float as i64, verb);
+            }
+            Any::Float(float) if "vbgGxXfFeE".contains(verb) => self.print_float(*float, verb),
+            Any::Text(text) if "vsxXq".contains(verb) => self.print_string(text.as_bytes(), verb),
+            Any::Bytes(bytes) if "vsxXq".contains(verb) => self.print_string(bytes, verb),
+            Any::NilArray if self.flags.is_go_syntax => self.push("[]interface {}(nil)"),
+            Any::NilArray => self.push("[]"),
+            Any::NilObject if self.flags.is_go_syntax => self.push("map[string]interface {}(nil)"),
+            Any::NilObject => self.push("map[]"),
+            Any::Array(items, numbers) => self.print_array(items, *numbers, verb),
+            Any::Object(object, numbers) => {
+                let (opening, separator, closing) = if self.flags.is_go_syntax {
+                    ("map[string]interface {}{", ", ", "}")
+                } else {
+                    ("map[", " ", "]")
+                };
+                self.push(opening);
+                for (at, (key, value)) in object.iter().enumerate() {
+                    if at > 0 {
+                        self.push(separator);
+                    }
+                    self.print_kind(&Any::Text(Cow::Borrowed(key)), verb);
+                    self.push(":");
+                    self.print_item(value, *numbers, verb);
+                }
+                self.push(closing);
+            }
+            _ => self.bad_verb(value, verb),
+        }
+    }
+
+    fn print_array(&mut self, items: &[Value], numbers: Numbers, verb: char) {
+        let (opening, separator, closing) =
+            if self.flags.is_go_syntax { ("[]interface {}{", ", ", "}") } else { ("[", " ", "]") };
+        self.push(opening);
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                self.push(separator);
+            }
+            self.print_item(item, numbers, verb);
+        }
+        self.push(closing);
+    }
+
+    fn print_item(&mut self, value: &Value, numbers: Numbers, verb: char) {
+        match Any::of(value, numbers) {
+            _ if self.is_too_long => {}
+            Any::Nil if self.flags.is_go_syntax => self.push("interface {}(nil)"),
+            item => self.print_kind(&item, verb),
+        }
+    }
+
+    /// The flags still count: Go pads even what it complains about.
+    fn bad_verb(&mut self, value: &Any<'_>, verb: char) {
+        self.push(&format!("%!{verb}({}=", value.type_name()));
+        self.print_kind(value, 'v');
+        self.push(")");
+    }
+
+    fn pad(&mut self, text: &str) {
+        self.pad_bytes(text.as_bytes());
+    }
+
+    fn pad_bytes(&mut self, text: &[u8]) {
+        let missing = match self.flags.width {
+            None | Some(0) => 0,
+            Some(width) => width.saturating_sub(letters(text).count()),
+        };
+        if !self.flags.minus {
+            self.push_padding(missing);
+        }
+        self.push_bytes(text);
+        if self.flags.minus {
+            self.push_padding(missing);
+        }
+    }
+
+    /// Zeros stand only on the left.
+    fn push_padding(&mut self, count: usize) {
+        let letter = if self.flags.zero && !self.flags.minus { "0" } else { " " };
+        if count > 0 {
+            self.push(&letter.repeat(count));
+        }
+    }
+
+    fn pad_with_spaces(&mut self, text: &str) {
+        let zero = std::mem::take(&mut self.flags.zero);
+        self.pad(text);
+        self.flags.zero = zero;
+    }
+
+    fn print_text(&mut self, text: &[u8]) {
+        self.pad_bytes(self.truncated(text));
+    }
+
+    fn truncated<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        let Some(precision) = self.flags.precision else { return text };
+        &text[..letters(text).take(precision).sum()]
+    }
+
+    fn print_string(&mut self, text: &[u8], verb: char) {
+        match verb {
+            'x' | 'X' => self.print_hexadecimal(text, verb),
+            'q' => self.print_quoted(text),
+            'v' if self.flags.is_go_syntax => self.print_quoted(text),
+            _ => self.print_text(text),
+        }
+    }
+
+    fn print_quoted(&mut self, text: &[u8]) {
+        let text = self.truncated(text);
+        match std::str::from_utf8(text) {
+            Ok(text) if self.flags.sharp && can_backquote(text) => self.pad(&format!("`{text}`")),
+            _ => self.pad(&quote_with(text, '"', self.flags.plus)),
+        }
+    }
+
+    fn print_hexadecimal(&mut self, bytes: &[u8], verb: char) {
+        let bytes =
+            &bytes[..self.flags.precision.map_or(bytes.len(), |precision| precision.min(bytes.len()))];
+        let prefix = match (self.flags.sharp, verb) {
+            (false, _) => "",
+            (true, 'x') => "0x",
+            (true, _) => "0X",
+        };
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.flags.space && at > 0 {
+                text.push(' ');
+            }
+            if at == 0 || self.flags.space {
+                text.push_str(prefix);
+            }
+            text.push_str(&if verb == 'x' { format!("{byte:02x}") } else { format!("{byte:02X}") });
+        }
+        self.pad(&text);
+    }
+
+    fn print_integer(&mut self, whole: i64, verb: char) {
+        match verb {
+            'c' => self.pad(&to_letter(whole).to_string()),
+            'q' => self.pad(&quote_with(to_letter(whole).to_string().as_bytes(), '\'', self.flags.plus)),
+            'U' => self.print_code_point(whole),
+            _ => self.print_digits(whole, verb),
+        }
+    }
+
+    fn print_digits(&mut self, whole: i64, verb: char) {
+        let Flags { sharp, zero, plus, minus, space, width, precision, .. } = self.flags;
+        if precision == Some(0) && whole == 0 {
+            return self.pad_with_spaces(&" ".repeat(width.unwrap_or(0)));
+        }
+        let size = whole.unsigned_abs();
+        let mut digits = match verb {
+            'b' => format!("{size:b}"),
+            'o' | 'O' => format!("{size:o}"),
+            'x' => format!("{size:x}"),
+            'X' => format!("{size:X}"),
+            _ => size.to_string(),
+        };
+        let sign = match (whole < 0, plus, space) {
+            (true, ..) => "-",
+            (_, true, _) => "+",
+            (.., true) => " ",
+            _ => "",
+        };
+        // Zeros are asked for by precision, or by width, which then counts the sign.
+        let wanted = match (precision, width) {
+            (Some(precision), _) => precision,
+            (None, Some(width)) if zero && !minus => width - usize::from(!sign.is_empty()).min(width),
+            _ => 0,
+        };
+        if digits.len() < wanted {
+            digits.insert_str(0, &"0".repeat(wanted - digits.len()));
+        }
+        let prefix = match verb {
+            'b' if sharp => "0b",
+            'o' if sharp && !digits.starts_with('0') => "0",
+            'O' if sharp && !digits.starts_with('0') => "0o0",
+            'O' => "0o",
+            'x' if sharp => "0x",
+            'X' if sharp => "0X",
+            _ => "",
+        };
+        self.pad_with_spaces(&format!("{sign}{prefix}{digits}"));
+    }
+
+    fn print_code_point(&mut self, whole: i64) {
+        let digits = self.flags.precision.unwrap_or(0).max(4);
+        let mut text = format!("U+{whole:0digits$X}");
+        let letter = u32::try_from(whole).ok().and_then(char::from_u32);
+        if let Some(letter) = letter.filter(|letter| self.flags.sharp && is_print(*letter)) {
+            text.push_str(&format!(" '{letter}'"));
+        }
+        self.pad_with_spaces(&text);
+    }
+
+    fn print_float(&mut self, float: f64, verb: char) {
+        let (format, default) = match verb {
+            'v' => ('g', None),
+            'f' | 'F' => ('f', Some(6)),
+            'e' | 'E' => (verb, Some(6)),
+            _ => (verb, None),
+        };
+        let precision = self.flags.precision.or(default);
+        let text = format_float(float, format, precision);
+        let (mut sign, body) = match text.strip_prefix(['+', '-']) {
+            Some(body) => (&text[..1], body.to_owned()),
+            None => ("+", text.clone()),
+        };
+        if self.flags.space && sign == "+" && !self.flags.plus {
+            sign = " ";
+        }
+        if !float.is_finite() {
+            // Infinity always shows its sign, and what is no number only if asked.
+            let shows_sign = self.flags.space || self.flags.plus || !float.is_nan();
+            return self.pad_with_spaces(&if shows_sign { format!("{sign}{body}") } else { body });
+        }
+        let body = if self.flags.sharp && verb != 'b' { with_point(&body, format, precision) } else { body };
+        if !self.flags.plus && sign == "+" {
+            return self.pad(&body);
+        }
+        match self.flags.width {
+            Some(width) if self.flags.zero && !self.flags.minus && width > body.len() + 1 => {
+                self.push(sign);
+                self.push_padding(width - body.len() - 1);
+                self.push(&body);
+            }
+            _ => self.pad(&format!("{sign}{body}")),
+        }
+    }
+}
+
+/// `#` keeps the point and the zeros behind it that would be left out.
+fn with_point(body: &str, format: char, precision: Option<usize>) -> String {
+    let is_hexadecimal = matches!(format, 'x' | 'X');
+    let wanted = if matches!(format, 'g' | 'G' | 'x') { precision.unwrap_or(6) } else { 0 };
+    let exponent: &[char] = if is_hexadecimal { &['p', 'P'] } else { &['e', 'E'] };
+    let (number, tail) = body.split_at(body.find(exponent).unwrap_or(body.len()));
+    let significant =
+        number.chars().filter(|letter| *letter != '.').skip_while(|letter| *letter == '0').count();
+    let mut missing = wanted.saturating_sub(significant);
+    let mut text = number.to_owned();
+    if !number.contains('.') {
+        if number == "0" {
+            missing = missing.saturating_sub(1);
+        }
+        text.push('.');
+    }
+    text.extend(std::iter::repeat_n('0', missing));
+    text.push_str(tail);
+    text
+}
+
+/// How long each letter is, in bytes. What is no text is one letter a byte.
+fn letters(text: &[u8]) -> impl Iterator<Item = usize> {
+    text.utf8_chunks()
+        .flat_map(|chunk| chunk.valid().chars().map(char::len_utf8).chain(chunk.invalid().iter().map(|_| 1)))
+}
+
+fn to_letter(whole: i64) -> char {
+    u32::try_from(whole).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Whether a float is an integer that a float holds exactly.
+fn is_whole(float: f64) -> bool {
+    const LIMIT: f64 = 9_007_199_254_740_992.0;
+    float.fract() == 0.0 && float.abs() <= LIMIT
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn print(format: &str, values: &[Value]) -> String {
+        let values: Vec<_> = values.iter().map(|value| Any::of(value, Numbers::Integers)).collect();
+        sprintf(format, &values).unwrap()
+    }
+
+    fn print_one(format: &str, value: impl Into<Value>) -> String {
+        print(format, &[value.into()])
+    }
+
+    #[test]
+    fn values_are_written_as_their_verbs_ask() {
+        assert_eq!(print("%s-%d-%t", &[json!("a"), json!(5), json!(true)]), "a-5-true");
+        assert_eq!(print_one("%v", json!({"b": [1, "x", null], "a": 1.5})), "map[a:1.5 b:[1 x <nil>]]");
+        assert_eq!(print_one("%q", "a\"b"), r#""a\"b""#);
+        assert_eq!(print_one("%x", "hi"), "6869");
+        assert_eq!(print_one("%X", 255), "FF");
+        assert_eq!(print_one("%5.2f|", 2.71234), " 2.71|");
+        assert_eq!(print_one("%v", json!(null)), "<nil>");
+        assert_eq!(print_one("%T", json!([])), "[]interface {}");
+        assert_eq!(print_one("100%%", json!("x")), "100%%!(EXTRA string=x)");
+        assert_eq!(
+            print_one("%#v", json!({"a": [null, "b", 1]})),
+            r#"map[string]interface {}{"a":[]interface {}{interface {}(nil), "b", 1}}"#
+        );
+    }
+
+    #[test]
+    fn widths_and_flags_are_honoured() {
+        assert_eq!(print_one("%05d", -42), "-0042");
+        assert_eq!(print_one("%-5d|", 42), "42   |");
+        assert_eq!(print_one("%+d", 42), "+42");
+        assert_eq!(print_one("%.3d", 7), "007");
+        assert_eq!(print_one("%#x", 255), "0xff");
+        assert_eq!(print_one("%05s", "ab"), "000ab");
+        assert_eq!(print_one("%.2s", "héllo"), "hé");
+        assert_eq!(print_one("%+06.1f", 2.5), "+002.5");
+        assert_eq!(print("%*d", &[json!(5), json!(42)]), "   42");
+        assert_eq!(print("%[2]s %[1]s", &[json!("a"), json!("b")]), "b a");
+        assert_eq!(print_one("% x", "abc"), "61 62 63");
+        assert_eq!(print_one("%#q", "a"), "`a`");
+        assert_eq!(print_one("%U", 0x1F600), "U+1F600");
+        assert_eq!(print_one("%c", 65), "A");
+        assert_eq!(print_one("%#.3g", 1.5), "1.50");
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_said_in_place() {
+        assert_eq!(print_one("%d", "x"), "%!d(string=x)");
+        assert_eq!(print_one("%s", 5), "%!s(int64=5)");
+        assert_eq!(print_one("%5d", "a"), "%!d(string=    a)");
+        assert_eq!(print_one("%s", json!(null)), "%!s(<nil>)");
+        assert_eq!(print_one("%d", json!(["a"])), "[%!d(string=a)]");
+        assert_eq!(print_one("%s %s", "a"), "a %!s(MISSING)");
+        assert_eq!(print_one("a", json!(null)), "a%!(EXTRA <nil>)");
+        assert_eq!(print("%s", &[json!("a"), json!(1), json!("b")]), "a%!(EXTRA int64=1, string=b)");
+        assert_eq!(print_one("%", "a"), "%!(NOVERB)%!(EXTRA string=a)");
+        assert_eq!(print_one("%[3]d", 1), "%!d(BADINDEX)");
+        assert_eq!(print_one("%[x]d", 1), "%!d(BADINDEX)");
+        assert_eq!(print("%*d", &[json!("a"), json!(1)]), "%!(BADWIDTH)1");
+        assert_eq!(print_one("%!", "a"), "%!!(string=a)");
+        assert_eq!(print_one("%w", json!({"a": 1})), "%!w(map[string]interface {}=map[a:1])");
+    }
+
+    #[test]
+    fn numbers_over_the_wire_are_floats() {
+        let million = json!(1_000_000);
+        let value = [Any::of(&million, Numbers::Floats)];
+        assert_eq!(sprintf("%v", &value).unwrap(), "1e+06");
+        assert_eq!(sprintf("%d", &value).unwrap(), "1000000");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_pass_through() {
+        let bytes = || [Any::Bytes(vec![b'a', 0xff, b'b'])];
+        assert_eq!(sprintf_any("%4s", &bytes()), Ok(Any::Bytes(vec![b' ', b'a', 0xff, b'b'])));
+        assert_eq!(sprintf_any("%.2v", &bytes()), Ok(Any::Bytes(vec![b'a', 0xff])));
+        assert_eq!(sprintf("%q", &bytes()).unwrap(), r#""a\xffb""#);
+        assert_eq!(sprintf("%x", &bytes()).unwrap(), "61ff62");
+    }
+
+    #[test]
+    fn endless_text_is_refused() {
+        let format = "%1000000d".repeat(20);
+        let values = vec![Any::Int(1); 20];
+        assert_eq!(sprintf(&format, &values), Err(TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn any_format_gives_some_text(format in "([a-z%\\[\\]0-9.*+# -]|%[vdsqxXeEgGtcUbopTw]){0,12}", text in ".*", number: i64, float: f64) {
+            let values = [Any::text(text), Any::Int(number), Any::Float(float), Any::Nil];
+            let _ = sprintf(&format, &values);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Text as Go reads and writes it. Pure: no I/O, no clock, no randomness.
+//!
+//! Kubernetes, Crossplane and its functions are Go programs. What they accept, what they print and how they word a
+//! mistake is part of the formats that users know, so it is reproduced here, once. Modules are named after the Go
+//! packages whose behaviour they have. Knows nothing of Kubernetes.
+
+pub mod base64;
+pub mod fmt;
+pub mod json;
+pub mod regexp;
+pub mod strconv;
+pub mod time;
+pub mod url;
+pub mod yaml;

@@ -1,0 +1,13 @@
+//! Numbers and quoted strings, as Go's `strconv` reads and writes them.
+
+mod float;
+mod print;
+mod print_ranges;
+mod quote;
+mod unquote;
+
+pub use float::format_float;
+pub use print::is_print;
+pub(crate) use quote::{can_backquote, quote_with};
+pub use quote::{quote, quote_bytes};
+pub use unquote::unquote;

@@ -1,0 +1,70 @@
+//! Undoes the quotes and escapes of Go, in double or single quotes.
+
+/// The text that a quoted one stands for.
+pub fn unquote(quoted: &str) -> Option<String> {
+    let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let inner = quoted.strip_prefix(quote)?.strip_suffix(quote)?;
+    if !inner.contains(['\\', quote]) {
+        return Some(inner.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        if c == quote {
+            return None;
+        }
+        if c == '\\' {
+            rest = escape(rest, quote, &mut bytes)?;
+        } else {
+            push(c, &mut bytes);
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn push(c: char, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// Reads what follows a backslash, and returns what follows that.
+fn escape<'t>(rest: &'t str, quote: char, bytes: &mut Vec<u8>) -> Option<&'t str> {
+    let c = rest.chars().next()?;
+    let after = &rest[c.len_utf8()..];
+    let plain = match c {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        '\\' => '\\',
+        '\'' | '"' if c == quote => c,
+        'x' | 'u' | 'U' => return hexadecimal(after, c, bytes),
+        '0'..='7' => {
+            let digits =
+                rest.get(..3).filter(|digits| digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit)))?;
+            bytes.push(u8::from_str_radix(digits, 8).ok()?);
+            return Some(&rest[3..]);
+        }
+        _ => return None,
+    };
+    push(plain, bytes);
+    Some(after)
+}
+
+fn hexadecimal<'t>(rest: &'t str, kind: char, bytes: &mut Vec<u8>) -> Option<&'t str> {
+    let length = match kind {
+        'x' => 2,
+        'u' => 4,
+        _ => 8,
+    };
+    let digits = rest.get(..length).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    let code = u32::from_str_radix(digits, 16).ok()?;
+    match u8::try_from(code) {
+        Ok(byte) if kind == 'x' => bytes.push(byte),
+        _ => push(char::from_u32(code)?, bytes),
+    }
+    Some(&rest[length..])
+}

@@ -1,0 +1,15 @@
+//! Addresses, as Go's `net/url` takes them apart.
+
+/// The scheme, which may be empty, and what follows; nothing if a scheme should be there.
+pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            b'0'..=b'9' | b'+' | b'-' | b'.' if index > 0 => {}
+            b':' if index == 0 => return None,
+            b':' => return Some((&text[..index], &text[index + 1..])),
+            _ => break,
+        }
+    }
+    Some(("", text))
+}

@@ -1,0 +1,3 @@
+module ferroplane.io/golang-answers
+
+go 1.26
