@@ -4,10 +4,10 @@
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/offline/src/manifest/node.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the target uses only a part of the file")]
 mod node;
 #[path = "../../crates/offline/src/manifest/yaml.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the target uses only a part of the file")]
 mod yaml;
 
 use node::Node;

@@ -85,7 +85,12 @@ fn of_extension(
 }
 
 /// Every element of a list compared with every other.
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // An estimate.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
 fn comparing(list: Argument<'_, '_>) -> u64 {
     let Ok(Value::List(list)) = list else { return 1 };
     let pairs = (list.len() as u64).saturating_mul(list.len() as u64);

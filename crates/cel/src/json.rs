@@ -109,7 +109,7 @@ pub(super) fn go_double(number: f64) -> String {
 }
 
 /// A length of time in seconds.
-#[allow(clippy::cast_precision_loss)] // As Go does.
+#[allow(clippy::cast_precision_loss, reason = "as Go does")]
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")

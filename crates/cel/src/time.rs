@@ -173,7 +173,12 @@ pub(super) fn parse_duration(text: &str) -> Option<i64> {
 }
 
 /// One number with its unit, and what follows.
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // As Go does.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "as Go does"
+)]
 fn parse_part(text: &str) -> Option<(u64, &str)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = &text[..digits(text)];

@@ -447,7 +447,10 @@ fn equal_maps<'v>(one: &Map<'v>, other: &Map<'v>, meter: &Meter) -> Result<bool,
     Ok(true)
 }
 
-#[allow(clippy::cast_precision_loss)] // Large integers and doubles are compared as doubles, by definition.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "large integers and doubles are compared as doubles, by definition"
+)]
 fn compare_numbers(one: &Value<'_>, other: &Value<'_>) -> Option<Ordering> {
     match (one, other) {
         (Value::Int(one), Value::Int(other)) => Some(one.cmp(other)),
@@ -463,7 +466,12 @@ fn compare_numbers(one: &Value<'_>, other: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::float_cmp)] // Checked by converting back.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "checked by converting back"
+)]
 pub(super) fn lossless_int(double: f64) -> Option<i64> {
     let is_inside = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&double);
     (is_inside && (double as i64) as f64 == double).then_some(double as i64)
@@ -473,8 +481,9 @@ pub(super) fn lossless_int(double: f64) -> Option<i64> {
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    clippy::float_cmp
-)] // Checked by converting back.
+    clippy::float_cmp,
+    reason = "checked by converting back"
+)]
 pub(super) fn lossless_uint(double: f64) -> Option<u64> {
     let is_inside = (0.0..18_446_744_073_709_551_616.0).contains(&double);
     (is_inside && (double as u64) as f64 == double).then_some(double as u64)

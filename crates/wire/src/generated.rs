@@ -4,6 +4,7 @@
     unreachable_pub,
     clippy::all,
     clippy::pedantic,
+    clippy::allow_attributes_without_reason,
     deprecated,
     reason = "the generator's style, not ours"
 )]

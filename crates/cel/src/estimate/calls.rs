@@ -271,7 +271,7 @@ fn sorting(overload: &str, size: Range) -> Estimate {
     allocating(if is_text { 2.1 } else { 2.0 }, size.times(size))
 }
 
-#[expect(clippy::cast_precision_loss)] // An estimate.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn as_factor(number: u64) -> f64 {
     number as f64
 }

@@ -49,14 +49,24 @@ impl Range {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // An estimate.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
 fn scale(value: u64, factor: f64) -> u64 {
     // A cast stops at the largest number.
     (value as f64 * factor).ceil() as u64
 }
 
 /// How often something so short fits into something so long, rounded up.
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // An estimate.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
 pub(super) fn fits(long: u64, short: u64) -> u64 {
     (long as f64 / short as f64).ceil() as u64
 }

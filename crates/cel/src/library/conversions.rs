@@ -37,7 +37,7 @@ fn to_bool(value: Value<'_>) -> Answer<'_> {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // The range is checked.
+#[allow(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn to_int(value: Value<'_>) -> Answer<'_> {
     const OVERFLOW: Fault = Fault::Error(std::borrow::Cow::Borrowed("integer overflow"));
     match &value {
@@ -62,7 +62,7 @@ fn go_integer<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The range is checked.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn to_uint(value: Value<'_>) -> Answer<'_> {
     const OVERFLOW: Fault = Fault::Error(std::borrow::Cow::Borrowed("unsigned integer overflow"));
     match &value {
@@ -79,7 +79,7 @@ fn to_uint(value: Value<'_>) -> Answer<'_> {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // That is what the conversion does.
+#[allow(clippy::cast_precision_loss, reason = "that is what the conversion does")]
 fn to_double(value: Value<'_>) -> Answer<'_> {
     match &value {
         Value::Int(number) => Ok(Value::Double(*number as f64)),

@@ -67,7 +67,7 @@ fn double<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     })
 }
 
-#[allow(clippy::cast_precision_loss)] // A root is a double.
+#[allow(clippy::cast_precision_loss, reason = "a root is a double")]
 fn number<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     Ok(match (context.function, values) {
         ("math.sqrt", [Value::Double(value)]) => Value::Double(value.sqrt()),

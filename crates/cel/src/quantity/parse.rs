@@ -105,7 +105,7 @@ fn interpret(suffix: &str) -> Option<Suffix> {
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             // Kubernetes keeps the lower half only.
-            #[allow(clippy::cast_possible_truncation)]
+            #[allow(clippy::cast_possible_truncation, reason = "Kubernetes keeps the lower half only")]
             known(Notation::Exponent, exponent as i32)
         }
     }

@@ -69,7 +69,12 @@ fn whole(digits: &str) -> Option<u64> {
 }
 
 /// The fraction of a unit. Digits that no longer fit count for nothing, as in Go.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "digits that do not fit count for nothing, as in Go"
+)]
 fn part_of(unit: u64, fraction: &str) -> u64 {
     let mut numerator: u64 = 0;
     let mut scale = 1.0;

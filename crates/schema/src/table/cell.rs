@@ -24,7 +24,7 @@ fn printed(found: &Found<'_>) -> Value {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // The fraction is meant to be lost.
+#[allow(clippy::cast_possible_truncation, reason = "the fraction is meant to be lost")]
 fn truncated(float: f64) -> Value {
     Value::from(float as i64)
 }

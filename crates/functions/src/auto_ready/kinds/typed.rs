@@ -54,7 +54,7 @@ impl<'a> Typed<'a> {
     }
 
     /// An integer of 32 bits. Go drops the upper half of one that is larger.
-    #[expect(clippy::cast_possible_truncation)]
+    #[expect(clippy::cast_possible_truncation, reason = "Go drops the upper half of a larger number")]
     pub(super) fn small_integer(self, name: &str) -> Result<Option<i32>, Malformed> {
         Ok(self.integer(name)?.map(|number| number as i32))
     }
@@ -88,7 +88,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation)]
+#[expect(clippy::cast_possible_truncation, reason = "the number is whole; one that is too large saturates")]
 fn whole(value: &Value) -> Result<i64, Malformed> {
     if let Some(number) = value.as_i64() {
         return Ok(number);

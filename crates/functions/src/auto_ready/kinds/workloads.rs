@@ -81,7 +81,7 @@ fn wanted_replicas(object: &Object) -> i64 {
 }
 
 /// The number at a path, without its fraction.
-#[expect(clippy::cast_possible_truncation)]
+#[expect(clippy::cast_possible_truncation, reason = "the fraction is meant to be lost")]
 fn integer(object: &Object, path: &[&str]) -> Option<i64> {
     let number = field(object, path)?;
     number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))

@@ -46,7 +46,7 @@ impl Budget {
     }
 }
 
-#[expect(clippy::cast_precision_loss)] // It is rounded.
+#[expect(clippy::cast_precision_loss, reason = "it is rounded")]
 fn exceeded(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
