@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-cel", &["ferroplane-golang"]),
     ("ferroplane-ownership", &["ferroplane-golang"]),
     ("ferroplane-schema", &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership"]),
+    ("ferroplane-segments", &[]),
     ("ferroplane-client", &[]),
     (
         "ferroplane-apiserver",
@@ -31,8 +32,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         "ferroplane-functions",
         &["ferroplane-cel", "ferroplane-engine", "ferroplane-golang", "ferroplane-wire"],
     ),
-    ("ferroplane-runner", &["ferroplane-engine", "ferroplane-functions", "ferroplane-wire"]),
-    ("ferroplane-recorder", &["ferroplane-api", "ferroplane-engine", "ferroplane-wire"]),
+    (
+        "ferroplane-runner",
+        &["ferroplane-engine", "ferroplane-functions", "ferroplane-segments", "ferroplane-wire"],
+    ),
+    (
+        "ferroplane-recorder",
+        &["ferroplane-api", "ferroplane-engine", "ferroplane-segments", "ferroplane-wire"],
+    ),
     (
         "ferroplane-controllers",
         &[

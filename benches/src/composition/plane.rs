@@ -12,7 +12,7 @@ use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
 use ferroplane_functions::{Library, Native};
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Answers, Directory, grpc};
+use ferroplane_runner::{Directory, ResponseCache, grpc};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -96,7 +96,7 @@ impl Plane {
                 natives: Arc::new(|_| Native::Unknown),
             },
             calls: functions.calls.clone(),
-            answers: Arc::new(Answers::in_memory()),
+            answers: Arc::new(ResponseCache::in_memory()),
             recorder,
             writes_roles: true,
         };

@@ -18,7 +18,7 @@ use ferroplane_controllers::{
     Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
     neighbours,
 };
-use ferroplane_runner::{Answers, grpc};
+use ferroplane_runner::grpc;
 use jiff::Timestamp;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
-use crate::up::controllers::built_ins;
+use crate::up::controllers::{built_ins, response_cache};
 use hooks::Hooks;
 pub(crate) use options::{Configuration, File, Options};
 use pages::Pages;
@@ -269,10 +269,7 @@ async fn stand_by(
         certificate: credentials.client.certificate.clone().into_bytes(),
         key: credentials.client.key.clone().into_bytes(),
     };
-    let answers = match &configuration.answers {
-        Some(directory) => Answers::open(directory)?,
-        None => Answers::in_memory(),
-    };
+    let answers = response_cache(configuration.answers.as_deref())?;
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Answers, grpc};
+use ferroplane_runner::{ResponseCache, grpc};
 use tokio::task::JoinSet;
 
 use crate::apiextensions::advisor::Advisor;
@@ -28,7 +28,7 @@ pub struct Settings {
     /// How functions are called that are served somewhere.
     pub calls: grpc::Options,
     /// Where answers of functions are kept for as long as they hold.
-    pub answers: Arc<Answers>,
+    pub answers: Arc<ResponseCache>,
     /// What keeps what composite resources were made from and came to. Whoever starts it stops it.
     pub recorder: Recorder,
     /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they

@@ -6,11 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use ferroplane_segments::segment_files;
 
 use crate::format::{Blob, Body, Digest, Head};
-use crate::frame::{self, Frame, MAGIC, check_version, frames};
+use crate::frame::{self, Batch, FORMAT, batches};
 use crate::recording::{Damaged, Recording};
-use crate::ring::{check_file, files};
 
 /// What recordings bring along.
 type Blobs = HashMap<Digest, Bytes>;
@@ -30,7 +30,13 @@ enum Segment {
 #[error("cannot read the recordings in `{}`", path.display())]
 pub struct Unreadable {
     path: PathBuf,
-    source: io::Error,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Unreadable {
+    fn new(path: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { path: path.to_owned(), source: source.into() }
+    }
 }
 
 impl Archive {
@@ -40,21 +46,14 @@ impl Archive {
 
     /// The recordings in a directory, or in a file that was exported.
     pub fn open(path: &Path) -> Result<Self, Unreadable> {
-        let fail = |source| Unreadable { path: path.to_owned(), source };
         if path.is_dir() {
-            let segments = files(path).map_err(fail)?;
-            for (_, path) in &segments {
-                check_file(path).map_err(|source| Unreadable { path: path.clone(), source })?;
-            }
+            let segments = segment_files(path, FORMAT).map_err(|error| Unreadable::new(path, error))?;
             return Ok(Self(segments.into_iter().map(|(_, path)| Segment::File(path)).collect()));
         }
-        let bytes = std::fs::read(path).map_err(fail)?;
-        check_version(&bytes).map_err(fail)?;
-        if !bytes.starts_with(MAGIC) {
-            return Err(fail(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "it is not a recording of this version",
-            )));
+        let bytes = std::fs::read(path).map_err(|error| Unreadable::new(path, error))?;
+        FORMAT.check(&bytes).map_err(|error| Unreadable::new(path, error))?;
+        if !FORMAT.is_header_of(&bytes) {
+            return Err(Unreadable::new(path, "it is not a recording of this version"));
         }
         Ok(Self::of(vec![bytes]))
     }
@@ -63,7 +62,7 @@ impl Archive {
     pub fn heads(&self) -> Result<Vec<Head>, Unreadable> {
         let mut heads = Vec::new();
         for segment in &self.0 {
-            heads.extend(frames(&segment.read()?).flat_map(|frame| frame.heads));
+            heads.extend(batches(&segment.read()?).flat_map(|batch| batch.heads));
         }
         Ok(heads)
     }
@@ -81,16 +80,16 @@ impl Archive {
         let needed = crate::unfold::needed(&body);
         let blob = |(digest, content): (Digest, Bytes)| Blob { digest: digest.to_vec().into(), content };
         body.blobs = wanted.into_iter().filter(|(digest, _)| needed.contains(digest)).map(blob).collect();
-        Ok(Some([&MAGIC[..], &frame::write(vec![head], vec![body])].concat()))
+        Ok(Some([&FORMAT.header()[..], &frame::write(vec![head], vec![body])].concat()))
     }
 
     /// All recordings as one file.
     pub fn export_all(&self) -> Result<Vec<u8>, Unreadable> {
-        let mut file = MAGIC.to_vec();
+        let mut file = FORMAT.header().to_vec();
         for segment in &self.0 {
             let bytes = segment.read()?;
-            for frame in frames(&bytes) {
-                file.extend_from_slice(frame.bytes);
+            for batch in batches(&bytes) {
+                file.extend_from_slice(batch.bytes);
             }
         }
         Ok(file)
@@ -100,7 +99,7 @@ impl Archive {
     pub fn each(&self, mut look: impl FnMut(Result<Recording, Damaged>)) -> Result<(), Unreadable> {
         for segment in &self.0 {
             let mut blobs = Blobs::new();
-            for (head, mut body) in frames(&segment.read()?).flat_map(Frame::into_recordings) {
+            for (head, mut body) in batches(&segment.read()?).flat_map(Batch::into_recordings) {
                 take_blobs(&mut body, &mut blobs);
                 look(Recording::unfold(head, body, &blobs));
             }
@@ -112,11 +111,11 @@ impl Archive {
     fn find(&self, id: u64) -> Result<Option<(Head, Body, Blobs)>, Unreadable> {
         for segment in self.0.iter().rev() {
             let bytes = segment.read()?;
-            if !frames(&bytes).any(|frame| frame.has(id)) {
+            if !batches(&bytes).any(|batch| batch.has(id)) {
                 continue;
             }
             let mut blobs = Blobs::new();
-            for (head, mut body) in frames(&bytes).flat_map(Frame::into_recordings) {
+            for (head, mut body) in batches(&bytes).flat_map(Batch::into_recordings) {
                 take_blobs(&mut body, &mut blobs);
                 if head.id == id {
                     return Ok(Some((head, body, blobs)));
@@ -144,7 +143,7 @@ impl Segment {
                 Ok(bytes) => Ok(Cow::Owned(bytes)),
                 // It was the oldest, and has gone meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Cow::Borrowed(&[])),
-                Err(source) => Err(Unreadable { path: path.clone(), source }),
+                Err(error) => Err(Unreadable::new(path, error)),
             },
         }
     }

@@ -1,67 +1,46 @@
-//! Recordings in a segment, those together that were written together: much of one is also in the next.
+//! Recordings that were written together, as a frame of a segment: much of one is also in the next.
 //!
-//! A segment begins with [`MAGIC`]. A frame is: length of what follows the checksum (4 bytes), checksum (4), length of the heads (4),
-//! heads, bodies, compressed. Numbers are little-endian; the checksum is CRC-32.
+//! The content of a frame is: length of the heads (4 bytes, little-endian), heads, bodies, compressed.
 
-use std::io;
-
+use ferroplane_segments::{FileFormat, frame};
 use prost::Message as _;
 
 use crate::format::{Bodies, Body, Head, Heads};
 
-/// What a segment begins with: what it is, and in which version.
-pub(crate) const MAGIC: &[u8; 16] = b"ferroplane-rec\x01\n";
-/// The version of the format that is written, and where in the magic it is.
-const VERSION: u8 = MAGIC[VERSION_AT];
-const VERSION_AT: usize = 14;
-const HEADER: usize = 8;
+/// What segments of recordings are, and in which version.
+pub(crate) const FORMAT: FileFormat = FileFormat::new(*b"ferroplane-rec", 1);
 /// No body is larger, whatever it says of itself.
 const LARGEST: usize = 512 << 20;
 
-/// Refuses what a later release wrote, by its first bytes. What is no segment at all is none of a later release either.
-pub(crate) fn check_version(start: &[u8]) -> io::Result<()> {
-    let Some(start) = start.first_chunk::<{ MAGIC.len() }>() else { return Ok(()) };
-    let version = start[VERSION_AT];
-    let is_ours = MAGIC.iter().zip(start).enumerate().all(|(at, (ours, it))| at == VERSION_AT || ours == it);
-    if !is_ours || version <= VERSION {
-        return Ok(());
-    }
-    let why = format!(
-        "it has version {version} of the format, this program knows {VERSION}; use a newer Ferroplane"
-    );
-    Err(io::Error::new(io::ErrorKind::InvalidData, why))
-}
-
-/// The bytes of recordings.
+/// The frame of recordings.
 pub(crate) fn write(heads: Vec<Head>, bodies: Vec<Body>) -> Vec<u8> {
     let head = Heads { heads }.encode_to_vec();
     let body = lz4_flex::block::compress_prepend_size(&Bodies { bodies }.encode_to_vec());
-    let mut frame = Vec::with_capacity(HEADER + 4 + head.len() + body.len());
-    frame.extend_from_slice(&[0; HEADER]);
-    frame.extend_from_slice(&length(head.len()).to_le_bytes());
-    frame.extend_from_slice(&head);
-    frame.extend_from_slice(&body);
-    let checksum = crc32fast::hash(&frame[HEADER..]);
-    let rest = length(frame.len() - HEADER);
-    frame[..4].copy_from_slice(&rest.to_le_bytes());
-    frame[4..HEADER].copy_from_slice(&checksum.to_le_bytes());
-    frame
-}
-
-/// Whatever is too long for a length is too long for a segment, and is not kept.
-fn length(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+    frame(|content| {
+        content.reserve(4 + head.len() + body.len());
+        // Whatever is too long for a length is too long for a segment, and is not kept.
+        let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        content.extend_from_slice(&length.to_le_bytes());
+        content.extend_from_slice(&head);
+        content.extend_from_slice(&body);
+    })
 }
 
 /// Recordings that are whole. Their bodies are looked into when asked.
-pub(crate) struct Frame<'a> {
+pub(crate) struct Batch<'a> {
     pub(crate) heads: Vec<Head>,
     bodies: &'a [u8],
-    /// All of it, as it was written.
+    /// The whole frame, as it was written.
     pub(crate) bytes: &'a [u8],
 }
 
-impl Frame<'_> {
+impl<'a> Batch<'a> {
+    fn read(frame: ferroplane_segments::Frame<'a>) -> Option<Self> {
+        let (length, content) = frame.content.split_first_chunk()?;
+        let (heads, bodies) = content.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        Some(Self { heads: Heads::decode(heads).ok()?.heads, bodies, bytes: frame.bytes })
+    }
+
     pub(crate) fn has(&self, id: u64) -> bool {
         self.heads.iter().any(|head| head.id == id)
     }
@@ -85,31 +64,8 @@ impl Frame<'_> {
 }
 
 /// The recordings of a segment until its end, or until something is not what was written.
-pub(crate) fn frames(segment: &[u8]) -> impl Iterator<Item = Frame<'_>> {
-    let mut rest = segment.strip_prefix(MAGIC).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let (frame, after) = next(rest)?;
-        rest = after;
-        Some(frame)
-    })
-}
-
-fn next(whole: &[u8]) -> Option<(Frame<'_>, &[u8])> {
-    let (length, rest) = number(whole)?;
-    let (checksum, rest) = number(rest)?;
-    let (content, after) = rest.split_at_checked(length as usize)?;
-    if crc32fast::hash(content) != checksum {
-        return None;
-    }
-    let (length, content) = number(content)?;
-    let (heads, bodies) = content.split_at_checked(length as usize)?;
-    let bytes = whole.strip_suffix(after)?;
-    Some((Frame { heads: Heads::decode(heads).ok()?.heads, bodies, bytes }, after))
-}
-
-fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((u32::from_le_bytes(*number), rest))
+pub(crate) fn batches(segment: &[u8]) -> impl Iterator<Item = Batch<'_>> {
+    FORMAT.frames(segment).map_while(Batch::read)
 }
 
 #[cfg(test)]
@@ -117,7 +73,7 @@ mod tests {
     use super::*;
 
     fn segment(count: u64) -> Vec<u8> {
-        let mut segment = MAGIC.to_vec();
+        let mut segment = FORMAT.header().to_vec();
         for id in 1..=count {
             let head = Head { id, name: "x".repeat(40), ..Head::default() };
             segment.extend(write(vec![head], vec![Body { is_written: true, ..Body::default() }]));
@@ -126,17 +82,18 @@ mod tests {
     }
 
     fn ids(segment: &[u8]) -> Vec<u64> {
-        let recordings = frames(segment).flat_map(Frame::into_recordings);
+        let recordings = batches(segment).flat_map(Batch::into_recordings);
         recordings.filter(|(_, body)| body.is_written).map(|(head, _)| head.id).collect()
     }
 
     #[test]
     fn what_is_whole_is_found_wherever_a_segment_is_cut() {
         let whole = segment(3);
+        let header = FORMAT.header().len();
         assert_eq!(ids(&whole), [1, 2, 3]);
-        let frame = (whole.len() - MAGIC.len()) / 3;
+        let frame = (whole.len() - header) / 3;
         for cut in 0..whole.len() {
-            let expected = cut.saturating_sub(MAGIC.len()) / frame;
+            let expected = cut.saturating_sub(header) / frame;
             assert_eq!(ids(&whole[..cut]).len(), expected, "cut at {cut}");
         }
     }

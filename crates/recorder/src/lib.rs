@@ -18,7 +18,6 @@ mod portrait;
 mod recorder;
 mod recording;
 mod redact;
-mod ring;
 mod tape;
 mod unfold;
 

@@ -14,14 +14,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ferroplane_api::Object;
+use ferroplane_segments::{Limits, OpenError, SegmentLog};
 use tracing::warn;
 use uuid::Uuid;
 
 use crate::archive::Archive;
 use crate::fold::{Known, fold};
-use crate::frame;
+use crate::frame::{self, FORMAT, batches};
 use crate::redact::Redactor;
-use crate::ring::Ring;
 use crate::tape::{Noted, Tape};
 
 /// How many recordings wait to be kept, at most, and about how much memory they hold.
@@ -33,6 +33,8 @@ const GATHERING: Duration = Duration::from_millis(10);
 /// No more are written together, and not more than this part of the ring.
 const TOGETHER: usize = 64;
 const PART: u64 = 64;
+/// Into how many segments recordings of the full size are divided.
+const SEGMENTS: u64 = 8;
 
 /// Keeps recordings. Clones keep them in the same place.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +72,9 @@ struct Keeper {
 
 #[derive(Debug)]
 struct Book {
-    ring: Ring,
+    log: SegmentLog,
+    /// Where the log should be, if another process has that directory: then it is in memory.
+    wanted: Option<PathBuf>,
     known: Known,
     next_id: u64,
     has_complained: bool,
@@ -91,7 +95,14 @@ struct Counts {
 #[error("cannot keep recordings in {}", directory.display())]
 pub struct Uncreatable {
     directory: PathBuf,
-    source: io::Error,
+    source: OpenError,
+}
+
+impl Uncreatable {
+    /// Whether a later release wrote what is there.
+    pub fn is_of_later_version(&self) -> bool {
+        matches!(self.source, OpenError::LaterVersion { .. })
+    }
 }
 
 impl Recorder {
@@ -100,23 +111,36 @@ impl Recorder {
         Self(None)
     }
 
-    /// Keep recordings in files of a directory, and no more than so many bytes.
+    /// Keep recordings in files of a directory, and no more than so many bytes. While another process has the directory, they are kept
+    /// in memory.
     pub fn open(directory: &Path, limit: u64) -> Result<Self, Uncreatable> {
         let fail = |source| Uncreatable { directory: directory.to_owned(), source };
-        let ring = Ring::open(directory, limit).map_err(fail)?;
-        let key = read_key(&directory.join("key")).map_err(fail)?;
-        Self::behind(Keeper::new(ring, key)).map_err(fail)
+        let fail_with = |source| fail(OpenError::File { path: directory.to_owned(), source });
+        let (log, wanted) = match SegmentLog::open(directory, FORMAT, limits(limit)) {
+            Ok(log) => (log, None),
+            Err(error @ OpenError::InUse { .. }) => {
+                let error: &dyn std::error::Error = &error;
+                warn!(error, "keeps recordings in memory until the other process ends");
+                (SegmentLog::in_memory(FORMAT, limits(limit)), Some(directory.to_owned()))
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        let key = read_key(&directory.join("key")).map_err(fail_with)?;
+        Self::behind(Keeper::new(log, wanted, key)).map_err(fail_with)
     }
 
     /// Keep recordings in memory.
     pub fn in_memory(limit: u64) -> Result<Self, Uncreatable> {
-        let keeper = Keeper::new(Ring::in_memory(limit), random_key());
-        Self::behind(keeper).map_err(|source| Uncreatable { directory: PathBuf::new(), source })
+        let keeper = Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, random_key());
+        Self::behind(keeper).map_err(|source| {
+            let directory = PathBuf::new();
+            Uncreatable { source: OpenError::File { path: directory.clone(), source }, directory }
+        })
     }
 
     /// Keep recordings in memory, each before the reconcile goes on, and always in the same way.
     pub fn in_step(limit: u64, key: [u8; 32]) -> Self {
-        let keeper = Arc::new(Keeper::new(Ring::in_memory(limit), key));
+        let keeper = Arc::new(Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, key));
         Self(Some(Arc::new(Shared { keeper, line: None })))
     }
 
@@ -152,9 +176,9 @@ impl Recorder {
     pub fn archive(&self) -> Archive {
         let Some(shared) = &self.0 else { return Archive::of(Vec::new()) };
         let book = shared.keeper.book.lock().unwrap_or_else(PoisonError::into_inner);
-        match book.ring.directory() {
+        match book.log.directory() {
             Some(directory) => Archive::open(directory).unwrap_or_else(|_| Archive::of(Vec::new())),
-            None => Archive::of(book.ring.copies()),
+            None => Archive::of(book.log.segments().map(|(_, bytes)| bytes.into_owned()).collect()),
         }
     }
 
@@ -207,10 +231,10 @@ impl Drop for Shared {
 }
 
 impl Keeper {
-    fn new(ring: Ring, key: [u8; 32]) -> Self {
-        let next_id = ring.last_id() + 1;
-        let book = Book { ring, known: Known::default(), next_id, has_complained: false };
-        let together = usize::try_from(book.ring.limit() / PART).unwrap_or(usize::MAX);
+    fn new(log: SegmentLog, wanted: Option<PathBuf>, key: [u8; 32]) -> Self {
+        let next_id = last_id(&log) + 1;
+        let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
+        let book = Book { log, wanted, known: Known::default(), next_id, has_complained: false };
         Self { redactor: Redactor::new(key), book: Mutex::new(book), counts: Counts::default(), together }
     }
 
@@ -255,14 +279,26 @@ impl Keeper {
         let (kept, failed) = book.keep(noted, &self.redactor, &self.counts.bytes);
         self.counts.kept.fetch_add(kept, Ordering::Relaxed);
         self.counts.failed.fetch_add(failed, Ordering::Relaxed);
-        self.counts.held.store(book.ring.len(), Ordering::Relaxed);
+        self.counts.held.store(book.log.len(), Ordering::Relaxed);
     }
 }
 
 impl Book {
+    /// Go on in the directory as soon as the other process has left it.
+    fn take_over(&mut self) {
+        let Some(directory) = &self.wanted else { return };
+        let Ok(log) = SegmentLog::open(directory, FORMAT, self.log.limits()) else { return };
+        // The few recordings that are in memory have numbers that the other process gave out, too, so that they cannot follow.
+        self.next_id = last_id(&log) + 1;
+        self.log = log;
+        self.wanted = None;
+    }
+
     /// Keep these together. Returns how many are kept, and how many are not.
     fn keep(&mut self, noted: Vec<Noted>, redactor: &Redactor, written: &AtomicU64) -> (u64, u64) {
-        if self.ring.begins_segment() {
+        self.take_over();
+        // What begins a segment cannot refer to anything that was written before.
+        if self.log.begins_segment() {
             self.known = Known::default();
         }
         let (mut heads, mut bodies, mut failed) = (Vec::new(), Vec::new(), 0);
@@ -283,8 +319,8 @@ impl Book {
             return (0, failed);
         }
         let frame = frame::write(heads, bodies);
-        match self.ring.append(&frame) {
-            Ok(()) => {
+        match self.log.append(&frame) {
+            Ok(_) => {
                 written.fetch_add(frame.len() as u64, Ordering::Relaxed);
                 (count, failed)
             }
@@ -299,6 +335,16 @@ impl Book {
             }
         }
     }
+}
+
+fn limits(bytes: u64) -> Limits {
+    Limits { bytes, segments: SEGMENTS }
+}
+
+/// The number of the last recording there is.
+fn last_id(log: &SegmentLog) -> u64 {
+    let last_of = |segment: &[u8]| batches(segment).flat_map(|batch| batch.heads).map(|head| head.id).max();
+    log.segments().rev().find_map(|(_, segment)| last_of(&segment)).unwrap_or_default()
 }
 
 /// What placeholders are made with, kept so that they stay the same.

@@ -12,11 +12,11 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span, debug_span, field};
 
-use crate::answers::Answers;
 use crate::error::CallError;
 use crate::grpc;
 use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
+use crate::response_cache::ResponseCache;
 
 /// Where functions are that are built in.
 const BUILT_IN: &str = "builtin";
@@ -26,7 +26,7 @@ const BUILT_IN: &str = "builtin";
 pub struct Directory {
     runners: BTreeMap<String, Arc<Runner>>,
     deadline: Option<Instant>,
-    answers: Option<Arc<Answers>>,
+    answers: Option<Arc<ResponseCache>>,
     observer: Option<Observer>,
 }
 
@@ -88,7 +88,7 @@ impl Directory {
     }
 
     /// Do not ask again what was answered, for as long as the answer holds.
-    pub fn keep_answers(&mut self, answers: Arc<Answers>) {
+    pub fn keep_answers(&mut self, answers: Arc<ResponseCache>) {
         self.answers = Some(answers);
     }
 

@@ -7,19 +7,19 @@
 //! * A program ends with its [`Program`], and all that it started ends with it. Only if our own process is
 //!   killed, nobody is left to end them.
 
-mod answers;
 mod directory;
 mod drive;
 mod error;
 mod observer;
 mod process;
+mod response_cache;
 mod steps;
 
 pub mod grpc;
 
-pub use answers::{Answers, Unkeepable};
 pub use directory::{Directory, Inside, Runner};
 pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, Program, StartError};
+pub use response_cache::{ResponseCache, Unkeepable};

@@ -15,6 +15,7 @@ use super::Configuration;
 use super::health::{Health, Listening};
 use super::options::Recordings;
 use crate::client;
+use crate::up::controllers::recorder_in;
 
 /// How soon to ask again a server that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -73,8 +74,10 @@ impl Site {
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     Ok(match &configuration.recordings {
         None => Recorder::off(),
-        Some(Recordings { size, directory: Some(directory), .. }) => Recorder::open(directory, *size)?,
-        Some(Recordings { size, directory: None, .. }) => Recorder::in_memory(*size)?,
+        Some(Recordings { size, directory, .. }) => {
+            let opened = directory.as_ref().map(|directory| recorder_in(directory, *size)).transpose()?;
+            opened.flatten().map_or_else(|| Recorder::in_memory(*size), Ok)?
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! The controllers, on the API server in the same process.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -13,8 +14,9 @@ use ferroplane_controllers::{
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Answers, Directory, grpc};
+use ferroplane_runner::{Directory, ResponseCache, grpc};
 use serde_json::json;
+use tracing::warn;
 
 use super::Configuration;
 use crate::telemetry::Installed;
@@ -37,11 +39,12 @@ pub(super) async fn start(
     let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
     install(&Cluster::new(client.clone())).await.context("cannot install the kinds we serve")?;
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
+    let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
-        answers: Arc::new(answers(configuration)?),
+        answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,
     };
@@ -76,17 +79,35 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     match &configuration.data_dir {
         Some(directory) if configuration.recording_size > 0 => {
-            Ok(Recorder::open(&directory.join(RECORDINGS), configuration.recording_size)?)
+            let opened = recorder_in(&directory.join(RECORDINGS), configuration.recording_size)?;
+            Ok(opened.unwrap_or_else(Recorder::off))
         }
         _ => Ok(Recorder::off()),
     }
 }
 
-/// What functions answered is kept beside everything else.
-fn answers(configuration: &Configuration) -> anyhow::Result<Answers> {
-    match &configuration.data_dir {
-        Some(directory) => Ok(Answers::open(&directory.join("answers"))?),
-        None => Ok(Answers::in_memory()),
+/// Recordings in a directory. None if a later release wrote those that are there: a control plane that does not record is better than none.
+pub(crate) fn recorder_in(directory: &Path, size: u64) -> anyhow::Result<Option<Recorder>> {
+    match Recorder::open(directory, size) {
+        Err(error) if error.is_of_later_version() => {
+            let error = format!("{:#}", anyhow::Error::from(error));
+            warn!(error, "leaves the recordings alone; move them away to record there again");
+            Ok(None)
+        }
+        opened => Ok(Some(opened?)),
+    }
+}
+
+/// Responses of functions in a directory or, without one, in memory. Those of a later release are left alone.
+pub(crate) fn response_cache(directory: Option<&Path>) -> anyhow::Result<ResponseCache> {
+    let Some(directory) = directory else { return Ok(ResponseCache::in_memory()) };
+    match ResponseCache::open(directory) {
+        Err(error) if error.is_of_later_version() => {
+            let error = format!("{:#}", anyhow::Error::from(error));
+            warn!(error, "keeps responses of functions in memory; move the directory away to use it again");
+            Ok(ResponseCache::in_memory())
+        }
+        opened => Ok(opened?),
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ferroplane_controllers::{Clock, Cluster, Controllers, Settings, install};
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Answers, grpc};
+use ferroplane_runner::{ResponseCache, grpc};
 
 use crate::ground::{Ground, master};
 use crate::plane::built_ins;
@@ -51,7 +51,7 @@ impl Troupe {
             clock: Clock::system(),
             built_ins: built_ins(&[]),
             calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
-            answers: Arc::new(Answers::in_memory()),
+            answers: Arc::new(ResponseCache::in_memory()),
             recorder: Recorder::off(),
             writes_roles: true,
         };

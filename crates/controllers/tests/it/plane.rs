@@ -9,7 +9,7 @@ use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Se
 use ferroplane_engine::versions::Lifecycle;
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
 use ferroplane_recorder::{Archive, Recorder, Recording};
-use ferroplane_runner::{Answers, Directory, grpc};
+use ferroplane_runner::{Directory, ResponseCache, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
@@ -294,7 +294,7 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
         clock: Clock::system(),
         built_ins: built_ins(functions),
         calls: grpc::Options::default(),
-        answers: Arc::new(Answers::in_memory()),
+        answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,
     }

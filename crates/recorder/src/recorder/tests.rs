@@ -82,3 +82,32 @@ fn placeholders_stay_the_same_over_restarts() {
     std::fs::write(&path, "garbage").unwrap();
     assert_ne!(read_key(&path).unwrap(), key);
 }
+
+#[test]
+fn second_process_keeps_recordings_in_memory_until_the_first_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Recorder::open(directory.path(), 1 << 20).unwrap();
+    let second = Recorder::open(directory.path(), 1 << 20).unwrap();
+    let keep = |recorder: &Recorder| {
+        recorder.0.as_ref().unwrap().keeper.keep(vec![*tape(recorder, "no").into_noted().unwrap()]);
+    };
+    keep(&first);
+    keep(&second);
+    let heads = || Archive::open(directory.path()).unwrap().heads().unwrap();
+    assert_eq!((heads().len(), second.archive().heads().unwrap().len()), (1, 1));
+    drop(first);
+    keep(&second);
+    assert_eq!(heads().iter().map(|head| head.id).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn recordings_of_a_later_release_are_refused_and_not_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("segment-000000000001");
+    std::fs::write(&path, b"ferroplane-rec\x02\nwhatever that is").unwrap();
+    // Not even if there is no room for them.
+    let error = Recorder::open(directory.path(), 8).unwrap_err();
+    assert!(error.is_of_later_version(), "{error:?}");
+    assert!(Archive::open(directory.path()).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"ferroplane-rec\x02\nwhatever that is");
+}

@@ -1,9 +1,14 @@
 //! What later releases wrote is refused with a message that says what to do, and not a byte of it is changed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use super::{fixture, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{PATIENCE, fixture, run};
+use crate::plane::ferroplane;
 
 /// Where a `SQLite` database has its `user_version`.
 const USER_VERSION: usize = 60;
@@ -52,12 +57,41 @@ fn newer_backup_is_refused() {
 #[test]
 fn newer_recordings_are_refused() {
     let copy = fixture::newest();
-    let up = &["up", "--listen", "127.0.0.1:0", "--data-dir", "data"];
     let segment = "data/recordings/segment-000000000001";
     let bytes = age(&copy.path().join(segment), RECORDING_VERSION, &[9]);
-    check_refused(copy.path(), segment, &bytes, &[up, &["replay", "list"], &["replay", "shop/one"]]);
+    check_refused(copy.path(), segment, &bytes, &[&["replay", "list"], &["replay", "shop/one"]]);
 
     let bytes = age(&copy.path().join("one.recording"), RECORDING_VERSION, &[9]);
     let replay = &["replay", "--recordings", "one.recording"];
     check_refused(copy.path(), "one.recording", &bytes, &[replay]);
+}
+
+#[test]
+fn plane_goes_without_recordings_and_response_cache_of_a_newer_release() {
+    let copy = fixture::newest();
+    let recordings = copy.path().join("data/recordings/segment-000000000001");
+    let recorded = age(&recordings, RECORDING_VERSION, &[9]);
+    let cache = "data/answers/segment-000000000001";
+    fs::write(copy.path().join(cache), b"ferroplane-ans\x09\nwhatever that is").unwrap();
+    let mut command = ferroplane(copy.path(), &["up", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.args(["--kubeconfig", "kubeconfig", "--log-format", "json"]);
+    let said = said_until_ready(command, &copy.path().join("log"));
+    for words in ["version 9 of the format", "this program knows 1;", "this program knows 2;", cache] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+    assert!(fs::read(recordings).unwrap() == recorded, "the recordings were changed");
+    assert_eq!(fs::read(copy.path().join(cache)).unwrap(), b"ferroplane-ans\x09\nwhatever that is");
+}
+
+/// What a control plane says until it is ready. Then it is told to end.
+fn said_until_ready(mut command: Command, log: &Path) -> String {
+    let mut child = command.stderr(File::create(log).unwrap()).spawn().unwrap();
+    let began = Instant::now();
+    while !fs::read_to_string(log).unwrap().contains("the API server is ready") && began.elapsed() < PATIENCE
+    {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+    fs::read_to_string(log).unwrap()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Answers, Runner, grpc};
+use ferroplane_runner::{ResponseCache, Runner, grpc};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -111,7 +111,7 @@ async fn keep(
     mut ended: watch::Receiver<bool>,
 ) {
     let began_at = tokio::time::Instant::now();
-    let answers = Answers::in_memory_by(move || u64::try_from(began_at.elapsed().as_millis()).unwrap());
+    let answers = ResponseCache::in_memory_by(move || u64::try_from(began_at.elapsed().as_millis()).unwrap());
     let answers = Arc::new(answers);
     while !*ended.borrow() {
         let passage = Passage { is_alive: Arc::new(AtomicBool::new(true)), ..passage.clone() };
@@ -141,7 +141,7 @@ async fn keep(
     }
 }
 
-fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Answers>) -> Settings {
+fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<ResponseCache>) -> Settings {
     let (began_at, weather) = (tokio::time::Instant::now(), weather.clone());
     Settings {
         clock: Clock::new(move || {

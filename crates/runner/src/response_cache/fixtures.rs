@@ -6,23 +6,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ferroplane_segments::Limits;
 use ferroplane_wire::v1::{ResponseMeta, Result as Said, RunFunctionResponse};
 use tempfile::TempDir;
 
-use super::Answers;
+use super::ResponseCache;
 
 /// When fixtures were written, in milliseconds since 1970.
 const WRITTEN_AT: u64 = 1_800_000_000_000;
 /// The version of the format that is written today.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 fn directory(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/response_cache/v{version}"))
 }
 
-/// A cache in a directory in which every answer begins a segment.
-fn open(directory: &Path) -> Answers {
-    Answers::open_with(directory, 1, || WRITTEN_AT).unwrap()
+/// A cache in a directory in which every response begins a segment, and that has room for two.
+fn open(directory: &Path) -> ResponseCache {
+    ResponseCache::open_with(directory, Limits { bytes: 210, segments: 3 }, || WRITTEN_AT).unwrap()
 }
 
 fn response(message: &str) -> RunFunctionResponse {
@@ -71,6 +72,7 @@ fn format_does_not_change_without_a_new_version() {
     fill(written.path());
     let files = |directory: &Path| {
         let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+        let files = files.filter(|file| file.file_name() != "lock");
         let mut files: Vec<_> =
             files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect();
         files.sort();
@@ -87,4 +89,5 @@ fn format_does_not_change_without_a_new_version() {
 fn make_fixture() {
     assert!(!directory(VERSION).exists(), "there is one of version {VERSION} already");
     fill(&directory(VERSION));
+    fs::remove_file(directory(VERSION).join("lock")).unwrap();
 }
