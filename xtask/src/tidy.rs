@@ -21,10 +21,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-ownership", &["ferroplane-golang"]),
     ("ferroplane-schema", &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership"]),
     ("ferroplane-segments", &[]),
+    ("ferroplane-metrics", &[]),
     ("ferroplane-client", &[]),
     (
         "ferroplane-apiserver",
-        &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership", "ferroplane-schema"],
+        &[
+            "ferroplane-cel",
+            "ferroplane-golang",
+            "ferroplane-metrics",
+            "ferroplane-ownership",
+            "ferroplane-schema",
+        ],
     ),
     ("ferroplane-engine", &["ferroplane-api", "ferroplane-golang", "ferroplane-wire"]),
     ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
@@ -38,13 +45,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "ferroplane-recorder",
-        &["ferroplane-api", "ferroplane-engine", "ferroplane-segments", "ferroplane-wire"],
+        &[
+            "ferroplane-api",
+            "ferroplane-engine",
+            "ferroplane-metrics",
+            "ferroplane-segments",
+            "ferroplane-wire",
+        ],
     ),
     (
         "ferroplane-controllers",
         &[
             "ferroplane-api",
             "ferroplane-engine",
+            "ferroplane-metrics",
             "ferroplane-ownership",
             "ferroplane-recorder",
             "ferroplane-runner",
@@ -74,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-engine",
             "ferroplane-explain",
             "ferroplane-functions",
+            "ferroplane-metrics",
             "ferroplane-offline",
             "ferroplane-recorder",
             "ferroplane-runner",
@@ -90,6 +105,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
+            "ferroplane-metrics",
             "ferroplane-ownership",
             "ferroplane-recorder",
             "ferroplane-runner",
@@ -103,9 +119,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only know or decide, and what they must never know.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "ferroplane-api",
     "ferroplane-wire",
+    "ferroplane-metrics",
     "ferroplane-golang",
     "ferroplane-cel",
     "ferroplane-ownership",

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ferroplane_metrics::Exposition;
 use ferroplane_recorder::Recorder;
 use nix::sys::resource::UsageWho;
 use tokio::runtime::Runtime;
@@ -90,7 +91,9 @@ async fn measure(count: usize, is_on: bool) -> (Cost, String) {
     recorder.stop();
     let cost = Cost { processor: processor.read(), elapsed };
     plane.stop().await;
-    let metrics = recorder.metrics();
+    let mut page = Exposition::default();
+    recorder.write_metrics(&mut page);
+    let metrics = page.into_text();
     let lines = metrics.lines().filter(|line| !line.starts_with('#'));
     (cost, lines.collect::<Vec<_>>().join("\n"))
 }

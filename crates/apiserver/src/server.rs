@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
+use ferroplane_metrics::Exposition;
 use ferroplane_schema::status::Status;
 use http::{Request, Response};
 use tokio::sync::watch;
@@ -62,7 +63,7 @@ pub(crate) struct ServerState {
     flow_control: FlowControl,
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
-    other_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
+    other_metrics: OnceLock<WriteMetrics>,
     audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -74,6 +75,9 @@ pub struct Settings {
     /// The authority that its certificate comes from, in PEM, if it can be reached from outside.
     pub authority: Option<String>,
 }
+
+/// Writes metrics of somebody else.
+type WriteMetrics = Box<dyn Fn(&mut Exposition) + Send + Sync>;
 
 /// What webhooks want to have written down, noted in the answer.
 #[derive(Debug, Clone)]
@@ -150,8 +154,8 @@ impl Server {
     }
 
     /// Serves the numbers of somebody else in this process beside our own.
-    pub fn serve_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
-        let _ = self.state.other_metrics.set(Box::new(text));
+    pub fn serve_metrics(&self, write: impl Fn(&mut Exposition) + Send + Sync + 'static) {
+        let _ = self.state.other_metrics.set(Box::new(write));
     }
 
     pub fn store(&self) -> &Store {

@@ -59,7 +59,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
             metadata: telemetry.metadata(),
             ..Site::connect(configuration, term)?
         };
-        site.health.add_numbers(telemetry.numbers());
+        site.health.add_metrics(telemetry.metrics());
         let pages = Pages::open(configuration, &site).await?;
         let verdict = tokio::select! {
             biased;

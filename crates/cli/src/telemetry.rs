@@ -14,6 +14,7 @@ mod traces;
 use std::io::IsTerminal as _;
 
 use anyhow::Context as _;
+use ferroplane_metrics::Exposition;
 use ferroplane_runner::grpc;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
@@ -98,13 +99,12 @@ impl Installed {
         self.traces.as_ref().map(|_| traces::metadata())
     }
 
-    /// Numbers about the process and about traces, as Prometheus reads them. Can be asked for at any time.
-    pub(crate) fn numbers(&self) -> impl Fn() -> String + Send + Sync + 'static {
+    /// Writes metrics of the process and of traces. Can be called at any time.
+    pub(crate) fn metrics(&self) -> impl Fn(&mut Exposition) + Send + Sync + 'static {
         let counts = self.traces.as_ref().map(Traces::counts).unwrap_or_default();
-        move || {
-            let mut text = process::numbers();
-            counts.write(&mut text);
-            text
+        move |page| {
+            process::write(page);
+            counts.write(page);
         }
     }
 }

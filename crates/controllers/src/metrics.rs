@@ -6,15 +6,14 @@
 
 mod breaker;
 mod requests;
-mod series;
 mod states;
 mod work;
 
-use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ferroplane_engine::Ran;
+use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::Happening;
 
@@ -23,7 +22,6 @@ use breaker::Breakings;
 pub(crate) use breaker::{Breaking, Passage};
 pub(crate) use requests::Watched;
 use requests::{Requests, Watches};
-use series::{Histograms, Numbers, labels};
 use states::States;
 pub(crate) use states::Tally;
 use work::Works;
@@ -32,16 +30,16 @@ pub(crate) use work::{Ending, Work};
 /// What has been counted since the start.
 #[derive(Debug)]
 pub struct Metrics {
-    requests: Numbers,
-    responses: Numbers,
-    seconds: Histograms,
-    cache_hits: Numbers,
-    cache_misses: Numbers,
-    cache_writes: Numbers,
-    cache_bytes: Numbers,
-    versions: Numbers,
-    controllers_started: Numbers,
-    controllers_stopped: Numbers,
+    requests: NumberFamily,
+    responses: NumberFamily,
+    seconds: HistogramFamily,
+    cache_hits: NumberFamily,
+    cache_misses: NumberFamily,
+    cache_writes: NumberFamily,
+    cache_bytes: NumberFamily,
+    versions: NumberFamily,
+    controllers_started: NumberFamily,
+    controllers_stopped: NumberFamily,
     works: Works,
     breakings: Breakings,
     states: States,
@@ -53,37 +51,40 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            requests: Numbers::counter("function_run_function_request_total", "Calls of functions."),
-            responses: Numbers::counter(
+            requests: NumberFamily::counter("function_run_function_request_total", "Calls of functions."),
+            responses: NumberFamily::counter(
                 "function_run_function_response_total",
                 "Calls of functions that ended.",
             ),
-            seconds: Histograms::new("function_run_function_seconds", "How long calls of functions took."),
-            cache_hits: Numbers::counter(
+            seconds: HistogramFamily::new(
+                "function_run_function_seconds",
+                "How long calls of functions took.",
+            ),
+            cache_hits: NumberFamily::counter(
                 "function_run_function_response_cache_hits_total",
                 "Calls of functions that were not needed, because an answer that was kept still holds.",
             ),
-            cache_misses: Numbers::counter(
+            cache_misses: NumberFamily::counter(
                 "function_run_function_response_cache_misses_total",
                 "Calls of functions for which no answer was kept.",
             ),
-            cache_writes: Numbers::counter(
+            cache_writes: NumberFamily::counter(
                 "function_run_function_response_cache_writes_total",
                 "Answers of functions that were kept.",
             ),
-            cache_bytes: Numbers::counter(
+            cache_bytes: NumberFamily::counter(
                 "function_run_function_response_cache_bytes_written_total",
                 "How large the answers were that were kept.",
             ),
-            versions: Numbers::counter(
+            versions: NumberFamily::counter(
                 "engine_function_version_use_total",
                 "Steps that ran, by what they called.",
             ),
-            controllers_started: Numbers::counter(
+            controllers_started: NumberFamily::counter(
                 "engine_controllers_started_total",
                 "Controllers of kinds that were started.",
             ),
-            controllers_stopped: Numbers::counter(
+            controllers_stopped: NumberFamily::counter(
                 "engine_controllers_stopped_total",
                 "Controllers of kinds that were stopped.",
             ),
@@ -110,9 +111,8 @@ impl Metrics {
         let _ = self.recorder.set(recorder);
     }
 
-    /// All numbers as text.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
+    /// Writes all of it.
+    pub fn write(&self, page: &mut Exposition) {
         let numbers = [
             &self.requests,
             &self.responses,
@@ -125,16 +125,17 @@ impl Metrics {
             &self.controllers_stopped,
         ];
         for numbers in numbers {
-            numbers.write(&mut text);
+            numbers.write(page);
         }
-        self.seconds.write(&mut text);
-        self.works.write(&mut text);
-        self.breakings.write(&mut text);
-        self.states.write(&mut text);
-        self.api.write(&mut text);
-        self.watches.write(&mut text);
-        text.push_str(&self.recorder.get().map(Recorder::metrics).unwrap_or_default());
-        text
+        self.seconds.write(page);
+        self.works.write(page);
+        self.breakings.write(page);
+        self.states.write(page);
+        self.api.write(page);
+        self.watches.write(page);
+        if let Some(recorder) = self.recorder.get() {
+            recorder.write_metrics(page);
+        }
     }
 
     /// The work of a controller.
@@ -208,7 +209,7 @@ impl Metrics {
                     ("grpc_code", code),
                     ("result_severity", severity),
                 ]);
-                self.seconds.add(labels.clone(), took);
+                self.seconds.observe(labels.clone(), took);
                 self.responses.add(labels, 1);
             }
             Happening::Recalled => self.cache_hits.add(labels(&[function_name]), 1),
@@ -235,10 +236,6 @@ impl Metrics {
     }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -246,6 +243,12 @@ mod tests {
     use ferroplane_runner::Peer;
 
     use super::*;
+
+    fn text(metrics: &Metrics) -> String {
+        let mut page = Exposition::default();
+        metrics.write(&mut page);
+        page.into_text()
+    }
 
     #[test]
     fn calls_are_counted_as_upstream_names_them() {
@@ -256,7 +259,7 @@ mod tests {
         let took = Duration::from_millis(20);
         metrics.count(&called, Happening::Ended { peer, code: "OK", severity: "Warning", took });
         metrics.count(&called, Happening::Recalled);
-        let text = metrics.text();
+        let text = text(&metrics);
         let call = r#"function_name="f",function_package="p:\"v1\"",grpc_target="here:1",grpc_method="/run""#;
         let end = format!(r#"{call},grpc_code="OK",result_severity="Warning""#);
         for line in [
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_was_never_counted_has_a_name_and_no_numbers() {
-        let text = Metrics::default().text();
+        let text = text(&Metrics::default());
         assert!(text.contains("# TYPE circuit_breaker_opens_total counter"), "{text}");
         assert!(text.lines().all(|line| line.starts_with('#')), "{text}");
     }

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ferroplane_api::Object;
+use ferroplane_metrics::{Exposition, labels};
 use ferroplane_segments::{Limits, OpenError, SegmentLog};
 use tracing::warn;
 use uuid::Uuid;
@@ -189,27 +189,20 @@ impl Recorder {
         }
     }
 
-    /// What has been counted, as Prometheus reads it. Nothing if nothing is recorded.
-    pub fn metrics(&self) -> String {
-        let Some(shared) = &self.0 else { return String::new() };
+    /// Writes what has been counted. Nothing if nothing is recorded.
+    pub fn write_metrics(&self, page: &mut Exposition) {
+        let Some(shared) = &self.0 else { return };
         let Counts { kept, bytes, held, crowded_out, failed, .. } = &shared.keeper.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut text = String::new();
-        let mut write = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
-            let _ = writeln!(
-                text,
-                "# HELP ferroplane_recorder_{name} {help}\n# TYPE ferroplane_recorder_{name} {kind}"
-            );
-            for (labels, value) in values {
-                let _ = writeln!(text, "ferroplane_recorder_{name}{labels} {value}");
-            }
-        };
-        write("recordings_total", "counter", "Reconciles that were recorded.", &[("", read(kept))]);
-        let dropped = [("{reason=\"crowded\"}", read(crowded_out)), ("{reason=\"failed\"}", read(failed))];
-        write("dropped_total", "counter", "Reconciles that could not be recorded.", &dropped);
-        write("written_bytes_total", "counter", "What was written of recordings.", &[("", read(bytes))]);
-        write("held_bytes", "gauge", "What is held of recordings.", &[("", read(held))]);
-        text
+        page.counter("ferroplane_recorder_recordings_total", "Reconciles that were recorded.")
+            .value(read(kept));
+        let mut dropped =
+            page.counter("ferroplane_recorder_dropped_total", "Reconciles that could not be recorded.");
+        dropped.series(&labels(&[("reason", "crowded")]), read(crowded_out));
+        dropped.series(&labels(&[("reason", "failed")]), read(failed));
+        page.counter("ferroplane_recorder_written_bytes_total", "What was written of recordings.")
+            .value(read(bytes));
+        page.gauge("ferroplane_recorder_held_bytes", "What is held of recordings.").value(read(held));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests that are not about objects: what there is, what it is like, and whether all is well.
 
 use bytes::Bytes;
+use ferroplane_metrics::Exposition;
 use ferroplane_schema::status::{Resource, Status};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, LOCATION, VARY};
 use http::request::Parts;
@@ -81,11 +82,13 @@ impl Server {
 
     fn metrics(&self) -> Response<Body> {
         let ServerState { store, flow_control, audit, metrics, other_metrics, .. } = &*self.state;
-        let mut text = metrics.text(store, flow_control, audit.get());
-        if let Some(others) = other_metrics.get() {
-            text.push_str(&others());
+        let mut page = Exposition::default();
+        metrics.write(&mut page, store, flow_control, audit.get());
+        if let Some(write_others) = other_metrics.get() {
+            write_others(&mut page);
         }
-        response::of_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", Bytes::from(text))
+        let text = Bytes::from(page.into_text());
+        response::of_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
     }
 
     /// What others need to verify tokens of service accounts.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use ferroplane_controllers::{LEASE, Metrics};
+use ferroplane_metrics::{Exposition, labels};
 use http::Request;
 use tower_service::Service;
 
@@ -19,12 +20,11 @@ pub(super) struct Health {
     is_leading: AtomicBool,
     is_stopping: AtomicBool,
     metrics: Mutex<Option<Arc<Metrics>>>,
-    /// Of the process itself.
-    numbers: OnceLock<Numbers>,
+    /// Writes those of the process itself.
+    process_metrics: OnceLock<WriteMetrics>,
 }
 
-/// Numbers as Prometheus reads them.
-type Numbers = Box<dyn Fn() -> String + Send + Sync>;
+type WriteMetrics = Box<dyn Fn(&mut Exposition) + Send + Sync>;
 
 impl Health {
     pub(super) fn set_initialised(&self) {
@@ -39,9 +39,9 @@ impl Health {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// From now on, these numbers are shown, too.
-    pub(super) fn add_numbers(&self, numbers: impl Fn() -> String + Send + Sync + 'static) {
-        let _ = self.numbers.set(Box::new(numbers));
+    /// From now on, what this writes is shown, too.
+    pub(super) fn add_metrics(&self, write: impl Fn(&mut Exposition) + Send + Sync + 'static) {
+        let _ = self.process_metrics.set(Box::new(write));
     }
 
     /// From now on, these numbers are shown.
@@ -67,13 +67,17 @@ impl Health {
     /// All numbers as text.
     pub(super) fn metrics(&self) -> String {
         let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut text = metrics.map(|metrics| metrics.text()).unwrap_or_default();
-        text += &self.numbers.get().map(|numbers| numbers()).unwrap_or_default();
-        let name = "leader_election_master_status";
+        let mut page = Exposition::default();
+        if let Some(metrics) = metrics {
+            metrics.write(&mut page);
+        }
+        if let Some(write) = self.process_metrics.get() {
+            write(&mut page);
+        }
         let leads = u8::from(self.is_leading.load(Ordering::Relaxed));
-        text += &format!("# HELP {name} Whether this replica leads.\n# TYPE {name} gauge\n");
-        text += &format!("{name}{{name=\"{LEASE}\"}} {leads}\n");
-        text
+        let mut samples = page.gauge("leader_election_master_status", "Whether this replica leads.");
+        samples.series(&labels(&[("name", LEASE)]), leads);
+        page.into_text()
     }
 }
 

@@ -1,50 +1,44 @@
 //! Numbers about this process, under the names that Prometheus' own clients have for them. What the system does not tell is
 //! left out.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::fs;
 
+use ferroplane_metrics::{Exposition, labels};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Resource, getrlimit};
 
-/// Numbers about this process as text.
-pub(super) fn numbers() -> String {
-    let mut text = String::new();
-    let build = format!("ferroplane_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
-    head(&mut text, "ferroplane_build_info", "gauge", "Which version runs.");
-    let _ = writeln!(text, "{build} 1");
+/// Writes numbers about this process.
+pub(super) fn write(page: &mut Exposition) {
+    let version = labels(&[("version", env!("CARGO_PKG_VERSION"))]);
+    page.gauge("ferroplane_build_info", "Which version runs.").series(&version, 1);
     let stat = Stat::read();
-    let mut number = |name: &str, kind: &str, help: &str, value: Option<&dyn Display>| {
-        let Some(value) = value else { return };
-        head(&mut text, name, kind, help);
-        let _ = writeln!(text, "{name} {value}");
+    if let Some(stat) = &stat {
+        page.counter("process_cpu_seconds_total", "Time on processors.").value(stat.cpu_seconds);
+    }
+    let mut gauge = |name: &str, help: &str, value: Option<&dyn Display>| {
+        if let Some(value) = value {
+            page.gauge(name, help).value(value);
+        }
     };
-    let cpu = stat.as_ref().map(|stat| stat.cpu_seconds);
-    number("process_cpu_seconds_total", "counter", "Time on processors.", shown(cpu.as_ref()));
     let began_at = stat.as_ref().and_then(|stat| Some(boot_time()? + stat.started_seconds));
-    number(
+    gauge(
         "process_start_time_seconds",
-        "gauge",
         "When the process was started, since 1970.",
         shown(began_at.as_ref()),
     );
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (resident, virtual_size) = (memory(&status, "VmRSS:"), memory(&status, "VmSize:"));
-    number("process_resident_memory_bytes", "gauge", "Memory in use.", shown(resident.as_ref()));
-    number("process_virtual_memory_bytes", "gauge", "Addresses in use.", shown(virtual_size.as_ref()));
+    gauge("process_resident_memory_bytes", "Memory in use.", shown(resident.as_ref()));
+    gauge("process_virtual_memory_bytes", "Addresses in use.", shown(virtual_size.as_ref()));
     let open = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
-    number("process_open_fds", "gauge", "Open files and connections.", shown(open.as_ref()));
+    gauge("process_open_fds", "Open files and connections.", shown(open.as_ref()));
     let most = getrlimit(Resource::Nofile).current;
-    number("process_max_fds", "gauge", "How many may be open.", shown(most.as_ref()));
-    text
+    gauge("process_max_fds", "How many may be open.", shown(most.as_ref()));
 }
 
 fn shown<T: Display>(value: Option<&T>) -> Option<&dyn Display> {
     value.map(|value| value as &dyn Display)
-}
-
-pub(super) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 struct Stat {
@@ -93,7 +87,9 @@ mod tests {
 
     #[test]
     fn everything_is_known_of_this_process() {
-        let text = numbers();
+        let mut page = Exposition::default();
+        write(&mut page);
+        let text = page.into_text();
         for name in ["cpu_seconds_total", "start_time_seconds", "resident_memory_bytes", "open_fds"] {
             assert!(text.contains(&format!("\nprocess_{name} ")), "{text}");
         }

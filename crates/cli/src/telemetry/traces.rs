@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ferroplane_metrics::{Exposition, labels};
 use ferroplane_runner::grpc;
 use opentelemetry::propagation::{Injector, TextMapPropagator as _};
 use opentelemetry::trace::TracerProvider as _;
@@ -24,7 +25,6 @@ use tracing::Subscriber;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::process::head;
 use export::{Export, Settings};
 
 /// How long to wait at the end for what was seen last to be sent.
@@ -102,15 +102,14 @@ impl Drop for Traces {
 }
 
 impl Counts {
-    pub(super) fn write(&self, text: &mut String) {
+    pub(super) fn write(&self, page: &mut Exposition) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let name = "ferroplane_trace_spans_exported_total";
-        head(text, name, "counter", "Spans that were sent.");
-        *text += &format!("{name} {}\n", load(&self.exported));
-        let name = "ferroplane_trace_spans_dropped_total";
-        head(text, name, "counter", "Spans that were not sent, by why.");
+        page.counter("ferroplane_trace_spans_exported_total", "Spans that were sent.")
+            .value(load(&self.exported));
+        let mut dropped =
+            page.counter("ferroplane_trace_spans_dropped_total", "Spans that were not sent, by why.");
         for (reason, count) in [("queue_full", &self.overflowed), ("export_failed", &self.failed)] {
-            *text += &format!("{name}{{reason=\"{reason}\"}} {}\n", load(count));
+            dropped.series(&labels(&[("reason", reason)]), load(count));
         }
     }
 }

@@ -121,13 +121,12 @@ impl Plane {
 
 /// Have the API server tell the numbers of everybody else in this process with its own.
 fn serve_metrics(server: &Server, controllers: Option<&Controllers>, telemetry: &Installed) {
-    let (process, controllers) = (telemetry.numbers(), controllers.map(Controllers::metrics));
-    server.serve_metrics(move || {
-        let mut text = process();
+    let (write_process, controllers) = (telemetry.metrics(), controllers.map(Controllers::metrics));
+    server.serve_metrics(move |page| {
+        write_process(page);
         if let Some(metrics) = &controllers {
-            text += &metrics.text();
+            metrics.write(page);
         }
-        text
     });
 }
 

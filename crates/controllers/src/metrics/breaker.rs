@@ -1,12 +1,10 @@
 //! How often too much happened to composite resources, under the names that Crossplane has for it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::head;
-use super::series::labels;
+use ferroplane_metrics::{Exposition, labels};
 
 const RESULTS: [&str; 3] = ["Allowed", "Dropped", "HalfOpenAllowed"];
 
@@ -53,13 +51,12 @@ impl Breakings {
         all.entry(controller.to_owned()).or_default().clone()
     }
 
-    pub(super) fn write(&self, text: &mut String) {
+    pub(super) fn write(&self, page: &mut Exposition) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut number = |name: &str, help: &str, of: fn(&Breaking) -> &AtomicU64| {
-            head(text, name, "counter", help);
+            let mut samples = page.counter(name, help);
             for (controller, breaking) in &all {
-                let count = of(breaking).load(Ordering::Relaxed);
-                let _ = writeln!(text, "{name}{{{}}} {count}", labels(&[("controller", controller)]));
+                samples.series(&labels(&[("controller", controller)]), of(breaking).load(Ordering::Relaxed));
             }
         };
         number(
@@ -68,17 +65,14 @@ impl Breakings {
             |breaking| &breaking.opened,
         );
         number("circuit_breaker_closes_total", "How often that ended.", |breaking| &breaking.closed);
-        let name = "circuit_breaker_events_total";
-        head(
-            text,
-            name,
-            "counter",
+        let mut samples = page.counter(
+            "circuit_breaker_events_total",
             "What happened to what is composed, by whether it was looked at at once.",
         );
         for (controller, breaking) in &all {
             for (result, count) in RESULTS.iter().zip(&breaking.passed) {
                 let labels = labels(&[("controller", controller), ("result", result)]);
-                let _ = writeln!(text, "{name}{{{labels}}} {}", count.load(Ordering::Relaxed));
+                samples.series(&labels, count.load(Ordering::Relaxed));
             }
         }
     }

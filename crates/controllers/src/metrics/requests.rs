@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use super::series::{Histograms, Numbers, labels};
+use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
+
 use crate::cluster::{Error, Resource, Verb};
 
 /// What was asked of the API server.
 #[derive(Debug)]
 pub(super) struct Requests {
-    answered: Numbers,
-    seconds: Histograms,
+    answered: NumberFamily,
+    seconds: HistogramFamily,
 }
 
 impl Default for Requests {
     fn default() -> Self {
         Self {
-            answered: Numbers::counter("rest_client_requests_total", "Requests to the API server."),
-            seconds: Histograms::new(
+            answered: NumberFamily::counter("rest_client_requests_total", "Requests to the API server."),
+            seconds: HistogramFamily::new(
                 "rest_client_request_duration_seconds",
                 "How long requests to the API server took that were no watches.",
             ),
@@ -49,38 +50,38 @@ impl Requests {
         );
         if let Some(took) = took {
             let labels = labels(&[("verb", verb.as_str()), ("group", group), ("resource", plural)]);
-            self.seconds.add(labels, took);
+            self.seconds.observe(labels, took);
         }
     }
 
-    pub(super) fn write(&self, text: &mut String) {
-        self.answered.write(text);
-        self.seconds.write(text);
+    pub(super) fn write(&self, page: &mut Exposition) {
+        self.answered.write(page);
+        self.seconds.write(page);
     }
 }
 
 /// How well objects are followed.
 #[derive(Debug)]
 pub(super) struct Watches {
-    current: Numbers,
-    lists: Numbers,
-    restarts: Numbers,
-    failures: Numbers,
+    current: NumberFamily,
+    lists: NumberFamily,
+    restarts: NumberFamily,
+    failures: NumberFamily,
 }
 
 impl Default for Watches {
     fn default() -> Self {
         Self {
-            current: Numbers::gauge("ferroplane_watches", "How often objects of a kind are followed."),
-            lists: Numbers::counter(
+            current: NumberFamily::gauge("ferroplane_watches", "How often objects of a kind are followed."),
+            lists: NumberFamily::counter(
                 "ferroplane_watch_lists_total",
                 "How often everything of a kind that is followed was read.",
             ),
-            restarts: Numbers::counter(
+            restarts: NumberFamily::counter(
                 "ferroplane_watch_restarts_total",
                 "How often a watch was taken up again after it had ended.",
             ),
-            failures: Numbers::counter(
+            failures: NumberFamily::counter(
                 "ferroplane_watch_failures_total",
                 "How often a kind could not be followed, by why.",
             ),
@@ -113,9 +114,9 @@ impl Watches {
         }
     }
 
-    pub(super) fn write(&self, text: &mut String) {
+    pub(super) fn write(&self, page: &mut Exposition) {
         for numbers in [&self.current, &self.lists, &self.restarts, &self.failures] {
-            numbers.write(text);
+            numbers.write(page);
         }
     }
 }

@@ -1,15 +1,12 @@
 //! How composite resources are: counted when they are looked at and written, never by looking for them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_metrics::{Exposition, labels};
 use serde_json::Value;
-
-use super::head;
-use super::series::labels;
 
 const CONDITIONS: [&str; 3] = ["Ready", "Synced", "Responsive"];
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
@@ -122,10 +119,12 @@ impl States {
         }
     }
 
-    pub(super) fn write(&self, text: &mut String) {
+    pub(super) fn write(&self, page: &mut Exposition) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let name = "ferroplane_composite_resources";
-        head(text, name, "gauge", "Composite resources, by what each of their conditions says.");
+        let mut samples = page.gauge(
+            "ferroplane_composite_resources",
+            "Composite resources, by what each of their conditions says.",
+        );
         for ((group, kind), tally) in &all {
             let counted = tally.0.lock().unwrap_or_else(PoisonError::into_inner);
             for (condition, counts) in CONDITIONS.iter().zip(counted.conditions) {
@@ -136,15 +135,15 @@ impl States {
                         ("condition", condition),
                         ("status", status),
                     ]);
-                    let _ = writeln!(text, "{name}{{{labels}}} {count}");
+                    samples.series(&labels, count);
                 }
             }
         }
         let mut number = |name: &str, help: &str, of: fn(&Counted) -> u64| {
-            head(text, name, "gauge", help);
+            let mut samples = page.gauge(name, help);
             for ((group, kind), tally) in &all {
                 let count = of(&tally.0.lock().unwrap_or_else(PoisonError::into_inner));
-                let _ = writeln!(text, "{name}{{{}}} {count}", labels(&[("group", group), ("kind", kind)]));
+                samples.series(&labels(&[("group", group), ("kind", kind)]), count);
             }
         };
         number(
@@ -171,13 +170,18 @@ mod tests {
         object
     }
 
+    fn text(states: &States) -> String {
+        let mut page = Exposition::default();
+        states.write(&mut page);
+        page.into_text()
+    }
+
     #[test]
     fn one_is_counted_once_however_often_it_is_looked_at() {
         let states = States::default();
         let tally = states.begin("example.org", "Site");
         let told = |line: &str| {
-            let mut text = String::new();
-            states.write(&mut text);
+            let text = text(&states);
             let line = line.replace('@', r#"group="example.org",kind="Site""#);
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         };
@@ -204,12 +208,8 @@ mod tests {
         let old = states.begin("g", "K");
         let new = states.begin("g", "K");
         states.end("g", "K", &old);
-        let mut text = String::new();
-        states.write(&mut text);
-        assert!(text.contains("kind=\"K\""));
+        assert!(text(&states).contains("kind=\"K\""));
         states.end("g", "K", &new);
-        text.clear();
-        states.write(&mut text);
-        assert!(!text.contains("kind=\"K\""));
+        assert!(!text(&states).contains("kind=\"K\""));
     }
 }

@@ -1,15 +1,12 @@
 //! What controllers have done, and have to do, under the names that controller-runtime has for it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ferroplane_metrics::{Exposition, Histogram, Labels, labels};
 use tokio::time::Instant;
-
-use super::head;
-use super::series::{Histogram, labels};
 
 /// How a look at something ended, in controller-runtime's words.
 const RESULTS: [&str; 4] = ["success", "requeue_after", "requeue", "error"];
@@ -72,7 +69,7 @@ impl Work {
 
     /// What is begun now had to wait so long.
     pub(crate) fn waited(&self, time: Duration) {
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner).add(time);
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner).observe(time);
     }
 
     /// Something is begun.
@@ -105,7 +102,7 @@ impl Piece {
         if matches!(ending, Ending::Again | Ending::Failure) {
             self.work.retried.fetch_add(1, Ordering::Relaxed);
         }
-        self.work.took.lock().unwrap_or_else(PoisonError::into_inner).add(self.began_at.elapsed());
+        self.work.took.lock().unwrap_or_else(PoisonError::into_inner).observe(self.began_at.elapsed());
     }
 }
 
@@ -126,9 +123,9 @@ impl Works {
         works.entry(controller.to_owned()).or_default().clone()
     }
 
-    pub(super) fn write(&self, text: &mut String) {
+    pub(super) fn write(&self, page: &mut Exposition) {
         let works = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut page = Page { text, works: &works };
+        let mut page = Page { page, works: &works };
         page.results();
         page.durations(
             "controller_runtime_reconcile_time_seconds",
@@ -185,40 +182,43 @@ fn load(number: &AtomicU64) -> u64 {
 
 /// What is written about all controllers.
 struct Page<'a> {
-    text: &'a mut String,
+    page: &'a mut Exposition,
     works: &'a BTreeMap<String, Arc<Work>>,
 }
 
 impl Page<'_> {
     fn results(&mut self) {
         let name = "controller_runtime_reconcile_total";
-        head(self.text, name, "counter", "Looks at objects, by how they ended.");
+        let mut samples = self.page.counter(name, "Looks at objects, by how they ended.");
         for (controller, work) in self.works {
             for (result, count) in RESULTS.iter().zip(&work.ended) {
-                let labels = labels(&[("controller", controller), ("result", result)]);
-                let _ = writeln!(self.text, "{name}{{{labels}}} {}", load(count));
+                samples.series(&labels(&[("controller", controller), ("result", result)]), load(count));
             }
         }
     }
 
     fn durations(&mut self, name: &str, help: &str, times: impl Fn(&Work) -> &Mutex<Histogram>) {
-        head(self.text, name, "histogram", help);
+        let mut samples = self.page.histogram(name, help);
         for (controller, work) in self.works {
             let times = times(work).lock().unwrap_or_else(PoisonError::into_inner).clone();
-            times.write(self.text, name, &labels_of(name, controller));
+            samples.histogram(&labels_of(name, controller), &times);
         }
     }
 
     fn numbers<T: std::fmt::Display>(&mut self, name: &str, help: &str, number: impl Fn(&Work) -> T) {
-        head(self.text, name, if name.ends_with("_total") { "counter" } else { "gauge" }, help);
+        let mut samples = if name.ends_with("_total") {
+            self.page.counter(name, help)
+        } else {
+            self.page.gauge(name, help)
+        };
         for (controller, work) in self.works {
-            let _ = writeln!(self.text, "{name}{{{}}} {}", labels_of(name, controller), number(work));
+            samples.series(&labels_of(name, controller), number(work));
         }
     }
 }
 
 /// controller-runtime's queues have the name of their controller twice.
-fn labels_of(name: &str, controller: &str) -> String {
+fn labels_of(name: &str, controller: &str) -> Labels {
     if name.starts_with("workqueue") {
         labels(&[("controller", controller), ("name", controller)])
     } else {
@@ -237,8 +237,9 @@ mod tests {
         let (first, second) = (work.begin(), work.begin());
         tokio::time::advance(Duration::from_secs(2)).await;
         let told = |line: &str| {
-            let mut text = String::new();
-            works.write(&mut text);
+            let mut page = Exposition::default();
+            works.write(&mut page);
+            let text = page.into_text();
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         };
         told(r#"workqueue_unfinished_work_seconds{controller="c",name="c"} 4"#);

@@ -179,7 +179,11 @@ impl Plane {
 
     /// What the controllers have counted.
     pub(crate) fn metrics(&self) -> String {
-        self.controllers.as_ref().map(|controllers| controllers.metrics().text()).unwrap_or_default()
+        let mut page = ferroplane_metrics::Exposition::default();
+        if let Some(controllers) = &self.controllers {
+            controllers.metrics().write(&mut page);
+        }
+        page.into_text()
     }
 
     /// Read an object; null if there is none.
