@@ -22,11 +22,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-schema", &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership"]),
     ("ferroplane-segments", &[]),
     ("ferroplane-metrics", &[]),
+    ("ferroplane-certificates", &[]),
     ("ferroplane-client", &[]),
     (
         "ferroplane-apiserver",
         &[
             "ferroplane-cel",
+            "ferroplane-certificates",
             "ferroplane-golang",
             "ferroplane-metrics",
             "ferroplane-ownership",
@@ -57,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "ferroplane-controllers",
         &[
             "ferroplane-api",
+            "ferroplane-certificates",
             "ferroplane-engine",
             "ferroplane-metrics",
             "ferroplane-ownership",

@@ -11,7 +11,6 @@
 //! How to replace the authority is told in `docs/certificates.md`.
 
 mod authority;
-mod issue;
 mod names;
 mod verifier;
 
@@ -19,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use ferroplane_certificates::{SignError, renewal};
 use jiff::Timestamp;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
@@ -27,7 +27,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::private_file;
 
-pub use issue::Issued;
+pub use ferroplane_certificates::Issued;
 pub use names::server_names;
 pub(crate) use verifier::ClientVerifier;
 
@@ -44,7 +44,7 @@ pub enum Error {
     #[error("cannot use the certificate authority in `{path}`: {why}")]
     Authority { path: String, why: String },
     #[error("cannot sign a certificate")]
-    Sign(#[source] rcgen::Error),
+    Sign(#[source] SignError),
     #[error("cannot use a certificate for TLS")]
     Tls(#[source] rustls::Error),
 }
@@ -91,7 +91,7 @@ impl Certificates {
 
     /// A certificate for a client: the name is the user, the groups are its organizations.
     pub fn issue_client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Issued, Error> {
-        issue::client(&self.authority, user, groups, now)
+        self.authority.issue_client(user, groups, now).map_err(Error::Sign)
     }
 
     /// Renews the server's certificate if its time has come, and says whether it had.
@@ -162,9 +162,9 @@ fn read_current(
     };
     let (Some(certificate), Some(key)) = (read("server.crt")?, read("server.key")?) else { return Ok(None) };
     // It is ours to make again, so whatever is wrong with it, a new one is better than an error.
-    let Some(renewal) = names::renewal(&certificate, authority.subject(), names) else { return Ok(None) };
     let issued = Issued { certificate, key };
-    Ok(certified(&issued).ok().filter(|_| now < renewal).map(|key| Current { key, renewal }))
+    let Some(renewal) = authority.renewal(&issued, names, now) else { return Ok(None) };
+    Ok(certified(&issued).ok().map(|key| Current { key, renewal }))
 }
 
 fn make_current(
@@ -173,7 +173,7 @@ fn make_current(
     names: &[String],
     now: Timestamp,
 ) -> Result<Current, Error> {
-    let (issued, renewal) = issue::server(authority, names, now)?;
+    let issued = authority.issue_server(names, now).map_err(Error::Sign)?;
     let key = certified(&issued)?;
     if let Some(directory) = directory {
         for (name, content) in [("server.key", &issued.key), ("server.crt", &issued.certificate)] {
@@ -181,7 +181,7 @@ fn make_current(
             private_file::write(&path, content.as_bytes()).map_err(file_error(&path))?;
         }
     }
-    Ok(Current { key, renewal })
+    Ok(Current { key, renewal: renewal(now) })
 }
 
 fn certified(issued: &Issued) -> Result<Arc<CertifiedKey>, Error> {

@@ -27,7 +27,7 @@ pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use metrics::Metrics;
 pub use protection::admission::{PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;
-pub use setup::credentials::{Credentials, CredentialsError, Names, Pair, credentials, credentials_standing};
+pub use setup::credentials::{Credentials, CredentialsError, Names, credentials, credentials_standing};
 pub use setup::install::{InstallError, definitions_standing, install};
 pub use setup::inventory::{Counted, inventory};
 pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};

@@ -1,33 +1,23 @@
-//! The certificate authority: a key, its certificate, and perhaps the certificate of the one before.
+//! The certificate authority in a directory: a key, its certificate, and perhaps the certificate of the one before.
 
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+use ferroplane_certificates::{
+    Authority as Signer, Issued, LeafRequest, LeafStatus, Profile, Purpose, SignError, Unusable, leaf_status,
 };
+use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use uuid::Uuid;
 
-use super::{Error, file_error, issue};
+use super::{Error, file_error};
 use crate::private_file;
 
-const LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-const WARNING: SignedDuration = SignedDuration::from_hours(90 * 24);
-
+#[derive(Debug)]
 pub(super) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    /// The name, as issued certificates repeat it.
-    subject: Vec<u8>,
+    signer: Signer,
     /// All certificates to trust, in PEM and otherwise.
     bundle: String,
     trusted: Vec<CertificateDer<'static>>,
-}
-
-impl std::fmt::Debug for Authority {
-    fn fmt(&self, output: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(output, "Authority({})", self.trusted.len())
-    }
 }
 
 impl Authority {
@@ -48,9 +38,9 @@ impl Authority {
     }
 
     fn make(directory: &Path, now: Timestamp) -> Result<Self, Error> {
-        let (certificate, key) = sign(now)?;
+        let made = new(now)?;
         // The certificate last: with it, the authority exists.
-        for (name, content) in [("ca.key", &key), ("ca.crt", &certificate)] {
+        for (name, content) in [("ca.key", &made.key), ("ca.crt", &made.certificate)] {
             let path = directory.join(name);
             private_file::write(&path, content.as_bytes()).map_err(file_error(&path))?;
         }
@@ -59,28 +49,42 @@ impl Authority {
 
     /// An authority that nobody keeps.
     pub(super) fn generate(now: Timestamp) -> Result<Self, Error> {
-        let (certificate, key) = sign(now)?;
+        let made = new(now)?;
         let unusable = |why| Error::Authority { path: "memory".to_owned(), why };
-        Self::from_pem(&certificate, &key, "", now).map_err(unusable)
+        Self::from_pem(&made.certificate, &made.key, "", now).map_err(unusable)
     }
 
     fn from_pem(certificate: &str, key: &str, previous: &str, now: Timestamp) -> Result<Self, String> {
-        let key = KeyPair::from_pem(key).map_err(|error| format!("its key: {error}"))?;
+        let signer = Signer::read(certificate, key, now).map_err(explain)?;
         let bundle = format!("{certificate}{previous}");
         let trusted = CertificateDer::pem_slice_iter(bundle.as_bytes()).collect::<Result<Vec<_>, _>>();
         let trusted = trusted.map_err(|error| format!("it is not PEM: {error}"))?;
-        let own = trusted.first().ok_or("it is empty")?;
-        let subject = check(own, &key, now)?;
-        let issuer = Issuer::from_ca_cert_der(own, key).map_err(|error| error.to_string())?;
-        Ok(Self { issuer, subject, bundle, trusted })
+        Ok(Self { signer, bundle, trusted })
     }
 
-    pub(super) fn issuer(&self) -> &Issuer<'static, KeyPair> {
-        &self.issuer
+    /// A certificate for a server with these names.
+    pub(super) fn issue_server(&self, names: &[String], now: Timestamp) -> Result<Issued, SignError> {
+        let purpose = Purpose::Server;
+        self.signer.issue(&LeafRequest { common_name: "ferroplane", organizations: &[], names, purpose }, now)
     }
 
-    pub(super) fn subject(&self) -> &[u8] {
-        &self.subject
+    /// A certificate for a client: the name is the user, the groups are its organizations.
+    pub(super) fn issue_client(
+        &self,
+        user: &str,
+        groups: &[&str],
+        now: Timestamp,
+    ) -> Result<Issued, SignError> {
+        let purpose = Purpose::Client;
+        self.signer.issue(&LeafRequest { common_name: user, organizations: groups, names: &[], purpose }, now)
+    }
+
+    /// When a server's certificate is to be renewed. None if it will not do.
+    pub(super) fn renewal(&self, issued: &Issued, names: &[String], now: Timestamp) -> Option<Timestamp> {
+        match leaf_status(issued, &self.signer, names, now) {
+            LeafStatus::Good { renewal } => Some(renewal),
+            LeafStatus::Missing | LeafStatus::Bad(_) => None,
+        }
     }
 
     pub(super) fn bundle(&self) -> &str {
@@ -92,36 +96,18 @@ impl Authority {
     }
 }
 
-/// Checks that a certificate can sign others with the key, and says its name.
-fn check(certificate: &CertificateDer<'_>, key: &KeyPair, now: Timestamp) -> Result<Vec<u8>, String> {
-    let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
-    if !certificate.is_ca() {
-        return Err("it is not an authority's certificate".to_owned());
-    }
-    if certificate.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
-        return Err("its key, ca.key, belongs to another certificate".to_owned());
-    }
-    let left = certificate.validity().not_after.timestamp().saturating_sub(now.as_second());
-    if left <= 0 {
-        return Err("it has expired; docs/certificates.md tells how to replace it".to_owned());
-    }
-    if left < WARNING.as_secs() {
-        tracing::warn!(days = left / 86_400, "the certificate authority expires soon");
-    }
-    Ok(certificate.subject().as_raw().to_vec())
+/// A new authority's certificate and key.
+fn new(now: Timestamp) -> Result<Issued, Error> {
+    let id = format!("{:08x}", Uuid::new_v4().as_fields().0);
+    Profile::Ferroplane { id: &id }.make(now).map_err(Error::Sign)
 }
 
-/// A new authority's certificate and key. Each has a name of its own, so that one is not taken for another.
-fn sign(now: Timestamp) -> Result<(String, String), Error> {
-    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(Error::Sign)?;
-    let mut parameters = CertificateParams::default();
-    parameters.distinguished_name = DistinguishedName::new();
-    let name = format!("ferroplane-ca-{}", issue::random_digits()?);
-    parameters.distinguished_name.push(DnType::CommonName, name);
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    parameters.key_usages =
-        vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    issue::set_lifetime(&mut parameters, now, LIFETIME);
-    let certificate = parameters.self_signed(&key).map_err(Error::Sign)?;
-    Ok((certificate.pem(), key.serialize_pem()))
+fn explain(why: Unusable) -> String {
+    match why {
+        Unusable::NotACertificate => "it is no certificate".to_owned(),
+        Unusable::NotAnAuthority => "it is not an authority's certificate".to_owned(),
+        Unusable::OtherKey => "its key, ca.key, is no key or belongs to another certificate".to_owned(),
+        Unusable::Expired => "it has expired; docs/certificates.md tells how to replace it".to_owned(),
+        Unusable::Other(why) => why,
+    }
 }

@@ -1,13 +1,6 @@
 //! The names that a server goes by.
 
-use std::net::{IpAddr, SocketAddr};
-
-use jiff::Timestamp;
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
-
-use super::issue::RENEWAL;
+use std::net::SocketAddr;
 
 /// Names that every server has: what it is called on this machine, and what programs in a cluster call it.
 pub fn server_names(listen: SocketAddr) -> Vec<String> {
@@ -31,33 +24,4 @@ pub fn server_names(listen: SocketAddr) -> Vec<String> {
         }
     }
     names
-}
-
-/// When a certificate is to be renewed. None if it is not the authority's, or lacks a name.
-pub(super) fn renewal(certificate: &str, authority: &[u8], names: &[String]) -> Option<Timestamp> {
-    let der = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
-    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
-    let present = names_of(&certificate)?;
-    if certificate.issuer().as_raw() != authority || !names.iter().all(|name| present.contains(name)) {
-        return None;
-    }
-    let end = Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?;
-    end.checked_sub(RENEWAL).ok()
-}
-
-fn names_of(certificate: &X509Certificate<'_>) -> Option<Vec<String>> {
-    let names = certificate.subject_alternative_name().ok()??;
-    let name = |name: &GeneralName<'_>| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
-        _ => None,
-    };
-    Some(names.value.general_names.iter().filter_map(name).collect())
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-    }
 }

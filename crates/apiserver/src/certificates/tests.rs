@@ -70,7 +70,7 @@ fn certificate_without_a_wanted_name_or_that_is_broken_is_replaced() {
         open(&directory, now);
     }
     let other = Certificates::ephemeral(names(), now).unwrap();
-    let foreign = issue::server(&other.authority, &names(), now).unwrap().0;
+    let foreign = other.authority.issue_server(&names(), now).unwrap();
     std::fs::write(pki.join("server.crt"), &foreign.certificate).unwrap();
     std::fs::write(pki.join("server.key"), &foreign.key).unwrap();
     assert_ne!(shown(&open(&directory, now)), ders(&foreign)[0]);
@@ -109,7 +109,7 @@ fn client_is_known_by_our_certificate_only() {
     assert_eq!(identify(&theirs, &client), Peer::Refused);
     let expired = ours.issue_client("admin", &[], now - days(400)).unwrap();
     assert_eq!(identify(&ours, &expired), Peer::Refused);
-    let server = issue::server(&ours.authority, &names(), now).unwrap().0;
+    let server = ours.authority.issue_server(&names(), now).unwrap();
     assert_eq!(identify(&ours, &server), Peer::Refused);
     assert_eq!(ours.server_config().unwrap().1.identify(None), Peer::Unknown);
 }

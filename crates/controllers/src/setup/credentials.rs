@@ -11,22 +11,20 @@
 //!   nobody else did, and read again otherwise.
 //! * What is there and will do is not written again, whoever made it.
 
-mod certificate;
-mod issue;
-
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferroplane_api::{Object, meta};
+use ferroplane_certificates::{
+    Authority, Issued, LeafRequest, LeafStatus, Profile, Purpose, SignError, Unusable, leaf_status,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::cluster::{Cluster, Error, Part, Place, Resource};
 use crate::setup::webhook::Standing;
-use certificate::{Judgement, judge_leaf};
-use issue::{Authority, Purpose};
 
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -47,27 +45,13 @@ pub struct Names {
     pub client: String,
 }
 
-/// A certificate and its key, in PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
-    pub certificate: String,
-    pub key: String,
-}
-
-impl std::fmt::Debug for Pair {
-    /// Says nothing of what is secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pair").finish_non_exhaustive()
-    }
-}
-
 /// Certificates to work with.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     /// The certificate of the authority, in PEM.
     pub authority: String,
-    pub server: Option<Pair>,
-    pub client: Pair,
+    pub server: Option<Issued>,
+    pub client: Issued,
     /// When to ask for them again.
     pub renewal: Timestamp,
 }
@@ -86,7 +70,7 @@ pub enum CredentialsError {
     )]
     Authority { name: String, why: String },
     #[error("cannot sign a certificate")]
-    Sign(#[source] rcgen::Error),
+    Sign(#[source] SignError),
 }
 
 /// Certificates that hold: those that are there, or new ones where they are missing or have to be renewed.
@@ -126,7 +110,8 @@ pub async fn credentials_standing(
     let mut found = vec![(names.authority_secret.clone(), standing(present.is_some(), !is_empty))];
     let mut authority = None;
     if !is_empty {
-        let unusable = |why| CredentialsError::Authority { name: names.authority_secret.clone(), why };
+        let name = &names.authority_secret;
+        let unusable = |why| CredentialsError::Authority { name: name.clone(), why: explain(why) };
         authority = Some(Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)?);
     }
     let server = (!names.server.is_empty()).then_some((&names.server_secret, names.server.as_slice()));
@@ -149,11 +134,32 @@ fn standing(is_present: bool, is_good: bool) -> Standing {
 }
 
 fn is_good(data: &Data, authority: &Authority, names: &[String], now: Timestamp) -> bool {
-    let judgement = judge_leaf(&data[CERTIFICATE], &data[KEY], authority.subject(), names, now);
-    matches!(judgement, Judgement::Good(_)) && data[AUTHORITY].trim() == authority.certificate().trim()
+    let status = leaf_status(&issued(data), authority, names, now);
+    matches!(status, LeafStatus::Good { .. }) && data[AUTHORITY].trim() == authority.certificate().trim()
 }
 
 type Data = BTreeMap<&'static str, String>;
+
+fn issued(data: &Data) -> Issued {
+    Issued { certificate: data[CERTIFICATE].clone(), key: data[KEY].clone() }
+}
+
+/// A certificate with Crossplane's organization, named after the first of its names, as far as there is room for it.
+fn request(names: &[String], purpose: Purpose) -> LeafRequest<'_> {
+    let name = names.first().map_or("ferroplane", String::as_str);
+    let common_name = &name[..name.floor_char_boundary(64)];
+    LeafRequest { common_name, organizations: &["Crossplane"], names, purpose }
+}
+
+fn explain(why: Unusable) -> String {
+    match why {
+        Unusable::NotACertificate => "`tls.crt` is no certificate".to_owned(),
+        Unusable::NotAnAuthority => "`tls.crt` is not the certificate of an authority".to_owned(),
+        Unusable::OtherKey => "`tls.key` is no key, or that of another certificate".to_owned(),
+        Unusable::Expired => "it has expired".to_owned(),
+        Unusable::Other(why) => why,
+    }
+}
 
 struct Secrets<'a> {
     cluster: &'a Cluster,
@@ -162,12 +168,12 @@ struct Secrets<'a> {
 
 impl Secrets<'_> {
     async fn authority(&self, name: &str, now: Timestamp) -> Result<Authority, CredentialsError> {
-        let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why };
+        let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why: explain(why) };
         let data = self.settle(name, |data| {
             if !data[CERTIFICATE].is_empty() || !data[KEY].is_empty() {
                 return Ok(None);
             }
-            let made = issue::authority(now).map_err(CredentialsError::Sign)?;
+            let made = Profile::Crossplane.make(now).map_err(CredentialsError::Sign)?;
             Ok(Some(Data::from([(CERTIFICATE, made.certificate), (KEY, made.key)])))
         });
         let data = data.await?;
@@ -182,29 +188,28 @@ impl Secrets<'_> {
         names: &[String],
         purpose: Purpose,
         now: Timestamp,
-    ) -> Result<(Pair, Timestamp), CredentialsError> {
-        let judge = |data: &Data| judge_leaf(&data[CERTIFICATE], &data[KEY], authority.subject(), names, now);
+    ) -> Result<(Issued, Timestamp), CredentialsError> {
+        let status = |data: &Data| leaf_status(&issued(data), authority, names, now);
         let data = self.settle(name, |data| {
             let is_of_authority = data[AUTHORITY].trim() == authority.certificate().trim();
-            match judge(data) {
-                Judgement::Good(_) if is_of_authority => return Ok(None),
-                Judgement::Missing => {}
-                Judgement::Bad(why) => warn!(name, why, "makes a new certificate"),
-                Judgement::Good(_) => {
+            match status(data) {
+                LeafStatus::Good { .. } if is_of_authority => return Ok(None),
+                LeafStatus::Missing => {}
+                LeafStatus::Bad(why) => warn!(name, why, "makes a new certificate"),
+                LeafStatus::Good { .. } => {
                     warn!(name, why = "it is another authority's", "makes a new certificate");
                 }
             }
-            let made = issue::leaf(authority, names, purpose, now).map_err(CredentialsError::Sign)?;
+            let made = authority.issue(&request(names, purpose), now).map_err(CredentialsError::Sign)?;
             let authority = authority.certificate().to_owned();
             Ok(Some(Data::from([(CERTIFICATE, made.certificate), (KEY, made.key), (AUTHORITY, authority)])))
         });
         let data = data.await?;
-        let renewal = match judge(&data) {
-            Judgement::Good(renewal) => renewal,
-            Judgement::Missing | Judgement::Bad(_) => now,
+        let renewal = match status(&data) {
+            LeafStatus::Good { renewal } => renewal,
+            LeafStatus::Missing | LeafStatus::Bad(_) => now,
         };
-        let [certificate, key] = [&data[CERTIFICATE], &data[KEY]].map(Clone::clone);
-        Ok((Pair { certificate, key }, renewal))
+        Ok((issued(&data), renewal))
     }
 
     /// What a Secret says once nothing has to be made of it any more.
