@@ -1,4 +1,4 @@
-//! Traces by OTLP, from a thread of their own.
+//! Traces by OTLP. The SDK's batch processor sends spans, from a thread of its own.
 //!
 //! # Guarantees
 //! * Who makes spans never waits: what does not fit is dropped and counted.
@@ -7,8 +7,7 @@
 mod export;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,13 +18,15 @@ use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span, SpanData, SpanProcessor};
-use tokio::sync::{mpsc, oneshot};
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, SdkTracer, SdkTracerProvider, Span, SpanData, SpanProcessor,
+};
+use tokio::runtime::{self, Runtime};
 use tracing::Subscriber;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-use export::{Export, Settings};
+use export::{CountingExporter, Settings};
 
 /// How long to wait at the end for what was seen last to be sent.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,15 +34,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Traces that are sent. Dropping this sends what is left.
 #[derive(Debug)]
 pub(super) struct Traces {
-    tracer: SdkTracer,
+    provider: SdkTracerProvider,
     counts: Arc<Counts>,
-    end: Option<oneshot::Sender<()>>,
-    ended: Receiver<()>,
+    /// Where the connection lives.
+    runtime: Option<Runtime>,
 }
 
 /// What became of spans.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    /// Those that are to be sent.
+    waiting: AtomicUsize,
     exported: AtomicU64,
     overflowed: AtomicU64,
     failed: AtomicU64,
@@ -56,20 +59,17 @@ pub(super) fn start(endpoint: Option<&str>) -> anyhow::Result<Option<Traces>> {
     let resource =
         if settings.is_named { resource } else { resource.with_service_name("ferroplane") }.build();
     let counts = Arc::<Counts>::default();
-    let (sender, spans) = mpsc::channel(settings.queue_size);
-    let (end, is_over) = oneshot::channel();
-    let (tell_end, ended) = channel();
-    let (tell_ready, ready) = channel();
-    let export = Export { settings, resource: resource.clone(), spans, counts: counts.clone(), is_over };
-    let work = move || {
-        export.run(&tell_ready);
-        let _ = tell_end.send(());
-    };
-    std::thread::Builder::new().name("traces".to_owned()).spawn(work).context("cannot start a thread")?;
-    ready.recv().context("the thread that sends them ended")??;
-    let queue = Queue { sender, counts: counts.clone() };
+    // The processor's thread knows no reactor, and there may be no runtime yet. One of its own is never busy with anything else.
+    let mut runtime = runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).thread_name("traces").enable_all().build();
+    let runtime = runtime.context("cannot start a thread")?;
+    let context = runtime.enter();
+    let exporter = CountingExporter::new(settings.exporter()?, counts.clone());
+    let processor = BatchSpanProcessor::new(exporter, settings.batches());
+    let queue = BoundedQueue { processor, size: settings.queue_size, counts: counts.clone() };
     let provider = SdkTracerProvider::builder().with_resource(resource).with_span_processor(queue).build();
-    Ok(Some(Traces { tracer: provider.tracer("ferroplane"), counts, end: Some(end), ended }))
+    drop(context);
+    Ok(Some(Traces { provider, counts, runtime: Some(runtime) }))
 }
 
 impl Traces {
@@ -79,7 +79,7 @@ impl Traces {
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         tracing_opentelemetry::layer()
-            .with_tracer(self.tracer.clone())
+            .with_tracer(self.provider.tracer("ferroplane"))
             .with_location(false)
             .with_threads(false)
             .with_target(false)
@@ -94,10 +94,11 @@ impl Traces {
 
 impl Drop for Traces {
     fn drop(&mut self) {
-        if let Some(end) = self.end.take() {
-            let _ = end.send(());
+        // Whether all of it was sent is counted.
+        let _ = self.provider.shutdown_with_timeout(PATIENCE);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
-        let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
 
@@ -114,28 +115,38 @@ impl Counts {
     }
 }
 
-/// Takes spans that have ended, as long as there is room.
+/// Takes spans that have ended, as long as there is room. The processor's own queue has as much, but does not tell what it drops.
 #[derive(Debug)]
-struct Queue {
-    sender: mpsc::Sender<SpanData>,
+struct BoundedQueue {
+    processor: BatchSpanProcessor,
+    size: usize,
     counts: Arc<Counts>,
 }
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for BoundedQueue {
     fn on_start(&self, _: &mut Span, _: &opentelemetry::Context) {}
 
     fn on_end(&self, span: SpanData) {
-        if span.span_context.is_sampled() && self.sender.try_send(span).is_err() {
-            self.counts.overflowed.fetch_add(1, Ordering::Relaxed);
+        if !span.span_context.is_sampled() {
+            return;
         }
+        if self.counts.waiting.fetch_add(1, Ordering::Relaxed) < self.size {
+            return self.processor.on_end(span);
+        }
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        Ok(())
+        self.processor.force_flush()
     }
 
-    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
-        Ok(())
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.processor.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.processor.set_resource(resource);
     }
 }
 

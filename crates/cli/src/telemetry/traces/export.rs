@@ -1,17 +1,15 @@
-//! The thread that sends spans, in batches.
+//! How and where spans are sent, and what became of them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, Identity};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithTonicConfig as _};
+use opentelemetry_otlp::{SpanExporter as OtlpExporter, WithExportConfig as _, WithTonicConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{BatchConfig, BatchConfigBuilder, SpanData, SpanExporter};
 use tracing::{info, warn};
 
 use super::Counts;
@@ -75,18 +73,25 @@ impl Settings {
         }))
     }
 
-    fn exporter(&self, resource: &Resource) -> anyhow::Result<SpanExporter> {
-        let mut builder = SpanExporter::builder().with_tonic().with_endpoint(&self.endpoint);
+    /// How spans come together.
+    pub(super) fn batches(&self) -> BatchConfig {
+        BatchConfigBuilder::default()
+            .with_max_queue_size(self.queue_size)
+            .with_max_export_batch_size(self.batch_size)
+            .with_scheduled_delay(self.delay)
+            .build()
+    }
+
+    pub(super) fn exporter(&self) -> anyhow::Result<OtlpExporter> {
+        let mut builder = OtlpExporter::builder().with_tonic().with_endpoint(&self.endpoint);
         if let Some(tls) = &self.tls {
             builder = builder.with_tls_config(tls.clone());
         }
         // Says what is wrong without quoting what it was given: an address can have a password in it.
-        let mut exporter = builder
+        builder
             .build()
             .ok()
-            .context("the endpoint cannot be used: it has to be a URL such as http://localhost:4317")?;
-        exporter.set_resource(resource);
-        Ok(exporter)
+            .context("the endpoint cannot be used: it has to be a URL such as http://localhost:4317")
     }
 }
 
@@ -107,91 +112,48 @@ fn tls() -> anyhow::Result<ClientTlsConfig> {
     Ok(tls)
 }
 
-/// Sends spans until it is over.
-pub(super) struct Export {
-    pub(super) settings: Settings,
-    pub(super) resource: Resource,
-    pub(super) spans: mpsc::Receiver<SpanData>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) is_over: oneshot::Receiver<()>,
+/// Sends spans, counts what became of them, and says when that begins or ceases to work.
+#[derive(Debug)]
+pub(super) struct CountingExporter {
+    exporter: OtlpExporter,
+    counts: Arc<Counts>,
+    is_down: AtomicBool,
 }
 
-impl Export {
-    /// Says first whether it can.
-    pub(super) fn run(mut self, ready: &Sender<anyhow::Result<()>>) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => return drop(ready.send(Err(error.into()))),
-        };
-        runtime.block_on(async {
-            match self.settings.exporter(&self.resource) {
-                Ok(exporter) => {
-                    let _ = ready.send(Ok(()));
-                    self.work(exporter).await;
-                }
-                Err(error) => drop(ready.send(Err(error))),
-            }
-        });
+impl CountingExporter {
+    pub(super) fn new(exporter: OtlpExporter, counts: Arc<Counts>) -> Self {
+        Self { exporter, counts, is_down: AtomicBool::new(false) }
     }
+}
 
-    async fn work(&mut self, exporter: SpanExporter) {
-        let mut is_down = false;
-        loop {
-            let (batch, is_last) = self.batch().await;
-            if !batch.is_empty() {
-                self.send(&exporter, batch, &mut is_down).await;
-            }
-            if is_last && self.spans.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// What has come together, and whether nothing more is to be waited for.
-    async fn batch(&mut self) -> (Vec<SpanData>, bool) {
-        let mut batch = Vec::new();
-        let mut deadline = None;
-        while batch.len() < self.settings.batch_size {
-            if self.is_over.is_terminated() {
-                let Ok(span) = self.spans.try_recv() else { return (batch, true) };
-                batch.push(span);
-                continue;
-            }
-            let patience = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                _ = &mut self.is_over => {}
-                () = patience => return (batch, false),
-                Some(span) = self.spans.recv() => {
-                    deadline = deadline.or_else(|| Some(Instant::now() + self.settings.delay));
-                    batch.push(span);
-                }
-            }
-        }
-        (batch, self.is_over.is_terminated())
-    }
-
-    async fn send(&self, exporter: &SpanExporter, batch: Vec<SpanData>, is_down: &mut bool) {
-        let count = batch.len() as u64;
-        match exporter.export(batch).await {
+impl SpanExporter for CountingExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let count = batch.len();
+        self.counts.waiting.fetch_sub(count, Ordering::Relaxed);
+        let result = self.exporter.export(batch).await;
+        match &result {
             Ok(()) => {
-                self.counts.exported.fetch_add(count, Ordering::Relaxed);
-                if std::mem::take(is_down) {
+                self.counts.exported.fetch_add(count as u64, Ordering::Relaxed);
+                if self.is_down.swap(false, Ordering::Relaxed) {
                     info!("traces are sent again");
                 }
             }
             Err(error) => {
-                self.counts.failed.fetch_add(count, Ordering::Relaxed);
+                self.counts.failed.fetch_add(count as u64, Ordering::Relaxed);
                 // Said once: it will be the same the next time.
-                if !std::mem::replace(is_down, true) {
+                if !self.is_down.swap(true, Ordering::Relaxed) {
                     warn!(%error, "cannot send traces; they are dropped until that is possible");
                 }
             }
         }
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
     }
 }
