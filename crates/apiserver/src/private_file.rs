@@ -9,12 +9,12 @@ use std::path::Path;
 const LONGEST: u64 = 1 << 20;
 
 /// Makes a directory, and those above it, for the owner alone. One that exists stays as it is.
-pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+pub fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file as a whole: after a crash there is the old one or the new one.
-pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -28,7 +28,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The content, or none if there is no such file.
-pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
+pub fn read(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -3,6 +3,7 @@
 pub(crate) mod controllers;
 mod demo;
 mod follow;
+mod kubeconfig;
 mod manifests;
 mod objects;
 mod plane;

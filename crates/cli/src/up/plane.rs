@@ -9,7 +9,7 @@ use ferroplane_apiserver::audit::{self, AuditLog};
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::certificates::{Certificates, server_names};
-use ferroplane_apiserver::kubeconfig::{Credential, Kubeconfig};
+
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::listeners::https::{self, Https};
 use ferroplane_apiserver::store::{Options, Store};
@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::kubeconfig::{Credential, Kubeconfig};
 use super::{Configuration, controllers};
 use crate::telemetry::Installed;
 

@@ -8,9 +8,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferroplane_apiserver::private_file;
 use serde_json::{Map, Value, json};
-
-use crate::private_file;
 
 /// The name of cluster, user and context.
 const NAME: &str = "ferroplane";
@@ -20,7 +19,7 @@ const MARK: &str = "ferroplane.io/written";
 
 /// Why there is no kubeconfig.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(super) enum Error {
     #[error("`{0}` exists and is not one of ours: name another file, or force it to be replaced")]
     NotOurs(String),
     #[error("cannot write the kubeconfig `{path}`")]
@@ -29,13 +28,14 @@ pub enum Error {
 
 /// How a client shows who it is.
 #[derive(Clone)]
-pub enum Credential {
+pub(super) enum Credential {
+    #[allow(
+        dead_code,
+        reason = "the file can hold one; `up` hands out a certificate, which needs no secret in the server"
+    )]
     Token(String),
     /// In PEM.
-    Certificate {
-        certificate: String,
-        key: String,
-    },
+    Certificate { certificate: String, key: String },
 }
 
 impl std::fmt::Debug for Credential {
@@ -49,17 +49,17 @@ impl std::fmt::Debug for Credential {
 
 /// Where the server is, whom to trust, and who to be.
 #[derive(Debug, Clone)]
-pub struct Kubeconfig {
+pub(super) struct Kubeconfig {
     /// For example `https://127.0.0.1:6443`.
-    pub server: String,
+    pub(super) server: String,
     /// The authorities to trust, in PEM.
-    pub authority: String,
-    pub credential: Credential,
+    pub(super) authority: String,
+    pub(super) credential: Credential,
 }
 
 impl Kubeconfig {
     /// Writes the file, for its owner alone, and the directories above it.
-    pub fn write(&self, path: &Path, is_forced: bool) -> Result<(), Error> {
+    pub(super) fn write(&self, path: &Path, is_forced: bool) -> Result<(), Error> {
         let failed = |source| Error::File { path: path.display().to_string(), source };
         if !is_forced && !is_ours_or_missing(path).map_err(failed)? {
             return Err(Error::NotOurs(path.display().to_string()));
