@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-pub(crate) use custom::{custom, fingerprint};
+pub(crate) use custom::{DefinitionError, custom, fingerprint};
 pub(crate) use resource::{DeletionStrategy, Names, Origin, Part, Resource, Version, collection};
 
 /// All resources that are served, by group and plural name.

@@ -69,7 +69,7 @@ pub use backup::{BackupError, backup, restore};
 pub use entry::{Change, Draft, DraftError, Entry, Expect, Operation};
 pub use history::Window;
 pub use key::{Collection, Key};
-pub use log::{Batch, Log, LogError, Marks, Row};
+pub use log::{Batch, Log, LogError, Marks, Row, RowError};
 pub use metadata::{ObjectMetadata, Owners, Pairs, Uid};
 pub use snapshot::{Range, Snapshot};
 pub use watch_cache::{Event, EventKind, WatchError, Watcher};

@@ -8,6 +8,7 @@ mod impersonation;
 mod jwt;
 mod service_account;
 mod static_tokens;
+mod token_error;
 mod token_request;
 mod token_review;
 
@@ -27,6 +28,7 @@ pub use token_request::ServiceAccount;
 pub(crate) use token_request::random_uuid;
 
 use crate::auth::identity::Identity;
+use token_error::TokenError;
 
 /// The key of an identity's extra under which the credential is named, for the audit log.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -66,18 +68,14 @@ impl Authenticator {
         token: &str,
         audiences: &[String],
         now: Timestamp,
-    ) -> Result<(Identity, Vec<String>), String> {
+    ) -> Result<(Identity, Vec<String>), TokenError> {
         if let Some(identity) = self.tokens.find(token) {
             // A static token is meant for this server.
             let common = intersection(self.service_accounts.audiences(), audiences);
-            return if common.is_empty() { Err(invalid()) } else { Ok((identity, common)) };
+            return if common.is_empty() { Err(TokenError::Invalid) } else { Ok((identity, common)) };
         }
         self.service_accounts.verify(token, audiences, now)
     }
-}
-
-fn invalid() -> String {
-    "invalid bearer token".to_owned()
 }
 
 fn intersection(one: &[String], other: &[String]) -> Vec<String> {

@@ -11,7 +11,7 @@ use super::queue::PAUSE;
 use crate::builtin::{CUSTOM_RESOURCE_CLEANUP, CUSTOM_RESOURCE_DEFINITIONS};
 use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
-use crate::registry::{self, Catalogue, Origin, Resource};
+use crate::registry::{self, Catalogue, DefinitionError, Origin, Resource};
 use crate::server::ServerState;
 use crate::store::{Entry, Uid};
 
@@ -115,7 +115,7 @@ async fn take_up(server: &ServerState, name: &str, definition: &Value) -> Result
     let was_established = is_true(definition, "Established");
     if problem.is_none() || was_established {
         // First it is served, then it is said to be: who reads it can rely on it.
-        serve(server, &names, definition).map_err(|error| Status::internal(&error))?;
+        serve(server, &names, definition).map_err(|error| Status::internal(&error.to_string()))?;
     }
     let status = status_after(definition, problem.as_ref());
     if definition.get("status") == Some(&status) {
@@ -134,7 +134,7 @@ async fn take_up(server: &ServerState, name: &str, definition: &Value) -> Result
 }
 
 /// Serves what is defined, unless it is served as it is already: those who watch it need not begin again.
-fn serve(server: &ServerState, names: &Names<'_>, definition: &Value) -> Result<(), String> {
+fn serve(server: &ServerState, names: &Names<'_>, definition: &Value) -> Result<(), DefinitionError> {
     let fingerprint = registry::fingerprint(definition);
     if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
         return Ok(());

@@ -29,16 +29,34 @@ const VERBS: [Verb; 8] = [
     Verb::Watch,
 ];
 
+/// Why a definition cannot be served. It has been validated, so that only a stored one of another release can be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DefinitionError {
+    #[error("the definition is no object")]
+    NotAnObject,
+    #[error("no version is stored")]
+    NoStoredVersion,
+    #[error("{0}")]
+    Definition(String),
+    #[error("{0}")]
+    Fields(String),
+    #[error("{0}")]
+    PrinterColumns(String),
+    #[error("{0}")]
+    SelectableFields(String),
+}
+
 /// The descriptor of what a definition defines. The definition has been validated.
-pub(crate) fn custom(definition: &Value) -> Result<Resource, String> {
-    let fields = definition.as_object().ok_or("the definition is no object")?;
-    let defined = Arc::new(Definition::decode(fields).map_err(|error| error.to_string())?);
+pub(crate) fn custom(definition: &Value) -> Result<Resource, DefinitionError> {
+    let fields = definition.as_object().ok_or(DefinitionError::NotAnObject)?;
+    let decoded = Definition::decode(fields);
+    let defined = Arc::new(decoded.map_err(|error| DefinitionError::Definition(error.to_string()))?);
     let builder =
         VersionBuilder { json: definition, defined: &defined, ownership: ownership(definition, &defined)? };
     let versions =
         defined.versions.iter().map(|version| builder.version(version)).collect::<Result<_, _>>()?;
-    let storage =
-        defined.versions.iter().position(|version| version.is_storage).ok_or("no version is stored")?;
+    let storage = defined.versions.iter().position(|version| version.is_storage);
+    let storage = storage.ok_or(DefinitionError::NoStoredVersion)?;
     let names = &defined.names;
     Ok(Resource {
         deletion: DeletionStrategy::PLAIN,
@@ -71,14 +89,15 @@ pub(crate) fn fingerprint(definition: &Value) -> String {
 }
 
 /// What the fields of all versions are for their owners.
-fn ownership(json: &Value, defined: &Definition) -> Result<Kind, String> {
+fn ownership(json: &Value, defined: &Definition) -> Result<Kind, DefinitionError> {
     let version = |version: &DefinedVersion| {
         let schema = raw_version(json, &version.name).map(|version| &version["schema"]["openAPIV3Schema"]);
-        let shapes = Shapes::of_custom_resource(schema).map_err(|error| error.to_string())?;
+        let shapes = Shapes::of_custom_resource(schema);
+        let shapes = shapes.map_err(|error| DefinitionError::Fields(error.to_string()))?;
         let api_version = format!("{}/{}", defined.group, version.name);
         Ok(OwnedVersion { api_version, shapes: Arc::new(shapes) })
     };
-    let versions = defined.versions.iter().map(version).collect::<Result<_, String>>()?;
+    let versions = defined.versions.iter().map(version).collect::<Result<_, DefinitionError>>()?;
     Ok(Kind { name: defined.names.kind.clone(), versions })
 }
 
@@ -94,7 +113,7 @@ struct VersionBuilder<'d> {
 }
 
 impl VersionBuilder<'_> {
-    fn version(&self, version: &DefinedVersion) -> Result<Version, String> {
+    fn version(&self, version: &DefinedVersion) -> Result<Version, DefinitionError> {
         let defined = self.defined;
         let name = version.name.as_str();
         let props = defined.schema(name).cloned().unwrap_or_default();
@@ -119,8 +138,8 @@ impl VersionBuilder<'_> {
             behaviour: Arc::new(Custom::new(resource, self.ownership.clone(), subresources.has_status)),
             has_status: subresources.has_status,
             scale: subresources.scale,
-            printer: Printer::read(columns)?,
-            selectable: SelectableFields::new(selectable)?,
+            printer: Printer::read(columns).map_err(DefinitionError::PrinterColumns)?,
+            selectable: SelectableFields::new(selectable).map_err(DefinitionError::SelectableFields)?,
             deprecation: self.deprecation(version),
             verbs: VERBS.to_vec(),
             parts: &[],

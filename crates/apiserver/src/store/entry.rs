@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::key::Key;
+use super::log::RowError;
 use super::metadata::{self, ObjectMetadata, Pairs};
 
 /// One object at one revision: its complete bytes, as clients see it.
@@ -76,12 +77,12 @@ impl Entry {
         is_deleted: bool,
         bytes: &[u8],
         fields: Option<Box<Pairs>>,
-    ) -> Result<Self, String> {
-        let read = metadata::read(bytes).map_err(|error| format!("cannot read its object: {error}"))?;
+    ) -> Result<Self, RowError> {
+        let read = metadata::read(bytes).map_err(RowError::Object)?;
         if read.resource_version != revision.to_string() {
-            return Err(format!("its object has the resource version `{}`", read.resource_version));
+            return Err(RowError::ResourceVersion(read.resource_version.to_owned()));
         }
-        let offset = u32::try_from(read.offset).map_err(|_| "its object is too large".to_owned())?;
+        let offset = u32::try_from(read.offset).map_err(|_| RowError::TooLarge)?;
         let metadata = ObjectMetadata { fields, ..read.metadata };
         Ok(Self { key, revision, bytes: Bytes::copy_from_slice(bytes), metadata, offset, is_deleted })
     }

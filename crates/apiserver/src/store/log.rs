@@ -17,7 +17,7 @@ pub trait Log: Send {
     fn marks(&mut self) -> Result<Marks, LogError>;
 
     /// Visit every row in the order of revisions. A row that the visitor cannot make sense of is damage.
-    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError>;
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError>;
 
     /// Make a batch durable, as one.
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError>;
@@ -44,6 +44,17 @@ pub struct Row<'a> {
     pub name: &'a str,
     pub is_deleted: bool,
     pub object: &'a [u8],
+}
+
+/// Why a row cannot have been written by a store.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    #[error("cannot read its object: {0}")]
+    Object(#[source] serde_json::Error),
+    #[error("its object has the resource version `{0}`")]
+    ResourceVersion(String),
+    #[error("its object is too large")]
+    TooLarge,
 }
 
 /// What is committed together.

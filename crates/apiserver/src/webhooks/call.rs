@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::admission_request::{AdmissionRequest, VersionedAttributes};
 use super::admission_review::{self, AdmissionResponse};
-use super::destination::Route;
+use super::connections;
+use super::destination::{self, Route};
 use super::in_process::InProcessWebhooks;
 use super::webhook::Webhook;
 use crate::store::Store;
@@ -40,7 +41,7 @@ impl Webhook {
         }
         let uid = crate::random::uuid().to_string();
         let review = admission_review::ask(&request.to_request(&uid, shown));
-        let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
+        let client = |error: destination::Error| Failure::Call(format!("could not get REST client: {error}"));
         let route = self.destination.route(store).map_err(client)?;
         let asked = async {
             match in_process.find(&route.authority) {
@@ -48,14 +49,14 @@ impl Webhook {
                 None => self.send(&route, &review).await,
             }
         };
-        let late = || Err(self.unreached(&route, "context deadline exceeded"));
+        let late = || Err(self.unreached(&route, &connections::Error::Deadline));
         let document = tokio::time::timeout(self.timeout, asked).await.unwrap_or_else(|_| late())?;
         admission_review::verdict(&document, &uid, may_change)
             .map_err(|error| Failure::Call(format!("received invalid webhook response: {error}")))
     }
 
     async fn send(&self, route: &Route, review: &Value) -> Result<Value, Failure> {
-        let client = |error: String| Failure::Call(format!("could not get REST client: {error}"));
+        let client = |error: destination::Error| Failure::Call(format!("could not get REST client: {error}"));
         let tls = self.destination.tls().map_err(client)?;
         let sent = self.connections.post(route, tls, &self.query(), review.to_string().into()).await;
         let reply = sent.map_err(|error| self.unreached(route, &error))?;
@@ -63,7 +64,7 @@ impl Webhook {
             .map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))
     }
 
-    fn unreached(&self, route: &Route, error: &str) -> Failure {
+    fn unreached(&self, route: &Route, error: &connections::Error) -> Failure {
         let url = format!("https://{}{}?{}", route.authority, route.path, self.query());
         Failure::Call(format!("failed to call webhook: Post {url:?}: {error}"))
     }

@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::destination::Route;
+use super::destination::{self, Route};
 
 /// How many connections are kept that nobody uses at the moment.
 const IDLE: usize = 8;
@@ -28,6 +28,37 @@ type Sender = SendRequest<Full<Bytes>>;
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     idle: Mutex<Vec<Sender>>,
+}
+
+/// Why nothing came back. The texts are those of Go's HTTP client, as Kubernetes tells them.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Destination(#[from] destination::Error),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Name(#[from] rustls::pki_types::InvalidDnsNameError),
+    #[error("dial tcp {address}: connect: connection refused")]
+    Refused { address: String },
+    #[error("dial tcp: lookup {host}: no such host")]
+    NoSuchHost { host: String },
+    #[error("dial tcp {address}: {source}")]
+    Connect { address: String, source: io::Error },
+    #[error("tls: failed to verify certificate: x509: {0}")]
+    Untrusted(String),
+    #[error(transparent)]
+    Tls(io::Error),
+    /// The connection ended without an answer, which Go calls the end of a file.
+    #[error("EOF")]
+    Closed,
+    #[error("{}", chain(.0))]
+    Http(hyper::Error),
+    /// The answer broke off, or was too long.
+    #[error(transparent)]
+    Body(Box<dyn std::error::Error + Send + Sync>),
+    #[error("context deadline exceeded")]
+    Deadline,
 }
 
 /// What came back.
@@ -46,7 +77,7 @@ impl Connections {
         tls: Arc<ClientConfig>,
         query: &str,
         body: Bytes,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, Error> {
         let mut request = request(route, query, body)?;
         // A connection may be closed at the other end at any time. What was not sent on it is sent on another.
         while let Some(mut sender) = self.take() {
@@ -54,21 +85,21 @@ impl Connections {
                 Ok(response) => return self.read(sender, response).await,
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(describe(&error.into_error())),
+                    None => return Err(failed(error.into_error())),
                 },
             }
         }
         let mut sender = connect(route, tls).await?;
-        let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
+        let response = sender.send_request(request).await.map_err(failed)?;
         self.read(sender, response).await
     }
 
-    async fn read(&self, sender: Sender, response: Response<Incoming>) -> Result<Reply, String> {
+    async fn read(&self, sender: Sender, response: Response<Incoming>) -> Result<Reply, Error> {
         let code = response.status().as_u16();
         let header = response.headers().get(CONTENT_TYPE);
         let content_type = header.and_then(|header| header.to_str().ok()).unwrap_or_default().to_owned();
         let collected = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
-        let body = collected.map_err(|error| error.to_string())?.to_bytes();
+        let body = collected.map_err(Error::Body)?.to_bytes();
         self.keep(sender);
         Ok(Reply { code, content_type, body })
     }
@@ -89,7 +120,7 @@ impl Connections {
     }
 }
 
-fn request(route: &Route, query: &str, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+fn request(route: &Route, query: &str, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
     Request::builder()
         .method(Method::POST)
         .uri(format!("{}?{query}", route.path))
@@ -99,21 +130,18 @@ fn request(route: &Route, query: &str, body: Bytes) -> Result<Request<Full<Bytes
         .header(CONTENT_TYPE, "application/json")
         .header(CONTENT_LENGTH, body.len())
         .body(Full::new(body))
-        .map_err(|error| error.to_string())
 }
 
-async fn connect(route: &Route, tls: Arc<ClientConfig>) -> Result<Sender, String> {
+async fn connect(route: &Route, tls: Arc<ClientConfig>) -> Result<Sender, Error> {
     let (host, port) = route.address.clone()?.unwrap_or_else(|| (route.host.clone(), route.port));
-    let name = ServerName::try_from(route.host.clone()).map_err(|error| error.to_string())?;
-    let stream =
-        TcpStream::connect((host.as_str(), port)).await.map_err(|error| unreachable(&host, port, &error))?;
-    let _ = stream.set_nodelay(true);
-    let stream = TlsConnector::from(tls)
-        .connect(name, stream)
+    let name = ServerName::try_from(route.host.clone())?;
+    let stream = TcpStream::connect((host.as_str(), port))
         .await
-        .map_err(|error| untrusted(&route.host, &error))?;
-    let (sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| describe(&error))?;
+        .map_err(|error| unreachable(host.clone(), port, error))?;
+    let _ = stream.set_nodelay(true);
+    let stream =
+        TlsConnector::from(tls).connect(name, stream).await.map_err(|error| untrusted(&route.host, error))?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     // It ends when there is nobody left to send anything on it.
     tokio::spawn(async move {
         let _ = connection.await;
@@ -121,21 +149,21 @@ async fn connect(route: &Route, tls: Arc<ClientConfig>) -> Result<Sender, String
     Ok(sender)
 }
 
-fn unreachable(host: &str, port: u16, error: &io::Error) -> String {
+fn unreachable(host: String, port: u16, source: io::Error) -> Error {
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => format!("dial tcp {address}: connect: connection refused"),
+    match source.kind() {
+        io::ErrorKind::ConnectionRefused => Error::Refused { address },
         // Names that nobody knows have no kind of their own.
-        _ if error.raw_os_error().is_none() => format!("dial tcp: lookup {host}: no such host"),
-        _ => format!("dial tcp {address}: {error}"),
+        _ if source.raw_os_error().is_none() => Error::NoSuchHost { host },
+        _ => Error::Connect { address, source },
     }
 }
 
 /// Kubernetes' words for certificates that are not good enough.
-fn untrusted(host: &str, error: &io::Error) -> String {
+fn untrusted(host: &str, error: io::Error) -> Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    let Some(rustls::Error::InvalidCertificate(reason)) = cause else { return error.to_string() };
-    let why = match reason {
+    let Some(rustls::Error::InvalidCertificate(reason)) = cause else { return Error::Tls(error) };
+    Error::Untrusted(match reason {
         rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -150,8 +178,7 @@ fn untrusted(host: &str, error: &io::Error) -> String {
             "certificate has expired or is not yet valid".to_owned()
         }
         other => other.to_string(),
-    };
-    format!("tls: failed to verify certificate: x509: {why}")
+    })
 }
 
 /// A name without its type: `DnsName("a")` is `a`.
@@ -159,24 +186,20 @@ fn plain(name: &str) -> &str {
     name.split_once('(').map_or(name, |(_, name)| name.trim_end_matches(')').trim_matches('"'))
 }
 
-/// What went wrong, with all causes. A connection that ends without an answer is what Go calls the end of a file.
-fn describe(error: &hyper::Error) -> String {
-    let is_end = |source: &(dyn std::error::Error + 'static)| {
-        let source = source.downcast_ref::<io::Error>();
-        source.is_some_and(|source| source.kind() == io::ErrorKind::UnexpectedEof)
+fn failed(error: hyper::Error) -> Error {
+    let mut causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    let is_end = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
     };
-    if error.is_incomplete_message() || error.is_closed() {
-        return "EOF".to_owned();
+    if error.is_incomplete_message() || error.is_closed() || causes.any(is_end) {
+        return Error::Closed;
     }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        if is_end(source) {
-            return "EOF".to_owned();
-        }
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        cause = source.source();
-    }
-    text
+    Error::Http(error)
+}
+
+/// What went wrong, with all causes.
+fn chain(error: &hyper::Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

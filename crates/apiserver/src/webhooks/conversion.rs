@@ -14,7 +14,7 @@ use ferroplane_schema::status::Status;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::connections::{Connections, Reply};
+use super::connections::{self, Connections, Reply};
 use super::destination::Destination;
 use crate::store::Store;
 use cache::Cache;
@@ -133,11 +133,11 @@ impl Converter {
     }
 
     async fn send(&self, body: Bytes, store: &Store) -> Result<Reply, String> {
-        let route = self.destination.route(store)?;
-        let tls = self.destination.tls()?;
+        let route = self.destination.route(store).map_err(|error| error.to_string())?;
+        let tls = self.destination.tls().map_err(|error| error.to_string())?;
         let query = format!("timeout={}s", TIMEOUT.as_secs());
         let sent = tokio::time::timeout(TIMEOUT, self.connections.post(&route, tls, &query, body)).await;
-        let reply = sent.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+        let reply = sent.unwrap_or(Err(connections::Error::Deadline));
         reply.map_err(|error| {
             let url = format!("https://{}{}?{query}", route.authority, route.path);
             format!("Post {url:?}: {error}")

@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 
 use super::trust::Trust;
+use crate::builtin::SERVICES;
 use crate::store::Store;
 
 /// Where a webhook is.
@@ -19,7 +20,7 @@ pub(super) struct Destination {
     /// Certificates in PEM; nothing for those that the machine trusts.
     authority: Option<String>,
     /// Made when it is first needed.
-    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    tls: OnceLock<Result<Arc<ClientConfig>, Error>>,
 }
 
 #[derive(Debug)]
@@ -29,8 +30,33 @@ enum Location {
     Nowhere,
 }
 
+/// Why there is no way to a webhook, in the words of Kubernetes where it has any.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(super) enum Error {
+    #[error("webhook configuration must have either service or URL")]
+    Nowhere,
+    #[error("Unparsable URL: {0}")]
+    Url(String),
+    #[error("the URL of a webhook must begin with https")]
+    NotHttps,
+    #[error("the URL of a webhook must have a host")]
+    NoHost,
+    #[error("service \"{0}\" not found")]
+    NoService(String),
+    #[error("{0}")]
+    UnreadableService(String),
+    #[error("no service port {port} found for service \"{service}\"")]
+    NoPort { service: String, port: u16 },
+    #[error("no endpoints available for service \"{0}\"")]
+    NoEndpoints(String),
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    Roots,
+    #[error("{0}")]
+    Tls(rustls::Error),
+}
+
 /// How to get there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Route {
     /// What the certificate must be for.
     pub(super) host: String,
@@ -38,8 +64,9 @@ pub(super) struct Route {
     /// As it stands in the request: with the port if it is not the usual one.
     pub(super) authority: String,
     pub(super) path: String,
-    /// Whom to connect to, if that is not the host.
-    pub(super) address: Result<Option<(String, u16)>, String>,
+    /// Whom to connect to, if that is not the host. A webhook in this process needs no address, so that to lack one is an
+    /// error only for those that connect.
+    pub(super) address: Result<Option<(String, u16)>, Error>,
 }
 
 impl Destination {
@@ -62,9 +89,9 @@ impl Destination {
     }
 
     /// How to get there, as things are now.
-    pub(super) fn route(&self, store: &Store) -> Result<Route, String> {
+    pub(super) fn route(&self, store: &Store) -> Result<Route, Error> {
         match &self.location {
-            Location::Nowhere => Err("webhook configuration must have either service or URL".to_owned()),
+            Location::Nowhere => Err(Error::Nowhere),
             Location::Url(url) => route_of_url(url),
             Location::Service { namespace, name, port, path } => {
                 let host = format!("{name}.{namespace}.svc");
@@ -76,17 +103,17 @@ impl Destination {
     }
 
     /// How to speak TLS there.
-    pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+    pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, Error> {
         self.tls.get_or_init(|| configure(self.authority.as_deref()).map(Arc::new)).clone()
     }
 }
 
-fn route_of_url(url: &str) -> Result<Route, String> {
-    let uri: http::Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
+fn route_of_url(url: &str) -> Result<Route, Error> {
+    let uri = url.parse::<http::Uri>().map_err(|error| Error::Url(error.to_string()))?;
     if uri.scheme_str() != Some("https") {
-        return Err("the URL of a webhook must begin with https".to_owned());
+        return Err(Error::NotHttps);
     }
-    let authority = uri.authority().ok_or("the URL of a webhook must have a host")?;
+    let authority = uri.authority().ok_or(Error::NoHost)?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     let path = uri.path().to_owned();
     let port = authority.port_u16().unwrap_or(443);
@@ -99,20 +126,21 @@ fn address_of_service(
     namespace: &str,
     name: &str,
     port: u16,
-) -> Result<Option<(String, u16)>, String> {
-    let entry = store.get(&store.collection("/services").key(namespace, name));
-    let entry = entry.ok_or_else(|| format!("service \"{name}\" not found"))?;
-    let service: Value = serde_json::from_slice(entry.bytes()).map_err(|error| error.to_string())?;
+) -> Result<Option<(String, u16)>, Error> {
+    let entry = store.get(&store.collection(SERVICES).key(namespace, name));
+    let entry = entry.ok_or_else(|| Error::NoService(name.to_owned()))?;
+    let service = serde_json::from_slice::<Value>(entry.bytes());
+    let service = service.map_err(|error| Error::UnreadableService(error.to_string()))?;
     let spec = &service["spec"];
     if spec["type"] == "ExternalName" {
         return Ok(Some((spec["externalName"].as_str().unwrap_or_default().to_owned(), port)));
     }
     let known = spec["ports"].as_array().into_iter().flatten().find(|known| known["port"] == port);
-    let known = known.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+    let known = known.ok_or_else(|| Error::NoPort { service: name.to_owned(), port })?;
     let port_name = known["name"].as_str().unwrap_or_default();
     let found = in_slices(store, namespace, name, port_name);
     let found = found.or_else(|| in_endpoints(store, namespace, name, port_name));
-    found.map(Some).ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+    found.map(Some).ok_or_else(|| Error::NoEndpoints(name.to_owned()))
 }
 
 /// The first address of a service that is ready, from the slices of its endpoints.
@@ -146,7 +174,7 @@ fn port_named(ports: &Value, name: &str) -> Option<u16> {
     u16::try_from(port["port"].as_u64()?).ok()
 }
 
-fn configure(authority: Option<&str>) -> Result<ClientConfig, String> {
+fn configure(authority: Option<&str>) -> Result<ClientConfig, Error> {
     let trusted = match authority {
         Some(pem) => CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok).collect(),
         None => rustls_native_certs::load_native_certs().certs,
@@ -155,7 +183,7 @@ fn configure(authority: Option<&str>) -> Result<ClientConfig, String> {
     let trust = Trust::new(trusted, Arc::clone(&provider))?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| error.to_string())?;
+        .map_err(Error::Tls)?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trust));
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

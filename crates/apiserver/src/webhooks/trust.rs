@@ -15,6 +15,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use x509_parser::parse_x509_certificate;
 
+use super::destination;
+
 #[derive(Debug)]
 pub(super) struct Trust {
     usual: Arc<WebPkiServerVerifier>,
@@ -25,13 +27,11 @@ impl Trust {
     pub(super) fn new(
         trusted: Vec<CertificateDer<'static>>,
         provider: Arc<CryptoProvider>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, destination::Error> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().cloned());
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let usual = usual
-            .map_err(|_| "unable to load root certificates: unable to parse bytes as PEM block".to_owned())?;
-        Ok(Self { usual, trusted })
+        Ok(Self { usual: usual.map_err(|_| destination::Error::Roots)?, trusted })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, Store};
+use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, RowError, Store};
 
 /// Whether writing goes on. Clones are the same gate.
 #[derive(Clone, Default)]
@@ -56,7 +56,7 @@ impl Log for Gated {
         Ok(Marks::default())
     }
 
-    fn load(&mut self, _visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+    fn load(&mut self, _visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
         Ok(())
     }
 

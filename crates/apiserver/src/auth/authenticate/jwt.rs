@@ -11,6 +11,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::token_error::TokenError;
+
 /// What a token with thousands of audiences would not reach.
 const LONGEST: usize = 16 << 10;
 
@@ -88,8 +90,8 @@ struct Header {
 }
 
 /// The claims of a token that one of the keys signed.
-pub(super) fn verify(token: &str, keys: &[Key]) -> Result<Value, &'static str> {
-    const INVALID: &str = "invalid bearer token";
+pub(super) fn verify(token: &str, keys: &[Key]) -> Result<Value, TokenError> {
+    const INVALID: TokenError = TokenError::Invalid;
     if token.len() > LONGEST {
         return Err(INVALID);
     }
@@ -103,10 +105,10 @@ pub(super) fn verify(token: &str, keys: &[Key]) -> Result<Value, &'static str> {
     let signature = decode(signature)?;
     let mut candidates = keys.iter().filter(|key| header.kid.is_empty() || key.id == header.kid).peekable();
     if candidates.peek().is_none() {
-        return Err("invalid signature, no keys found");
+        return Err(TokenError::UnknownKey);
     }
     if !candidates.any(|key| key.has_signed(message.as_bytes(), &signature)) {
-        return Err("invalid signature");
+        return Err(TokenError::Signature);
     }
     serde_json::from_slice(&decode(claims)?).map_err(|_| INVALID)
 }
@@ -140,11 +142,11 @@ mod tests {
     fn token_of_another_key_is_refused() {
         let (ours, theirs) = (Key::generate().unwrap(), Key::generate().unwrap());
         let token = theirs.sign(&json!({})).unwrap();
-        assert_eq!(verify(&token, &[ours]), Err("invalid signature, no keys found"));
+        assert_eq!(verify(&token, &[ours]), Err(TokenError::UnknownKey));
         // One that claims to be ours, too.
         let ours = Key::generate().unwrap();
         let token = with_header(&theirs, &json!({"alg": "ES256", "kid": ours.id}));
-        assert_eq!(verify(&token, &[ours]), Err("invalid signature"));
+        assert_eq!(verify(&token, &[ours]), Err(TokenError::Signature));
     }
 
     #[test]

@@ -6,18 +6,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_golang::strconv::quote;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::jwt::{self, Key, KeyError};
 use super::static_tokens::fingerprint;
-use super::{CREDENTIAL_ID, intersection, invalid};
+use super::token_error::TokenError;
+use super::{CREDENTIAL_ID, intersection};
 use crate::auth::identity::Identity;
 use crate::private_file;
 
-/// How far clocks may differ, in seconds.
+/// How far clocks may differ, in seconds. What was just deleted counts that long, too: as in Kubernetes, a pod that is being
+/// deleted can still finish what it does with its token.
 const LEEWAY: i64 = 60;
 
 /// Of how many tokens to remember that their signature is good.
@@ -43,7 +44,7 @@ impl BoundKind {
     }
 
     /// The name of the kind, as messages and claims begin with it.
-    fn words(self) -> (&'static str, &'static str) {
+    pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::ServiceAccount => ("service account", "serviceaccount"),
             Self::Secret => ("secret", "secret"),
@@ -162,17 +163,15 @@ impl ServiceAccountTokens {
         token: &str,
         audiences: &[String],
         now: Timestamp,
-    ) -> Result<(Identity, Vec<String>), String> {
+    ) -> Result<(Identity, Vec<String>), TokenError> {
         let claims = self.claims(token)?;
         if claims.issuer != self.issuer {
-            return Err(invalid());
+            return Err(TokenError::Invalid);
         }
         let meant = claims.audience.list();
         let common = intersection(meant, audiences);
         if common.is_empty() {
-            let list = crate::auth::rbac::quote_list;
-            let (meant, wanted) = (list(meant), list(audiences));
-            return Err(format!("token audiences {meant} is invalid for the target audiences {wanted}"));
+            return Err(TokenError::Audience { meant: meant.to_vec(), wanted: audiences.to_vec() });
         }
         claims.check_time(now)?;
         self.check_bound(&claims.kubernetes, now)?;
@@ -180,15 +179,17 @@ impl ServiceAccountTokens {
     }
 
     /// What a token says, if a key of ours signed it.
-    fn claims(&self, token: &str) -> Result<Arc<Claims>, String> {
+    fn claims(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
         let fingerprint = fingerprint(token);
         let lock = || self.signed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(claims) = lock().get(&fingerprint) {
             return Ok(Arc::clone(claims));
         }
         let claims = jwt::verify(token, &self.keys)?;
-        let claims = Arc::new(Claims::deserialize(claims).map_err(|_| invalid())?);
+        let claims = Arc::new(Claims::deserialize(claims).map_err(|_| TokenError::Invalid)?);
         let mut signed = lock();
+        // Everything at once: to know which was used last would cost every request a write, and each is verified again for
+        // the price of one signature.
         if signed.len() >= MOST_REMEMBERED {
             signed.clear();
         }
@@ -197,7 +198,7 @@ impl ServiceAccountTokens {
     }
 
     /// Whether everything still exists.
-    fn check_bound(&self, claims: &Kubernetes, now: Timestamp) -> Result<(), String> {
+    fn check_bound(&self, claims: &Kubernetes, now: Timestamp) -> Result<(), TokenError> {
         let namespace = claims.namespace.as_str();
         self.check_object(BoundKind::ServiceAccount, namespace, &claims.service_account, now)?;
         if let Some(secret) = &claims.secret {
@@ -217,26 +218,22 @@ impl ServiceAccountTokens {
         namespace: &str,
         claimed: &Reference,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), TokenError> {
+        let name = || claimed.name.clone();
         let invalidated = || match kind {
             BoundKind::ServiceAccount => {
-                format!("service account {namespace}/{} has been deleted", claimed.name)
+                TokenError::ServiceAccountDeleted { namespace: namespace.to_owned(), name: name() }
             }
-            _ => "service account token has been invalidated".to_owned(),
+            _ => TokenError::Invalidated,
         };
         let found = self.find(BoundObject { kind, namespace, name: &claimed.name });
         let found = found.ok_or_else(|| match kind {
-            BoundKind::ServiceAccount => format!("serviceaccounts {} not found", quote(&claimed.name)),
+            BoundKind::ServiceAccount => TokenError::NoServiceAccount(name()),
             _ => invalidated(),
         })?;
         if found.uid != claimed.uid {
-            let (kind, claim) = kind.words();
-            let claim = if claim == "serviceaccount" {
-                String::new()
-            } else {
-                format!(" service account {claim} ref")
-            };
-            return Err(format!("{kind} UID ({}) does not match{claim} claim ({})", found.uid, claimed.uid));
+            // Somebody deleted it and made another one of the same name, which the token was not issued for.
+            return Err(TokenError::Uid { kind, found: found.uid, claimed: claimed.uid.clone() });
         }
         let is_gone = |deleted: Timestamp| deleted.as_second() < now.as_second() - LEEWAY;
         if found.deleted.is_some_and(is_gone) { Err(invalidated()) } else { Ok(()) }
@@ -309,17 +306,17 @@ impl Audience {
 }
 
 impl Claims {
-    fn check_time(&self, now: Timestamp) -> Result<(), &'static str> {
+    fn check_time(&self, now: Timestamp) -> Result<(), TokenError> {
         let now = now.as_second();
         let begins = now.saturating_add(LEEWAY);
         if self.not_before.is_some_and(|time| begins < time) {
-            return Err("service account token is not valid yet");
+            return Err(TokenError::NotValidYet);
         }
         if now.saturating_sub(LEEWAY) > self.expiry {
-            return Err("service account token has expired");
+            return Err(TokenError::Expired);
         }
         if self.issued_at.is_some_and(|time| begins < time) {
-            return Err("service account token is issued in the future");
+            return Err(TokenError::IssuedInFuture);
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use ferroplane_schema::status::Status;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Authenticator, invalid};
+use super::Authenticator;
+use super::token_error::TokenError;
 
 impl Authenticator {
     /// Answers a review with the review itself, and what was found in its status.
@@ -22,7 +23,7 @@ impl Authenticator {
             Ok((identity, audiences)) => {
                 json!({"authenticated": true, "user": identity.to_json(), "audiences": audiences})
             }
-            Err(error) => json!({"user": {}, "error": explain(error)}),
+            Err(error) => json!({"user": {}, "error": explain(&error)}),
         };
         let mut review = review.clone();
         review.insert("status".to_owned(), status);
@@ -30,7 +31,11 @@ impl Authenticator {
     }
 }
 
-/// Two authenticators were asked, and one of them knows more.
-fn explain(error: String) -> String {
-    if error == invalid() { error } else { format!("[{}, {error}]", invalid()) }
+/// Two authenticators were asked, that of static tokens and that of service accounts. Kubernetes lists what both say, unless
+/// it is the same.
+fn explain(error: &TokenError) -> String {
+    match error {
+        TokenError::Invalid => error.to_string(),
+        more => format!("[{}, {more}]", TokenError::Invalid),
+    }
 }

@@ -1,6 +1,6 @@
 //! Nothing is durable: for stores that are thrown away.
 
-use super::{Batch, Log, LogError, Marks, Row};
+use super::{Batch, Log, LogError, Marks, Row, RowError};
 
 /// A log that forgets at once.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ impl Log for Memory {
         Ok(Marks::default())
     }
 
-    fn load(&mut self, _visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+    fn load(&mut self, _visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use super::super::OpenError;
 use super::super::directory;
 use super::super::entry::Entry;
-use super::{Batch, Log, LogError, Marks, Row};
+use super::{Batch, Log, LogError, Marks, Row, RowError};
 
 /// "FPLN": says that a database is a store of ours.
 const APPLICATION: u32 = 0x4650_4C4E;
@@ -188,16 +188,16 @@ impl Log for Sqlite {
         self.connection.query_row(sql, [], read).map_err(|error| self.explain(error, "read"))
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
         let failed = |error| explain(error, "read", &self.file);
         let sql = "SELECT revision, collection, namespace, name, deleted, object FROM log ORDER BY revision";
         let mut select = self.connection.prepare(sql).map_err(failed)?;
         let mut rows = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let row = read_row(row).map_err(failed)?;
-            visit(row).map_err(|detail| LogError::Damaged {
+            visit(row).map_err(|error| LogError::Damaged {
                 file: self.file.clone(),
-                detail: format!("revision {}: {detail}", row.revision),
+                detail: format!("revision {}: {error}", row.revision),
             })?;
         }
         drop(rows);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Row, Store};
+use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Row, RowError, Store};
 
 use super::fixtures::Contents;
 
@@ -95,7 +95,7 @@ impl Log for DiskLog {
         Ok(Marks { revision: contained.marks.revision.max(newest), ..contained.marks })
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
         for (revision, row) in &self.disk.0.lock().unwrap().rows {
             let Stored { collection, namespace, name, is_deleted, object } = row;
             let (revision, is_deleted) = (*revision, *is_deleted);

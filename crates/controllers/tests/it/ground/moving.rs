@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::listeners::HttpService;
-use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, Store, Window};
+use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, RowError, Store, Window};
 use ferroplane_apiserver::{Body, InProcessWebhook, Server, Settings};
 use http::{Request, Response};
 use tower_service::Service;
@@ -67,7 +67,7 @@ impl Log for Head {
         Ok(Marks { revision: recorded.marks.revision.max(newest), ..recorded.marks })
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), String>) -> Result<(), LogError> {
+    fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
         let recorded = self.tape.0.lock().unwrap().clone();
         for (revision, row) in recorded.rows {
             let Stored { collection, namespace, name, is_deleted, object } = &*row;
