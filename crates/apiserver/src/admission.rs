@@ -52,7 +52,7 @@ impl Admission<'_> {
             namespace_lifecycle::check_create(self.store, location, name)?;
         }
         let Some(webhooks) = self.webhooks() else { return Ok(proposal) };
-        let owners = owners_of(&proposal).cloned();
+        let owners = managed_fields_of(&proposal).cloned();
         let name = metadata_text(&proposal.object, "name").to_owned();
         let act = if live.is_some() { Act::Update } else { Act::Create };
         let object = Value::Object(std::mem::take(&mut proposal.object));
@@ -65,8 +65,8 @@ impl Admission<'_> {
         proposal.object = object;
         proposal.warnings.append(&mut remarks.warnings);
         self.note(remarks);
-        outcome.map_err(|status| warned(status, &mut proposal.warnings))?;
-        mend_owners(&mut proposal, owners);
+        outcome.map_err(|status| with_warnings(status, &mut proposal.warnings))?;
+        restore_managed_fields(&mut proposal, owners);
         Ok(proposal)
     }
 
@@ -79,7 +79,7 @@ impl Admission<'_> {
     ) -> Result<Option<Reservation>, Status> {
         let allocated =
             service_allocator::allocate(self.service_allocator, location, &mut proposal.object, live);
-        allocated.map_err(|status| warned(status, &mut proposal.warnings))
+        allocated.map_err(|status| with_warnings(status, &mut proposal.warnings))
     }
 
     /// May refuse what is about to be stored.
@@ -101,7 +101,7 @@ impl Admission<'_> {
         let outcome = Box::pin(webhooks.validate(&request, self.store, &mut remarks)).await;
         written.warnings.append(&mut remarks.warnings);
         self.note(remarks);
-        outcome.map_err(|status| warned(status, &mut written.warnings))
+        outcome.map_err(|status| with_warnings(status, &mut written.warnings))
     }
 
     /// May refuse a deletion. Says what its client should be told.
@@ -121,7 +121,7 @@ impl Admission<'_> {
         }
         let mut warnings = std::mem::take(&mut remarks.warnings);
         self.note(remarks);
-        outcome.map_err(|status| warned(status, &mut warnings))?;
+        outcome.map_err(|status| with_warnings(status, &mut warnings))?;
         Ok(warnings)
     }
 
@@ -174,19 +174,19 @@ impl Admission<'_> {
 static OURSELVES: LazyLock<Identity> =
     LazyLock::new(|| Identity::authenticated("system:apiserver", [MASTERS.to_owned()]));
 
-fn warned(mut status: Status, warnings: &mut Vec<String>) -> Status {
+fn with_warnings(mut status: Status, warnings: &mut Vec<String>) -> Status {
     warnings.append(&mut status.warnings);
     status.warnings.append(warnings);
     status
 }
 
-fn owners_of(proposal: &Proposal) -> Option<&Value> {
+fn managed_fields_of(proposal: &Proposal) -> Option<&Value> {
     proposal.object.get("metadata").and_then(|metadata| metadata.get("managedFields"))
 }
 
 /// Webhooks that know nothing of owners may break what is noted of them. Then it is as it was.
-fn mend_owners(proposal: &mut Proposal, before: Option<Value>) {
-    let Some(Err(error)) = owners_of(proposal).map(ownership::validate) else { return };
+fn restore_managed_fields(proposal: &mut Proposal, before: Option<Value>) {
+    let Some(Err(error)) = managed_fields_of(proposal).map(ownership::validate) else { return };
     proposal.warnings.push(format!(
         ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating \
          admission controller; please fix your requests: {error}"

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::server::ServerState;
 use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
-pub(crate) use custom_resource_definitions::recall;
+pub(crate) use custom_resource_definitions::serve_established;
 pub(crate) use queue::WorkQueues;
 
 /// Sets all to work. They stop when the set is dropped.
@@ -36,7 +36,7 @@ pub(crate) fn start(server: &Arc<ServerState>) -> JoinSet<()> {
 }
 
 /// Stores an object without what kept it, or deletes it if nothing else does. Says whether nobody was faster.
-async fn let_go(
+async fn remove_finalizer(
     server: &ServerState,
     entry: &Entry,
     object: &Map<String, Value>,

@@ -45,6 +45,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            // Those of reads and writes are kube-apiserver's, `--max-requests-inflight` and `--max-mutating-requests-inflight`.
             read_only: 400,
             mutating: 200,
             watches: 20_000,

@@ -103,15 +103,16 @@ impl Server {
         let configured = Arc::clone(&webhooks);
         let service_allocator = Arc::new(ServiceAllocator::default());
         let allocated = Arc::clone(&service_allocator);
+        // First what is stored, then what happens. Nobody writes between the two: there is no server yet.
         authorizer.load(&store);
         webhooks.load(&store);
         service_allocator.load(&store);
         store.observe(move |event| {
-            following.notice(event);
-            configured.notice(event);
-            allocated.notice(event);
+            following.observe(event);
+            configured.observe(event);
+            allocated.observe(event);
             // Controllers come last: they look at what the others know.
-            observing.notice(event);
+            observing.observe(event);
         });
         let registry = Registry::new(builtin::resources());
         bootstrap::run(&store, &registry.catalogue()).await?;
@@ -132,7 +133,8 @@ impl Server {
             audit: OnceLock::new(),
             stop,
         });
-        controllers::recall(&state);
+        // Before the first request: a client that comes back after a restart must find its custom resources.
+        controllers::serve_established(&state);
         let controllers = controllers::start(&state);
         Ok(Self { state, _controllers: Arc::new(controllers) })
     }

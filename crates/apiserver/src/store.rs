@@ -74,7 +74,8 @@ pub use metadata::{ObjectMetadata, Owners, Pairs, Uid};
 pub use snapshot::{Range, Snapshot};
 pub use watch_cache::{Event, EventKind, WatchError, Watcher};
 
-/// How many KiB may wait to be written. Who comes then waits before joining the queue.
+/// How many KiB may wait to be written. Who comes then waits before joining the queue. Counted in bytes, because objects
+/// differ in size by a factor of a thousand: so many submissions could be nothing, or all of the memory.
 const QUEUE: u32 = 64 << 10;
 
 /// How a store behaves.
@@ -150,6 +151,7 @@ pub enum Health {
 impl Store {
     /// Open the store in a directory, or make one. Blocks while it is read.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        // The lock comes first: SQLite would recover the write-ahead log of a store that another process is writing to.
         let lock = Directory::lock(directory)?;
         let log = Sqlite::open(&lock.database())?;
         Self::start(Box::new(log), Some(lock), Some(directory.to_owned()), options)
@@ -190,6 +192,7 @@ impl Store {
 
     /// Stop writing, let go of the files, and wait until that is done. What was submitted before is written.
     pub async fn close(self) {
+        // By a message, because other clones of the store may still hold the queue open.
         let _ = self.0.queue.send(Message::Close);
         let finished = self.0.finished.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(finished) = finished {
@@ -204,6 +207,7 @@ impl Store {
             return collection.clone();
         }
         drop(state);
+        // Somebody may have made it since; then this finds theirs.
         self.0.shared.state.write().unwrap_or_else(PoisonError::into_inner).collection(name)
     }
 
@@ -278,9 +282,11 @@ impl Store {
             return Err(SubmitError::Failed(failure.clone()));
         }
         let size: usize = operations.iter().map(Operation::size).sum();
+        // What is larger than the whole queue waits until that is empty, instead of for ever.
         let room = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX).min(QUEUE);
         let permit = self.0.room.clone().acquire_many_owned(room).await.map_err(|_| SubmitError::Closed)?;
         let (reply, answer) = oneshot::channel();
+        // Before it is queued, so that whoever reads the key from now on can wait for it.
         let begun = self.0.shared.in_flight.begin(&operations);
         let submission = Submission { operations, reply, permit, begun };
         match &self.0.in_place {

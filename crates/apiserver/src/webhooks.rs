@@ -63,7 +63,7 @@ impl Webhooks {
     }
 
     /// Follows what happens. A webhook counts from the moment at which its configuration is stored.
-    pub(crate) fn notice(&self, event: &Event) {
+    pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         let Some(configurations) = self.configurations(entry) else { return };
         if event.kind() == EventKind::Deleted {

@@ -47,6 +47,7 @@ impl Authenticator {
 
     /// Who sent the request.
     pub fn authenticate(&self, headers: &HeaderMap, peer: &Peer, now: Timestamp) -> Result<Identity, Status> {
+        // The first that identifies somebody decides, in the order of kube-apiserver: a client with both is who its certificate says.
         if let Some(identity) = peer.identity(now) {
             return Ok(identity);
         }
@@ -54,6 +55,7 @@ impl Authenticator {
         match bearer_token(headers) {
             Bearer::Token(token) => {
                 let found = self.identify(token, self.service_accounts.audiences(), now);
+                // Why a token was refused is not told: it would help only those who guess.
                 found.map(|(identity, _)| identity).map_err(|_| refused())
             }
             Bearer::Unreadable => Err(refused()),

@@ -31,7 +31,7 @@ impl Authorizer {
     }
 
     /// Follows what happens. Rights that were taken away are gone before the one who took them away is told.
-    pub(crate) fn notice(&self, event: &Event) {
+    pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         let Some(kind) = kind_of(entry.key().collection().name()) else { return };
         if event.kind() == EventKind::Deleted {

@@ -79,7 +79,7 @@ impl ServiceAllocator {
     }
 
     /// Follows what happens.
-    pub(crate) fn notice(&self, event: &Event) {
+    pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         if entry.key().collection().name() != SERVICES {
             return;

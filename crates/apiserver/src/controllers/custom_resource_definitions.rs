@@ -23,7 +23,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
 async fn work(server: &Arc<ServerState>) {
     loop {
         let name = next(server).await;
-        if let Err(status) = look_at(server, &name).await {
+        if let Err(status) = reconcile(server, &name).await {
             warn!(definition = %name, problem = status.message, "cannot take up the definition yet");
             let server = Arc::downgrade(server);
             tokio::spawn(async move {
@@ -69,7 +69,7 @@ async fn follow(server: &ServerState) {
 }
 
 /// Serves everything that was established before the server stopped, before the first request is answered.
-pub(crate) fn recall(server: &ServerState) {
+pub(crate) fn serve_established(server: &ServerState) {
     let snapshot = server.store.snapshot(&server.store.collection(CUSTOM_RESOURCE_DEFINITIONS));
     let resources: Vec<_> = snapshot
         .iter()
@@ -82,7 +82,7 @@ pub(crate) fn recall(server: &ServerState) {
     server.registry.change(|catalogue| resources.iter().cloned().for_each(|it| catalogue.insert(it)));
 }
 
-async fn look_at(server: &ServerState, name: &str) -> Result<(), Status> {
+async fn reconcile(server: &ServerState, name: &str) -> Result<(), Status> {
     let key = server.store.collection(CUSTOM_RESOURCE_DEFINITIONS).key("", name);
     let Some(entry) = server.store.get(&key) else {
         forget(server, name);
@@ -93,7 +93,7 @@ async fn look_at(server: &ServerState, name: &str) -> Result<(), Status> {
     if entry.metadata().is_terminating {
         return clean_up(server, &entry, &definition).await;
     }
-    take_up(server, name, &definition).await
+    establish(server, name, &definition).await
 }
 
 /// What was defined is no longer served.
@@ -109,7 +109,7 @@ fn forget(server: &ServerState, name: &str) {
 }
 
 /// Serves what is defined, and says so in the definition.
-async fn take_up(server: &ServerState, name: &str, definition: &Value) -> Result<(), Status> {
+async fn establish(server: &ServerState, name: &str, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
     let problem = names.conflict(&server.registry.catalogue());
     let was_established = is_true(definition, "Established");
@@ -294,9 +294,9 @@ async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Re
     }
     let left = server.store.snapshot(&collection).len();
     if left > 0 {
-        return say_what_is_left(server, definition, left).await;
+        return report_remaining(server, definition, left).await;
     }
-    if is_anything_left_behind(server, &names, definition["spec"]["scope"] == "Namespaced") {
+    if has_uncollected_dependents(server, &names, definition["spec"]["scope"] == "Namespaced") {
         return Err(Status::internal("what its objects owned has not been collected yet"));
     }
     release(server, entry).await
@@ -304,7 +304,7 @@ async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Re
 
 /// Whether something is there that an object of a kind owned which is gone. It has to go while the kind is known: of kinds
 /// that are not, owners are taken to be there.
-fn is_anything_left_behind(server: &ServerState, names: &Names<'_>, is_namespaced: bool) -> bool {
+fn has_uncollected_dependents(server: &ServerState, names: &Names<'_>, is_namespaced: bool) -> bool {
     let is_gone = |uid: &Uid| server.store.by_uid(uid).is_none();
     let is_left = |entry: &Entry| {
         let metadata = entry.metadata();
@@ -325,7 +325,7 @@ fn is_anything_left_behind(server: &ServerState, names: &Names<'_>, is_namespace
     collections.any(|collection| server.store.snapshot(&collection).iter().any(|entry| is_left(entry)))
 }
 
-async fn say_what_is_left(server: &ServerState, definition: &Value, left: usize) -> Result<(), Status> {
+async fn report_remaining(server: &ServerState, definition: &Value, left: usize) -> Result<(), Status> {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
     let message = format!("CustomResource deletion is in progress: {left} left");
     set_condition(&mut status, "Terminating", true, "InstanceDeletionInProgress", &message);
@@ -346,7 +346,7 @@ async fn release(server: &ServerState, entry: &Entry) -> Result<(), Status> {
         finalizers.retain(|finalizer| finalizer != CUSTOM_RESOURCE_CLEANUP);
         !finalizers.is_empty()
     });
-    if !super::let_go(server, entry, &object, is_kept).await? {
+    if !super::remove_finalizer(server, entry, &object, is_kept).await? {
         server.queues.definitions.push(entry.key().name().into());
     }
     Ok(())

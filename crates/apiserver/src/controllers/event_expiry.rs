@@ -26,17 +26,17 @@ pub(super) async fn run(server: Arc<ServerState>) {
     let collection = server.store.collection(EVENTS);
     loop {
         let snapshot = server.store.snapshot(&collection);
-        let mut calendar = Calendar::default();
+        let mut queue = ExpiryQueue::default();
         for entry in &snapshot {
-            calendar.note(entry.key().path(), entry.revision(), Instant::now() + left(entry));
+            queue.insert(entry.key().path(), entry.revision(), Instant::now() + left(entry));
         }
         let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
         loop {
             let events = tokio::select! {
                 biased;
                 events = watcher.next() => events,
-                () = calendar.next() => {
-                    forget(&server, &collection, &mut calendar).await;
+                () = queue.next() => {
+                    forget(&server, &collection, &mut queue).await;
                     continue;
                 }
             };
@@ -44,8 +44,8 @@ pub(super) async fn run(server: Arc<ServerState>) {
             for event in &events {
                 let (path, revision) = (event.entry().key().path(), event.entry().revision());
                 match event.kind() {
-                    EventKind::Deleted => calendar.strike(path),
-                    _ => calendar.note(path, revision, Instant::now() + LIFETIME),
+                    EventKind::Deleted => queue.remove(path),
+                    _ => queue.insert(path, revision, Instant::now() + LIFETIME),
                 }
             }
         }
@@ -54,28 +54,28 @@ pub(super) async fn run(server: Arc<ServerState>) {
 
 /// When to look at which event.
 #[derive(Debug, Default)]
-struct Calendar {
+struct ExpiryQueue {
     /// Each event is here once. If it was written to since, it is put back.
-    days: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
+    due: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
     /// When the time of an event is really over, and the revision at which it was last written.
-    ends: HashMap<Arc<str>, (Instant, u64)>,
+    expiries: HashMap<Arc<str>, (Instant, u64)>,
 }
 
-impl Calendar {
-    fn note(&mut self, path: &str, revision: u64, end: Instant) {
+impl ExpiryQueue {
+    fn insert(&mut self, path: &str, revision: u64, end: Instant) {
         let path: Arc<str> = path.into();
-        if self.ends.insert(Arc::clone(&path), (end, revision)).is_none() {
-            self.days.push(Reverse((end, path)));
+        if self.expiries.insert(Arc::clone(&path), (end, revision)).is_none() {
+            self.due.push(Reverse((end, path)));
         }
     }
 
-    fn strike(&mut self, path: &str) {
-        self.ends.remove(path);
+    fn remove(&mut self, path: &str) {
+        self.expiries.remove(path);
     }
 
     /// Waits until there may be something to do, for ever if there are no events.
     async fn next(&self) {
-        match self.days.peek() {
+        match self.due.peek() {
             Some(Reverse((day, _))) => tokio::time::sleep_until(*day).await,
             None => std::future::pending().await,
         }
@@ -85,16 +85,16 @@ impl Calendar {
     fn due(&mut self, now: Instant) -> Vec<(Arc<str>, u64)> {
         let mut due = Vec::new();
         while due.len() < BATCH
-            && let Some(Reverse((day, _))) = self.days.peek()
+            && let Some(Reverse((day, _))) = self.due.peek()
             && *day <= now
-            && let Some(Reverse((_, path))) = self.days.pop()
+            && let Some(Reverse((_, path))) = self.due.pop()
         {
-            match self.ends.get(&path) {
+            match self.expiries.get(&path) {
                 None => {}
-                Some((end, _)) if *end > now => self.days.push(Reverse((*end, path))),
+                Some((end, _)) if *end > now => self.due.push(Reverse((*end, path))),
                 Some((_, revision)) => {
                     due.push((Arc::clone(&path), *revision));
-                    self.ends.remove(&path);
+                    self.expiries.remove(&path);
                 }
             }
         }
@@ -102,8 +102,8 @@ impl Calendar {
     }
 }
 
-async fn forget(server: &ServerState, collection: &Collection, calendar: &mut Calendar) {
-    for (path, revision) in calendar.due(Instant::now()) {
+async fn forget(server: &ServerState, collection: &Collection, queue: &mut ExpiryQueue) {
+    for (path, revision) in queue.due(Instant::now()) {
         let (namespace, name) = path.split_once('/').unwrap_or(("", &path));
         let key = collection.key(namespace, name);
         let expect = Expect::Revision(revision);
@@ -114,7 +114,7 @@ async fn forget(server: &ServerState, collection: &Collection, calendar: &mut Ca
             Err(error) => {
                 warn!(%error, "cannot forget an event yet");
                 if let Some(entry) = server.store.get(&key) {
-                    calendar.note(&path, entry.revision(), Instant::now() + PAUSE);
+                    queue.insert(&path, entry.revision(), Instant::now() + PAUSE);
                 }
             }
         }
@@ -127,6 +127,7 @@ fn left(entry: &Entry) -> Duration {
     let managers = event["metadata"]["managedFields"].as_array().into_iter().flatten();
     let times = managers.map(|manager| &manager["time"]).chain([&event["metadata"]["creationTimestamp"]]);
     let written = times.filter_map(|time| time.as_str()?.parse::<Timestamp>().ok()).max();
+    // Of the wall clock, as there was no other when it was written; one that is set back makes an event live longer, not shorter.
     let age = written.map(|written| Timestamp::now().duration_since(written));
     let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
     LIFETIME.saturating_sub(age)
@@ -136,22 +137,22 @@ fn left(entry: &Entry) -> Duration {
 mod tests {
     use super::*;
 
-    fn due(calendar: &mut Calendar, now: Instant) -> Vec<(String, u64)> {
-        calendar.due(now).into_iter().map(|(path, revision)| (path.to_string(), revision)).collect()
+    fn due(queue: &mut ExpiryQueue, now: Instant) -> Vec<(String, u64)> {
+        queue.due(now).into_iter().map(|(path, revision)| (path.to_string(), revision)).collect()
     }
 
     #[test]
     fn event_is_due_when_nobody_wrote_to_it_for_its_time() {
         let (start, minute) = (Instant::now(), Duration::from_mins(1));
-        let mut calendar = Calendar::default();
-        calendar.note("default/a", 1, start + 60 * minute);
-        calendar.note("default/b", 2, start + 60 * minute);
-        calendar.note("default/c", 3, start + 60 * minute);
-        calendar.note("default/b", 4, start + 100 * minute);
-        calendar.strike("default/c");
-        assert!(due(&mut calendar, start + 59 * minute).is_empty());
-        assert_eq!(due(&mut calendar, start + 61 * minute), [("default/a".to_owned(), 1)]);
-        assert_eq!(due(&mut calendar, start + 101 * minute), [("default/b".to_owned(), 4)]);
-        assert!(calendar.days.is_empty() && calendar.ends.is_empty());
+        let mut queue = ExpiryQueue::default();
+        queue.insert("default/a", 1, start + 60 * minute);
+        queue.insert("default/b", 2, start + 60 * minute);
+        queue.insert("default/c", 3, start + 60 * minute);
+        queue.insert("default/b", 4, start + 100 * minute);
+        queue.remove("default/c");
+        assert!(due(&mut queue, start + 59 * minute).is_empty());
+        assert_eq!(due(&mut queue, start + 61 * minute), [("default/a".to_owned(), 1)]);
+        assert_eq!(due(&mut queue, start + 101 * minute), [("default/b".to_owned(), 4)]);
+        assert!(queue.due.is_empty() && queue.expiries.is_empty());
     }
 }

@@ -18,10 +18,10 @@ use crate::verbs::{FOREGROUND, ORPHAN};
 
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<ServerState>) {
-    remember(&server);
+    enqueue_unfinished(&server);
     loop {
         let uid = server.queues.garbage.pop().await;
-        if let Err(status) = look_at(&server, &uid).await {
+        if let Err(status) = reconcile(&server, &uid).await {
             warn!(uid = %uid, problem = status.message, "cannot collect garbage yet");
             let server = Arc::downgrade(&server);
             tokio::spawn(async move {
@@ -35,7 +35,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
 }
 
 /// What was under way before the last stop is taken up again.
-fn remember(server: &ServerState) {
+fn enqueue_unfinished(server: &ServerState) {
     for collection in server.store.collections() {
         for entry in &server.store.snapshot(&collection) {
             let metadata = entry.metadata();
@@ -46,11 +46,11 @@ fn remember(server: &ServerState) {
     }
 }
 
-async fn look_at(server: &ServerState, uid: &Uid) -> Result<(), Status> {
+async fn reconcile(server: &ServerState, uid: &Uid) -> Result<(), Status> {
     let Some(entry) = server.store.by_uid(uid) else {
         // It is gone, and what it owned may have nobody else.
         for dependent in server.store.dependents(uid) {
-            judge(server, &dependent).await?;
+            collect(server, &dependent).await?;
         }
         return Ok(());
     };
@@ -63,7 +63,7 @@ async fn look_at(server: &ServerState, uid: &Uid) -> Result<(), Status> {
             return wait_for_dependents(server, &entry, &object).await;
         }
     }
-    judge(server, &entry).await
+    collect(server, &entry).await
 }
 
 fn read(entry: &Entry) -> Result<Map<String, Value>, Status> {
@@ -90,7 +90,7 @@ enum Owner {
 }
 
 /// Deletes an object that has owners, none of which is there, and lets it forget some that are not.
-async fn judge(server: &ServerState, entry: &Entry) -> Result<(), Status> {
+async fn collect(server: &ServerState, entry: &Entry) -> Result<(), Status> {
     if entry.metadata().owners.is_empty() {
         return Ok(());
     }
@@ -202,7 +202,7 @@ async fn wait_for_dependents(
             .iter()
             .any(|reference| reference["uid"] == uid && reference["blockOwnerDeletion"] == Value::Bool(true));
         if !dependent.metadata().is_terminating {
-            judge_for(server, &dependent, &uid).await?;
+            collect_for(server, &dependent, &uid).await?;
         }
     }
     // What goes at once is gone by now.
@@ -218,7 +218,7 @@ async fn wait_for_dependents(
 }
 
 /// Deletes what is owned by one that waits, unless somebody else owns it, too.
-async fn judge_for(server: &ServerState, dependent: &Entry, owner: &str) -> Result<(), Status> {
+async fn collect_for(server: &ServerState, dependent: &Entry, owner: &str) -> Result<(), Status> {
     let held = read(dependent)?;
     let references = metadata(&held, "ownerReferences");
     let others: Vec<_> = references

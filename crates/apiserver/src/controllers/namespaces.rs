@@ -30,7 +30,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
 async fn work(server: &Arc<ServerState>) {
     loop {
         let name = server.queues.namespaces.pop().await;
-        if let Err(status) = look_at(server, &name).await {
+        if let Err(status) = reconcile(server, &name).await {
             warn!(namespace = %name, problem = status.message, "cannot empty the namespace yet");
             let server = Arc::downgrade(server);
             tokio::spawn(async move {
@@ -60,7 +60,7 @@ async fn follow(server: &ServerState) {
     }
 }
 
-async fn look_at(server: &ServerState, name: &str) -> Result<(), Status> {
+async fn reconcile(server: &ServerState, name: &str) -> Result<(), Status> {
     let namespace = server.store.get(&server.store.collection(NAMESPACES).key("", name));
     let Some(namespace) = namespace.filter(|namespace| namespace.metadata().is_terminating) else {
         return Ok(());
@@ -96,7 +96,7 @@ async fn empty(server: &ServerState, namespace: &str) -> Vec<Status> {
 
 /// Says in the namespace's conditions what keeps it.
 async fn report(server: &ServerState, name: &str, failures: &[Status]) -> Result<(), Status> {
-    let left = Left::count(server, name);
+    let left = RemainingContent::count(server, name);
     if left.objects > MANY {
         // Every object that goes wakes us, and counting takes time.
         tokio::time::sleep(BREATH).await;
@@ -125,14 +125,14 @@ async fn report(server: &ServerState, name: &str, failures: &[Status]) -> Result
 
 /// What is left in a namespace.
 #[derive(Debug, Default)]
-struct Left {
+struct RemainingContent {
     objects: usize,
     /// How many objects of each resource, such as `configmaps.`.
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
 }
 
-impl Left {
+impl RemainingContent {
     fn count(server: &ServerState, namespace: &str) -> Self {
         let mut left = Self::default();
         for collection in server.store.collections() {
@@ -174,7 +174,7 @@ async fn release(server: &ServerState, namespace: &Entry) -> Result<(), Status> 
     let metadata = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     let spec = object.get("spec").and_then(|spec| spec.get("finalizers"));
     let is_kept = is_kept(metadata) || is_kept(spec);
-    if !super::let_go(server, namespace, &object, is_kept).await? {
+    if !super::remove_finalizer(server, namespace, &object, is_kept).await? {
         server.queues.namespaces.push(namespace.key().name().into());
     }
     Ok(())

@@ -53,12 +53,14 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     fn try_pop(&self) -> Option<T> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let work = waiting.order.pop_front()?;
+        // Before it is done: what happens while it is being done must make it be done again.
         waiting.known.remove(&work);
         Some(work)
     }
 }
 
-/// How long to wait before trying again what did not work.
+/// How long to wait before trying again what did not work. No backoff: what fails here waits for somebody
+/// else, a webhook or a finalizer, and should go on soon after they are done.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the store tells the controllers about.
@@ -78,7 +80,7 @@ pub(crate) struct WorkQueues {
 
 impl WorkQueues {
     /// Looks at what has happened. Called for every event, so it must be quick.
-    pub(crate) fn notice(&self, event: &Event) {
+    pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         let metadata = entry.metadata();
         let is_deleted = event.kind() == EventKind::Deleted;

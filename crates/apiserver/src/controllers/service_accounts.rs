@@ -16,18 +16,18 @@ pub(super) async fn run(server: Arc<ServerState>) {
     loop {
         let snapshot = server.store.snapshot(&collection);
         for entry in snapshot.iter().filter(|entry| !entry.metadata().is_terminating) {
-            furnish(&server, entry.key().name()).await;
+            ensure_defaults(&server, entry.key().name()).await;
         }
         let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
         while let Ok(events) = watcher.next().await {
             for event in events.iter().filter(|event| event.kind() == EventKind::Added) {
-                furnish(&server, event.entry().key().name()).await;
+                ensure_defaults(&server, event.entry().key().name()).await;
             }
         }
     }
 }
 
-async fn furnish(server: &ServerState, namespace: &str) {
+async fn ensure_defaults(server: &ServerState, namespace: &str) {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     let mut wanted = vec![("serviceaccounts", "default", account)];
     if let Some(authority) = server.authority.get() {

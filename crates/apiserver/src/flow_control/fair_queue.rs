@@ -103,6 +103,7 @@ impl FairQueue {
                 state.release(&user);
                 continue;
             }
+            // A permit that nobody takes is dropped by `send`, which needs the lock.
             drop(state);
             // If they left just now, the permit comes back and is dropped, which frees it.
             let _ = waiter.sender.send(self.permit(user));

@@ -173,6 +173,7 @@ async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
 ) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    // Before accepting: whoever waits does so in the queue of the kernel, and costs us nothing.
     let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {

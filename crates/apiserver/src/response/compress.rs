@@ -35,7 +35,8 @@ pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
         body => return Response::from_parts(parts, body),
     };
     let shared = chunks.clone();
-    let compressed = tokio::task::spawn_blocking(move || squeeze(shared.iter())).await;
+    // Compressing a large list takes milliseconds, in which no other request should have to wait.
+    let compressed = tokio::task::spawn_blocking(move || gzip(shared.iter())).await;
     let Ok(Ok(compressed)) = compressed else { return Response::from_parts(parts, Body::Chunks(chunks)) };
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -43,7 +44,7 @@ pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, Body::from(Bytes::from(compressed)))
 }
 
-fn squeeze<'p>(chunks: impl Iterator<Item = &'p Bytes>) -> std::io::Result<Vec<u8>> {
+fn gzip<'p>(chunks: impl Iterator<Item = &'p Bytes>) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     for chunk in chunks {
         encoder.write_all(chunk)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::negotiate::BodyForm;
 
-/// The most that a request may carry.
+/// The most that a request may carry; kube-apiserver's limit, twice that of a stored object.
 pub(super) const MAX_BODY: usize = 3 * 1024 * 1024;
 
 /// All of a body, unless it is too large.

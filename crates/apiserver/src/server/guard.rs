@@ -12,10 +12,11 @@ use http::{Response, StatusCode};
 use crate::negotiate::Form;
 use crate::response::{self, Body};
 
-/// How long a request may take that is no watch.
+/// How long a request may take that is no watch; kube-apiserver's `--request-timeout`.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Waits for an answer, but not for ever, and answers for a handler that panicked.
+/// Waits for an answer, but not for ever, and answers for a handler that panicked: without that, the
+/// client would only see its connection break.
 pub(super) async fn guarded(handler: impl Future<Output = Response<Body>>, form: Form) -> Response<Body> {
     let answered = tokio::time::timeout(DEADLINE, AssertUnwindSafe(handler).catch_unwind()).await;
     match answered {

@@ -115,6 +115,7 @@ impl ServerState {
             namespace: entry.key().namespace().to_owned(),
             name: entry.key().name().to_owned(),
         };
+        // By its uid: since it was looked at, somebody may have deleted it and made another of the same name.
         let options = DeleteOptions { uid: Some(entry.metadata().uid.to_string()), ..options };
         let identity = controller.map(|name| Identity::service_account("kube-system", name, ""));
         let webhooks = controller.map(|_| &*self.webhooks);

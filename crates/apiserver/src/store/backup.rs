@@ -47,6 +47,7 @@ pub fn backup(data_directory: &Path, file: &Path) -> Result<(), BackupError> {
     let partial = Partial::create(file)?;
     let copy = |connection: Connection| {
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        // One consistent moment, read from a connection of its own: the writer does not wait.
         connection.execute("VACUUM INTO ?1", [partial.path.to_string_lossy()])
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

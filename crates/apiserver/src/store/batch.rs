@@ -64,6 +64,7 @@ impl Pending {
             return Err(current.cloned());
         }
         let previous = current.cloned();
+        // Counted up only for what is really written: a refusal leaves no gap.
         let revision = self.revision + 1;
         let entry = match (change, &previous) {
             // A write that changes nothing must not move the revision: its watchers would wake, write, and wake again.

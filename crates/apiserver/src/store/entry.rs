@@ -103,6 +103,7 @@ impl Entry {
 
 fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
     let revision = revision.to_string();
+    // The revision has no fixed width, because clients compare it as a number without leading zeros; so it is spliced.
     let mut bytes = Vec::with_capacity(head.len() + revision.len() + tail.len());
     bytes.extend_from_slice(head);
     bytes.extend_from_slice(revision.as_bytes());

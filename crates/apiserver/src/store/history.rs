@@ -80,6 +80,7 @@ impl History {
             previous: event.previous().map(|previous| previous.revision()),
             is_deletion: event.entry().is_deleted(),
         };
+        // A creation leaves nothing behind: its row stays until something supersedes it.
         if release.previous.is_some() || release.is_deletion {
             self.releases.push_back(release);
         }
@@ -148,6 +149,7 @@ impl History {
     pub(super) fn settle(&mut self, due: &Due) {
         self.floor = due.floor;
         self.releases.drain(..due.releases);
+        // As with the events: nothing else gives back the memory of a burst.
         if self.releases.len() * 4 < self.releases.capacity() {
             self.releases.shrink_to(self.releases.len() * 2);
         }

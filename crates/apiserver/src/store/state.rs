@@ -95,6 +95,7 @@ impl State {
 /// Entries by their uid, one pointer each.
 #[derive(Debug, Default)]
 struct Uids {
+    // A table of pointers, because an entry knows its uid: a map would keep every uid a second time.
     table: HashTable<Arc<Entry>>,
     hasher: DefaultHashBuilder,
 }
@@ -117,6 +118,7 @@ impl Uids {
 
     fn remove(&mut self, entry: &Arc<Entry>) {
         let hash = self.hasher.hash_one(&entry.metadata().uid);
+        // By identity, in case that two objects claim the same uid: the other one stays.
         if let Ok(found) = self.table.find_entry(hash, |other| Arc::ptr_eq(other, entry)) {
             found.remove();
         }

@@ -9,7 +9,8 @@ use super::entry::Entry;
 
 /// How many children, or entries, a node has at most.
 const WIDTH: usize = 32;
-/// Below this a node is joined with a neighbour.
+/// Below this a node is joined with a neighbour. A quarter, not half: what was just joined would be split again by the next
+/// entry.
 const NARROW: usize = WIDTH / 4;
 
 /// Entries sorted by path.

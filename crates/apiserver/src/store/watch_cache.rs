@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use super::entry::Entry;
 use super::key::Collection;
 
-/// How many events a watcher takes at once.
+/// How many events a watcher takes at once. Whoever is far behind must not hold the lock, which the writer needs, while it
+/// copies a hundred thousand of them.
 const BATCH: usize = 256;
 
 /// Something that happened to an object. Shared by everyone who watches.
@@ -119,6 +120,7 @@ impl Ring {
         if let Some(event) = self.events.pop_front() {
             self.floor = event.revision();
         }
+        // A deque never shrinks by itself, and would keep the memory of its worst moment.
         if self.events.len() * 4 < self.events.capacity() {
             self.events.shrink_to(self.events.len() * 2);
         }

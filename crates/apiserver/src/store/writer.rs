@@ -24,11 +24,12 @@ use super::state::State;
 use super::watch_cache::Event;
 use super::{Refused, Shared, SubmitError};
 
-/// How many submissions share a commit at most.
+/// How many submissions share a commit at most. A flush costs the same for one as for many, so that all who wait share it; but
+/// the first of them waits for the last, so that there is an end to it.
 const SUBMISSIONS: usize = 256;
 /// How many bytes they may have together, but for the last one.
 const BYTES: usize = 4 << 20;
-/// How many rows are forgotten with a commit at least, if there are so many.
+/// How many rows are forgotten with a commit at least, if there are so many. They ride on a flush that is due anyway.
 const FORGET: usize = 64;
 /// How many rows are forgotten at once when there is nothing else to do.
 const FORGET_IDLE: usize = 1024;
@@ -97,13 +98,14 @@ impl Writer {
                 Ok(Message::Submit(submission)) => {
                     let (batch, is_last) = self.gather(submission);
                     self.commit(batch);
+                    // Between commits: if the store is never idle, the write-ahead log must not grow without end.
                     self.tidy(true);
                     is_tidy = false;
                     if is_last {
                         break;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => is_tidy = self.keep_house(),
+                Err(RecvTimeoutError::Timeout) => is_tidy = self.housekeep(),
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -145,13 +147,16 @@ impl Writer {
             }
             return;
         }
-        let (pending, answers) = self.judge(batch);
+        let (pending, answers) = self.evaluate(batch);
+        // Twice as many may go as come, so that the file does not grow however long there is no idle moment.
         let due = self.history.due(FORGET.max(pending.events().len() * 2));
         if let Err(error) = self.append(&pending, &due) {
             self.refuse(answers, error);
             return;
         }
         self.history.settle(&due);
+        // In this order: watchers see it when it is durable; observers (rights, webhooks, addresses) before the answer, so that
+        // whoever is told that a right was taken away can rely on it.
         self.publish(pending.events());
         if let Some(observer) = self.shared.observer.get() {
             pending.events().iter().for_each(|event| (observer.0)(event));
@@ -162,14 +167,15 @@ impl Writer {
         }
     }
 
-    fn judge(&self, batch: Vec<Submission>) -> (Pending, Vec<Answer>) {
+    fn evaluate(&self, batch: Vec<Submission>) -> (Pending, Vec<Answer>) {
         let state = self.state();
+        // Only this thread changes the state, so that what is judged now is still true when it is published.
         let mut pending = Pending::after(state.revision());
-        let mut judge = |Submission { operations, reply, permit, begun }| {
+        let mut evaluate = |Submission { operations, reply, permit, begun }| {
             let verdict = pending.admit(&state, operations);
             Answer { verdict, reply, _permit: permit, _begun: begun }
         };
-        let answers = batch.into_iter().map(&mut judge).collect();
+        let answers = batch.into_iter().map(&mut evaluate).collect();
         (pending, answers)
     }
 
@@ -224,9 +230,11 @@ impl Writer {
         for event in events {
             state.apply(event);
         }
+        // While the state is locked: a list of the past takes the state and undoes the events after it, which must be the same.
         let touched = push(events);
         self.shared.published.store(last.revision(), Ordering::Release);
         drop(state);
+        // After the lock is free, or those who are woken would only wait for it.
         for collection in touched {
             collection.watch_cache().wake();
         }
@@ -238,7 +246,7 @@ impl Writer {
     }
 
     /// Housekeeping while nobody waits. Returns whether all is tidy.
-    fn keep_house(&mut self) -> bool {
+    fn housekeep(&mut self) -> bool {
         if self.shared.failure.get().is_some() {
             return true;
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
-use super::write::{ObjectLocation, unavailable, while_wanted};
+use super::write::{ObjectLocation, unavailable, yield_to_cancellation};
 use crate::admission::Admission;
 use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
@@ -69,6 +69,7 @@ async fn attempt(
         return Ok(Some(Deleted { is_gone, bytes, warnings }));
     }
     let change = match begun {
+        // It is being deleted already. Nothing changes, so nothing is written, and nobody is woken.
         Some(begun) if begun == object => {
             return Ok(Some(Deleted { is_gone, bytes: entry.bytes().clone(), warnings }));
         }
@@ -76,7 +77,7 @@ async fn attempt(
         None => Change::Delete,
     };
     let expect = Expect::Revision(entry.revision());
-    while_wanted().await;
+    yield_to_cancellation().await;
     match admission.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(entries) => {
             let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();

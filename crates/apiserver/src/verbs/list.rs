@@ -16,7 +16,7 @@ use crate::options::{Continue, ListOptions};
 use crate::response::{self, Body};
 use crate::store::{Entry, Snapshot, Store};
 
-/// Lists are sent in chunks of about this size.
+/// Lists are sent in chunks of about this size: one buffer for all would be copied whenever it grows.
 const CHUNK: usize = 64 * 1024;
 
 /// A page of a list.
@@ -82,6 +82,7 @@ impl Page {
                 let last: Option<&Arc<Entry>> = entries.last();
                 let behind = last.and_then(|last| last.key().path().strip_prefix(&place)).unwrap_or_default();
                 continues = Some(Continue { revision: Some(revision), behind: behind.to_owned() });
+                // With a selector every object behind this page would have to be looked at. Kubernetes leaves it out, too.
                 remaining = selection.is_everything().then_some(range.len() + 1);
                 break;
             }

@@ -74,6 +74,7 @@ impl View {
     /// A stored object as this version has it, for versions that need no webhook to be converted. What is stored as
     /// clients see it is handed out as it is.
     pub(crate) fn convert_locally(&self, stored: &Bytes) -> VersionedObject {
+        // The common case, and the reason why objects are stored as bytes: nothing is parsed.
         if self.version().is_verbatim {
             return VersionedObject::Bytes(stored.clone());
         }

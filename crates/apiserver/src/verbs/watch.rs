@@ -23,7 +23,7 @@ use crate::negotiate::Presentation;
 use crate::response::{self, Body};
 use crate::store::{Entry, Event, EventKind, Snapshot, Store, WatchError, Watcher};
 
-/// How often a client that wants it is told how far it has come.
+/// How often a client that wants it is told how far it has come; as often as kube-apiserver does.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// What is there already is sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -219,6 +219,7 @@ impl Watch {
         let some: Vec<_> = snapshot
             .range(namespace.as_deref(), behind.as_deref())
             .take_while(|entry| {
+                // One at least, however large, or there would be no progress.
                 let is_first = size == 0;
                 size += entry.bytes().len();
                 is_first || size <= PIECE
@@ -276,6 +277,7 @@ impl Watch {
 
     async fn wait(&mut self) -> Next {
         tokio::select! {
+            // In this order: whoever is told that the watch ends has been told everything that happened before.
             biased;
             events = self.watcher.next() => events.map_or_else(Next::FallenBehind, Next::Events),
             () = sleep_until(self.end) => Next::TimeIsUp,
@@ -343,6 +345,7 @@ impl Watch {
     /// Says how far the watch has come.
     fn put_bookmark(&mut self, revision: u64, annotations: Option<Value>) {
         let view = &self.options.selection.view;
+        // Go writes a time that was never set as null.
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;

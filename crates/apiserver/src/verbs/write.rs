@@ -19,9 +19,9 @@ use crate::options::WriteOptions;
 use crate::registry::Origin;
 use crate::store::{Change, Draft, DraftError, Entry, Expect, Key, Operation, Refused, Store, SubmitError};
 
-/// How often a write that others keep overtaking is tried.
+/// How often a write that others keep overtaking is tried. There is an end to it, so that a livelock becomes an answer.
 const ATTEMPTS: usize = 100;
-/// The largest object that is stored.
+/// The largest object that is stored: what etcd takes of kube-apiserver, so that what is stored here can be stored there.
 pub(crate) const MAX_OBJECT: usize = 1536 * 1024;
 
 /// Which object is written, and which part of it.
@@ -98,7 +98,8 @@ impl Attempt<'_> {
             Some(entry) => Some(location.view.convert(entry.bytes(), self.store).await?.into_value()),
             None => None,
         };
-        let (time, uid, random) = (clock::timestamp(), crate::random::uuid().to_string(), random_end());
+        // Anew for every attempt: a generated name that turned out to be taken must not be tried again.
+        let (time, uid, random) = (clock::timestamp(), crate::random::uuid().to_string(), random_suffix());
         let circumstances = Circumstances {
             manager: &self.options.manager,
             time: &time,
@@ -111,6 +112,8 @@ impl Attempt<'_> {
         let written = if location.part == Part::Scale {
             scale::write(location, self.admission, request()?, live.as_ref(), &circumstances).await?
         } else {
+            // Webhooks may change the proposal, so that addresses are allocated behind them, and what is settled is what they left;
+            // those that only validate must see what will be stored, so that they come last.
             let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
             let mut proposal = self.admission.mutate(location, proposal, live.as_ref()).await?;
             reservation = self.admission.allocate(location, &mut proposal, live.as_ref())?;
@@ -119,13 +122,15 @@ impl Attempt<'_> {
             written
         };
         if self.options.is_dry_run {
+            // A dry run fails wherever the real write would, as far as that can be known without storing anything.
             self.is_free(&written)?;
             if location.view.resource.converter.is_some() {
                 self.draft(written.object.clone(), entry.as_deref()).await?;
             }
-            return pretend(&written).map(Some);
+            return dry_run_outcome(&written).map(Some);
         }
         let outcome = self.store(written, entry.as_deref()).await;
+        // Only now: until the service is stored, nothing else keeps others from its addresses.
         drop(reservation);
         outcome
     }
@@ -165,10 +170,11 @@ impl Attempt<'_> {
         } else {
             Change::Put(self.draft(written.object, live).await?)
         };
+        // What was decided holds only for what was read; if that has changed, everything is decided anew.
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
         operations.extend(self.admission.conditions(self.location, is_created));
-        while_wanted().await;
+        yield_to_cancellation().await;
         match self.store.submit(operations).await {
             Ok(entries) => {
                 let is_presented = last.is_some();
@@ -244,7 +250,7 @@ impl Attempt<'_> {
 
 /// Pauses just long enough for the listener to drop a request whose client went away: what nobody waits for is not begun. Who
 /// asks next, by the same connection, then finds either nothing of it or, by [`Store::finish_writes`], how it ended.
-pub(super) async fn while_wanted() {
+pub(super) async fn yield_to_cancellation() {
     let mut has_paused = false;
     poll_fn(|context| {
         if has_paused {
@@ -267,7 +273,7 @@ fn keep_untouched(object: &mut Map<String, Value>, live: &Entry, part: Part) {
 }
 
 /// The answer to a dry run.
-fn pretend(written: &Written) -> Result<Outcome, Status> {
+fn dry_run_outcome(written: &Written) -> Result<Outcome, Status> {
     let bytes = Bytes::from(Value::Object(written.object.clone()).to_string());
     if bytes.len() > MAX_OBJECT {
         return Err(too_large());
@@ -295,7 +301,7 @@ pub(crate) fn metadata_text<'o>(object: &'o Map<String, Value>, name: &str) -> &
 }
 
 /// The end of a generated name.
-fn random_end() -> String {
+fn random_suffix() -> String {
     let alphabet = GENERATED_CHARACTERS.as_bytes();
     let random = crate::random::uuid();
     let bytes = random.as_bytes().iter().take(GENERATED_LENGTH);

@@ -74,7 +74,7 @@ impl Webhook {
     }
 
     /// Whether a request may go on without the webhook's word.
-    pub(super) fn forgive(&self, failure: Failure) -> Result<(), Status> {
+    pub(super) fn apply_failure_policy(&self, failure: Failure) -> Result<(), Status> {
         match failure {
             Failure::Call(error) if self.fails_open => {
                 tracing::warn!(webhook = self.name, error, "cannot ask the webhook; going on without it");

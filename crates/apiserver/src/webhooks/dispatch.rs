@@ -47,6 +47,7 @@ impl Webhooks {
         }
         let hooks: Vec<&Arc<Webhook>> = configurations.values().flatten().collect();
         let mut rounds = Rounds::default();
+        // Twice at most, as Kubernetes does: two webhooks that undo each other must not go on for ever.
         for round in 0..2 {
             for (index, hook) in hooks.iter().enumerate() {
                 if round == 1 && !rounds.again.contains(&index) {
@@ -93,7 +94,7 @@ impl Webhooks {
                         Err(admission_review::denied(&hook.name, verdict.status.as_ref()))
                     }
                 }
-                Err(failure) => hook.forgive(failure),
+                Err(failure) => hook.apply_failure_policy(failure),
             };
             outcome = outcome.and(judged);
         }
@@ -137,7 +138,7 @@ async fn change(
     let Some(shown) = hook.wants(request, store).await? else { return Ok(Invocation::Not) };
     let mut verdict = match hook.ask(request, &shown, true, in_process, store).await {
         Ok(verdict) => verdict,
-        Err(failure) => return hook.forgive(failure).map(|()| Invocation::Unchanged),
+        Err(failure) => return hook.apply_failure_policy(failure).map(|()| Invocation::Unchanged),
     };
     remarks.note(hook, &mut verdict);
     if !verdict.is_allowed {
@@ -153,7 +154,7 @@ async fn change(
             Ok(Invocation::Changed)
         }
         Ok(_) => Ok(Invocation::Unchanged),
-        Err(failure) => hook.forgive(failure).map(|()| Invocation::Unchanged),
+        Err(failure) => hook.apply_failure_policy(failure).map(|()| Invocation::Unchanged),
     }
 }
 

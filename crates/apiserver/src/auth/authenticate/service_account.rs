@@ -17,8 +17,7 @@ use super::{CREDENTIAL_ID, intersection};
 use crate::auth::identity::Identity;
 use crate::private_file;
 
-/// How far clocks may differ, in seconds. What was just deleted counts that long, too: as in Kubernetes, a pod that is being
-/// deleted can still finish what it does with its token.
+/// How far clocks may differ, in seconds. What was deleted counts that much longer, too, as in Kubernetes.
 const LEEWAY: i64 = 60;
 
 /// Of how many tokens to remember that their signature is good.

@@ -3,7 +3,7 @@
 use ferroplane_schema::status::Status;
 use serde_json::{Value, json};
 
-use super::Left;
+use super::RemainingContent;
 
 /// A condition that speaks of trouble, or of its absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ const FINE: [(&str, &str, &str); 5] = [
 ];
 
 /// All conditions, given what is left and what could not be deleted.
-pub(super) fn of(left: &Left, failures: &[Status]) -> Vec<Condition> {
+pub(super) fn of(left: &RemainingContent, failures: &[Status]) -> Vec<Condition> {
     FINE.iter()
         .map(|(kind, reason, message)| {
             let trouble = trouble(kind, left, failures);
@@ -43,7 +43,7 @@ pub(super) fn of(left: &Left, failures: &[Status]) -> Vec<Condition> {
         .collect()
 }
 
-fn trouble(kind: &str, left: &Left, failures: &[Status]) -> Option<(&'static str, String)> {
+fn trouble(kind: &str, left: &RemainingContent, failures: &[Status]) -> Option<(&'static str, String)> {
     let list = |texts: Vec<String>| texts.join(", ");
     match kind {
         "NamespaceDeletionContentFailure" if !failures.is_empty() => {

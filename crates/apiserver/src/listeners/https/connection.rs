@@ -69,7 +69,7 @@ impl Accepted {
         let connection = Arc::new(Connection { remote, peer });
         let Some(stream) = begin(stream, is_http2, settings.handshake).await else { return };
 
-        let service = TowerToHyperService::new(Introduce { service, connection });
+        let service = TowerToHyperService::new(WithConnection { service, connection });
         let builder = builder(&settings, is_http2);
         let served = builder.serve_connection(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(served).await {
@@ -111,12 +111,12 @@ fn builder(settings: &Settings, is_http2: bool) -> auto::Builder<TokioExecutor> 
 
 /// Tells every request by which connection it came.
 #[derive(Clone)]
-struct Introduce<S> {
+struct WithConnection<S> {
     service: S,
     connection: Arc<Connection>,
 }
 
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Introduce<S> {
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for WithConnection<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;

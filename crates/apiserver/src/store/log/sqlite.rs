@@ -63,6 +63,8 @@ impl Sqlite {
         let failed = |error| explain(error, "open", file);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+        // `FULL`: with less, a write-ahead log may lose its last commits when the power fails. `cell_size_check` and
+        // `trusted_schema`: the file may be damaged, or made by somebody. `busy_timeout`: backups and `sqlite3` read beside us.
         // `auto_vacuum` must come before anything is in the file.
         connection
             .execute_batch(
@@ -83,6 +85,7 @@ impl Sqlite {
             return Err(LogError::Failed { action: "open", file: file.to_owned(), source });
         }
         connection
+            // We checkpoint between commits (`tidy`), so that no commit has to wait for that.
             .execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
             .map_err(failed)?;
         Ok(Self { connection, file: file.to_owned(), pages_ahead: 0, is_untidy: true })
@@ -120,6 +123,7 @@ impl Sqlite {
 
     /// Write a batch in one transaction. If this fails the transaction may still be open.
     fn write(&self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        // At once, because a transaction that becomes a writer halfway can fail halfway.
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         if !batch.events.is_empty() {
             let mut insert = self.connection.prepare_cached(
@@ -207,6 +211,7 @@ impl Log for Sqlite {
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
         let bytes: usize = batch.events.iter().map(|event| event.entry().bytes().len()).sum();
+        // An estimate, as SQLite tells the number only when it checkpoints: pages of objects, of inserted and of deleted rows.
         self.pages_ahead += bytes / 4096 + batch.events.len() / 8 + batch.forget.len() + 2;
         self.is_untidy = true;
         let Err(error) = self.write(batch) else { return Ok(()) };
@@ -239,6 +244,7 @@ fn insert_entry(insert: &mut rusqlite::Statement<'_>, entry: &Entry) -> rusqlite
         key.namespace(),
         key.name(),
         entry.is_deleted(),
+        // We wrote the JSON ourselves: to check again that it is UTF-8 would cost a pass over every object.
         rusqlite::types::ToSqlOutput::Borrowed(ValueRef::Text(entry.bytes())),
     ])?;
     Ok(())

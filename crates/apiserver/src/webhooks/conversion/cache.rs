@@ -42,6 +42,7 @@ impl Cache {
     pub(super) fn put(&self, stored: &Bytes, api_version: &str, bytes: Bytes) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.size += stored.len() + bytes.len();
+        // All at once: what is asked for again is converted again, and to know what was used last would cost every read a write.
         if kept.size > self.most {
             *kept = Kept { size: stored.len() + bytes.len(), ..Kept::default() };
         }
