@@ -14,25 +14,25 @@ mod observed;
 mod output;
 mod recorded_responses;
 mod renderer;
-mod rest;
 mod runtimes;
-mod scopes;
 pub mod seam;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferroplane_api::{Composition, Condition, Object, Status, keys, meta, set_condition};
-use ferroplane_engine::{
-    Event, Failure, Inputs, Layout, Observed, Outcome, Pipeline, Plan, Settlement, Want, settle,
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::composite::{
+    Begin, Circuit, Conclusion, Ending, Facts, Published, composite_connection_secret, conclude, disown,
+    selection_events,
 };
+use ferroplane_engine::{Event, Failure, Inputs, Outcome, Pipeline, Plan, Want};
 use ferroplane_runner::{Directory, drive};
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
 use cluster_state::ClusterState;
 use composite::Composite;
-use rest::Rest;
+use observed::observe;
 
 pub use batch::PrintedComposite;
 pub use from_recording::{WrittenTest, write_test};
@@ -44,10 +44,7 @@ pub use renderer::Renderer;
 #[derive(Debug)]
 pub(crate) struct RenderInput {
     pub(crate) composite: Composite,
-    pub(crate) composition: Arc<Composition>,
     pub(crate) pipeline: Arc<Pipeline>,
-    /// Composed resources that exist, by the name the composition knows them by.
-    pub(crate) observed: BTreeMap<String, Object>,
     pub(crate) context: Option<Struct>,
     /// The time, in RFC 3339.
     pub(crate) now: String,
@@ -83,101 +80,73 @@ pub(crate) async fn render(
     functions: &Directory,
     cluster: &ClusterState,
 ) -> anyhow::Result<Rendered> {
-    if let Some(rest) = Rest::of(input.composite.object()) {
-        return Ok(rest::rendered(input, rest));
+    match input.composite.begin {
+        Begin::Paused => return Ok(rest(input, Ending::Paused)),
+        Begin::Deleting => return Ok(rest(input, Ending::Deleting)),
+        Begin::Run => {}
     }
-    let observed = observe(&input, cluster)?;
+    let Composite { object, layout, .. } = &input.composite;
+    let secret = composite_connection_secret(object, *layout);
     let inputs = Inputs {
-        composite: Struct::try_from(input.composite.object().clone())?,
-        layout: input.composite.layout(),
-        connection_details: match input.composite.layout() {
-            Layout::Legacy => cluster.connection_details(input.composite.object())?,
-            Layout::Modern => BTreeMap::new(),
-        },
-        observed,
+        composite: Struct::try_from(object.clone())?,
+        layout: *layout,
+        connection_details: cluster.connection_details(object, secret)?,
+        observed: observe(&input.composite, cluster)?,
         pipeline: input.pipeline.clone(),
         remembered: Vec::new(),
         context: input.context.clone(),
     };
     let outcome = drive(inputs, functions, cluster).await;
-    let settlement = settle(&outcome, what_is_known(&input, outcome.result.is_ok()));
-    Ok(conclude(input, outcome, settlement, cluster.asked()))
+    Ok(finish(input, outcome, cluster.asked()))
 }
 
-fn observe(input: &RenderInput, cluster: &ClusterState) -> anyhow::Result<BTreeMap<String, Observed>> {
-    let observed = input.observed.iter().map(|(name, object)| {
-        let connection_details = cluster.connection_details(object)?;
-        Ok((name.clone(), Observed { object: Struct::try_from(object.clone())?, connection_details }))
-    });
-    observed.collect()
+/// What a composite resource to which nothing is done becomes: itself, with conditions that say so.
+fn rest(input: RenderInput, ending: Ending<'_>) -> Rendered {
+    let Conclusion { status, events, .. } = conclude(ending, Vec::new(), facts_as_read(&input));
+    let mut xr = input.composite.object;
+    xr.insert("status".to_owned(), Value::Object(status));
+    let (composed, deleted, asked) = Default::default();
+    Rendered { xr, composed, deleted, events, asked, context: input.context, failure: None }
 }
 
-/// What settling needs to know: every apply succeeds here. What is applied has no generation, so that the
-/// conditions that follow from it have none.
-fn what_is_known(input: &RenderInput, is_applied: bool) -> ferroplane_engine::SettleFacts {
-    ferroplane_engine::SettleFacts {
-        conditions: decided_before(input),
-        generation: if is_applied { 0 } else { meta::generation(input.composite.object()) },
-        now: input.now.clone(),
-        ..Default::default()
+/// What a composite resource becomes when its pipeline has run: every apply succeeds here.
+fn finish(input: RenderInput, outcome: Outcome, asked: Vec<Want>) -> Rendered {
+    let facts = if outcome.result.is_ok() { facts_as_applied(&input) } else { facts_as_read(&input) };
+    let unsynced = BTreeSet::new();
+    let ending = Ending::Composed { outcome: &outcome, unsynced, published: Published::Before };
+    let told = selection_events(&input.composite.selected, None);
+    let Conclusion { status, events, .. } = conclude(ending, told, facts);
+    let (mut xr, (composed, deleted), failure) = match outcome.result {
+        Ok(plan) => (input.composite.applied(&plan.references), split(plan), None),
+        Err(failure) => (input.composite.object, Default::default(), Some(failure)),
+    };
+    if !status.is_empty() {
+        xr.insert("status".to_owned(), Value::Object(status));
     }
-}
-
-/// The conditions there are before anything is composed: nothing here watches too much.
-fn decided_before(input: &RenderInput) -> Vec<Condition> {
-    let mut conditions = input.composite.conditions();
-    let responsive = Condition {
-        last_transition_time: input.now.clone(),
-        observed_generation: meta::generation(input.composite.object()),
-        ..Condition::new("Responsive", Status::True, "WatchCircuitClosed")
-    };
-    set_condition(&mut conditions, responsive);
-    conditions
-}
-
-fn conclude(input: RenderInput, outcome: Outcome, settlement: Settlement, asked: Vec<Want>) -> Rendered {
-    let layout = input.composite.layout();
-    let mut events: Vec<_> = input.composite.requested().into_iter().collect();
-    events.extend(input.composite.selected(&input.composition));
-    events.extend(settlement.events);
-    let (plan, failure) = match outcome.result {
-        Ok(plan) => (Some(plan), None),
-        Err(failure) => (None, Some(failure)),
-    };
-    let mut xr = match &plan {
-        Some(plan) => input.composite.applied(&plan.references),
-        None => input.composite.into_object(),
-    };
-    set_status(&mut xr, settlement.status, plan.is_none());
-    if layout == Layout::Legacy {
-        add_claim_conditions(&mut xr, settlement.claim_conditions);
-    }
-    let (composed, deleted) = plan.map(split).unwrap_or_default();
     Rendered { xr, composed, deleted, events, asked, context: outcome.context, failure }
 }
 
-/// A run that failed says nothing about the status but its conditions: what was there stays.
-fn set_status(xr: &mut Object, status: Object, is_failed: bool) {
-    if is_failed {
-        meta::child(xr, "status").extend(status);
-    } else if !status.is_empty() {
-        xr.insert("status".to_owned(), Value::Object(status));
+/// What is known of a composite resource that stays as it was read. Nothing here watches it, so that nothing can be too much.
+fn facts_as_read(input: &RenderInput) -> Facts<'_> {
+    let Composite { object, layout, .. } = &input.composite;
+    let status = object.get("status").and_then(Value::as_object);
+    Facts {
+        composite: object,
+        layout: *layout,
+        generation: meta::generation(object),
+        held_status: status,
+        kept_status: status.cloned().unwrap_or_default(),
+        circuit: Circuit::Closed,
+        contested: None,
+        records_requests: false,
+        now: input.now.clone(),
     }
 }
 
-/// The claim gets the conditions that it had, and those that functions want it to have too.
-fn add_claim_conditions(xr: &mut Object, wanted: Vec<String>) {
-    if wanted.is_empty() {
-        return;
-    }
-    let status = meta::child(xr, "status");
-    let mut types = status.get("claimConditionTypes").and_then(Value::as_array).cloned().unwrap_or_default();
-    for kind in wanted.into_iter().map(Value::String) {
-        if !types.contains(&kind) {
-            types.push(kind);
-        }
-    }
-    status.insert("claimConditionTypes".to_owned(), Value::Array(types));
+/// What is known of one that was applied. No API server holds what was applied before: it has no status, and no generation that the
+/// conditions could speak of.
+fn facts_as_applied(input: &RenderInput) -> Facts<'_> {
+    Facts { generation: 0, held_status: None, kept_status: Object::new(), ..facts_as_read(input) }
 }
 
 fn split(plan: Plan) -> (Vec<Object>, Vec<(String, Object)>) {
@@ -187,15 +156,4 @@ fn split(plan: Plan) -> (Vec<Object>, Vec<(String, Object)>) {
         (deletion.resource, object)
     });
     (plan.apply.into_iter().map(|wanted| wanted.object).collect(), deleted.collect())
-}
-
-/// What is to be deleted first loses the labels that say whose it is.
-fn disown(object: &mut Object) {
-    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-    let labels = metadata.and_then(|metadata| metadata.get_mut("labels")?.as_object_mut());
-    if let Some(labels) = labels {
-        labels.retain(|key, _| {
-            ![keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].contains(&key.as_str())
-        });
-    }
 }

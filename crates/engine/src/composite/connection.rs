@@ -13,6 +13,7 @@ use crate::inputs::Layout;
 /// Where a Secret is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretReference<'a> {
+    /// Empty if nothing says which. No API server has such a Secret; files may.
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -25,7 +26,7 @@ pub fn connection_secret(object: &Object) -> Option<SecretReference<'_>> {
     // What is in a namespace has its Secret there, whatever it says.
     let namespace = if own.is_empty() { text("namespace") } else { own };
     let name = text("name");
-    (!name.is_empty() && !namespace.is_empty()).then_some(SecretReference { namespace, name })
+    (!name.is_empty()).then_some(SecretReference { namespace, name })
 }
 
 /// The same of a composite resource. Only legacy ones have connection details.

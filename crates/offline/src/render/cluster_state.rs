@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
-use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_engine::composite::{SecretReference, secret_data};
 use ferroplane_engine::{Answer, Reference, Want, inlined_schema};
 use ferroplane_runner::Resources;
+use ferroplane_schema::builtin::{Scope, resources};
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::{Struct, StructError};
 use serde_json::Value;
-
-use super::scopes;
 
 /// Everything that exists: what all composite resources share, and what is one's own.
 #[derive(Debug)]
@@ -113,12 +112,13 @@ impl ClusterState {
     }
 
     /// What the connection secret of an object holds. Nothing if there is none.
-    pub(crate) fn connection_details(&self, object: &Object) -> anyhow::Result<BTreeMap<String, Bytes>> {
-        let reference = object.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
-        let text = |key| reference.and_then(|reference| reference.get(key)?.as_str()).unwrap_or_default();
-        let own = meta::namespace(object);
-        let namespace = if own.is_empty() { text("namespace") } else { own };
-        let details = self.secret(namespace, text("name")).map_err(|reason| {
+    pub(crate) fn connection_details(
+        &self,
+        object: &Object,
+        secret: Option<SecretReference<'_>>,
+    ) -> anyhow::Result<BTreeMap<String, Bytes>> {
+        let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
+        let details = self.secret(namespace, name).map_err(|reason| {
             let (kind, name) = (meta::kind(object), meta::name(object));
             anyhow!("cannot read the connection secret of {kind} `{name}`: {reason}")
         });
@@ -134,18 +134,7 @@ impl ClusterState {
     fn secret(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Bytes>>, String> {
         let secret = self.find("v1", "Secret", Some(namespace), name);
         let Some(secret) = secret.and_then(|secret| secret.json().ok()) else { return Ok(None) };
-        let entries = |field| secret.get(field).and_then(Value::as_object).into_iter().flatten();
-        let mut data = BTreeMap::new();
-        for (key, value) in entries("data") {
-            let decoded = value.as_str().and_then(decode);
-            data.insert(key.clone(), decoded.ok_or_else(|| format!("its `data.{key}` is not base64"))?);
-        }
-        // What was written in clear is stored encoded.
-        for (key, value) in entries("stringData") {
-            let clear = value.as_str().ok_or_else(|| format!("its `stringData.{key}` is not text"))?;
-            data.insert(key.clone(), clear.to_owned().into());
-        }
-        Ok(Some(data))
+        secret_data(secret).map(Some).map_err(|error| error.to_string())
     }
 
     fn select(&self, selector: &ResourceSelector) -> Vec<Struct> {
@@ -192,16 +181,16 @@ impl ClusterState {
             }
             Want::Scope { api_version, kind } => Answer::Scope {
                 is_namespaced: !(self.shared.knows_scopes
-                    && scopes::is_cluster_scoped(meta::group(api_version), kind)),
+                    && is_cluster_scoped(meta::group(api_version), kind)),
             },
         }
     }
 }
 
-/// Bytes from base64, which may be broken into lines.
-fn decode(text: &str) -> Option<Bytes> {
-    let text: String = text.chars().filter(|letter| !['\r', '\n'].contains(letter)).collect();
-    Some(base64::engine::general_purpose::STANDARD.decode(text).ok()?.into())
+/// Whether objects of one of Kubernetes' own kinds do not live in namespaces. An API server would refuse them to a namespaced
+/// composite resource, so rendering has to say so.
+fn is_cluster_scoped(group: &str, kind: &str) -> bool {
+    resources().iter().any(|it| it.group == group && it.kind == kind && it.scope == Scope::Cluster)
 }
 
 impl Resources for ClusterState {
@@ -213,33 +202,22 @@ impl Resources for ClusterState {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn secret(mut content: Value) -> Result<Option<BTreeMap<String, Bytes>>, String> {
-        content["apiVersion"] = "v1".into();
-        content["kind"] = "Secret".into();
-        content["metadata"] = json!({"name": "cloud", "namespace": "secrets"});
-        let mut cluster = ClusterState::new(Arc::new(SharedState::default()));
-        cluster.add(content.as_object().unwrap().clone()).unwrap();
-        cluster.secret("secrets", "cloud")
-    }
-
     #[test]
-    fn secrets_are_decoded() {
-        let data =
-            secret(json!({"data": {"a": "dG9r\nZW4="}, "stringData": {"b": "clear"}})).unwrap().unwrap();
-        assert_eq!(
-            data,
-            BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())])
-        );
-    }
-
-    #[test]
-    fn secret_that_no_cluster_would_hold_is_refused() {
-        for value in [json!("not base64!"), json!(1)] {
-            assert_eq!(secret(json!({"data": {"a": value}})).unwrap_err(), "its `data.a` is not base64");
+    fn kinds_of_kubernetes_have_the_scope_that_an_api_server_gives_them() {
+        for (group, kind) in [
+            ("", "Namespace"),
+            ("certificates.k8s.io", "CertificateSigningRequest"),
+            ("networking.k8s.io", "IPAddress"),
+            ("networking.k8s.io", "ServiceCIDR"),
+            ("rbac.authorization.k8s.io", "ClusterRole"),
+            ("storage.k8s.io", "VolumeAttributesClass"),
+        ] {
+            assert!(is_cluster_scoped(group, kind), "{kind}");
+        }
+        for (group, kind) in [("", "ConfigMap"), ("apps", "Deployment"), ("example.org", "Namespace")] {
+            assert!(!is_cluster_scoped(group, kind), "{kind}");
         }
     }
 }

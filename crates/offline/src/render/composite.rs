@@ -1,155 +1,63 @@
 //! A composite resource, made ready to be rendered as a controller would find it.
 
 use anyhow::bail;
-use ferroplane_api::{CompositeResourceDefinition, Composition, Condition, Object, keys, meta};
-use ferroplane_engine::{Event, EventKind, Layout, Reference, conditions_in};
-use serde_json::{Map, Value, json};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
+use ferroplane_engine::composite::{
+    Begin, Machinery, Selected, begin, composite_for_functions, set_references,
+};
+use ferroplane_engine::{Layout, Reference, Why};
 use uuid::Uuid;
-
-use super::rest::Rest;
-
-/// On composite resources: a token that asks to look at it now.
-const RECONCILE_REQUESTED: &str = "crossplane.io/reconcile-requested-at";
 
 /// A composite resource.
 #[derive(Debug)]
 pub(crate) struct Composite {
-    object: Object,
-    layout: Layout,
-    /// The composition that was named before one was chosen.
-    named: Option<String>,
+    /// As functions see it, or as it was read if nothing is done to it.
+    pub(crate) object: Object,
+    pub(crate) layout: Layout,
+    pub(crate) begin: Begin,
+    pub(crate) selected: Selected,
 }
 
 impl Composite {
-    /// Make a composite resource ready: it gets an identity, and unless it is left alone, the label that names
-    /// what it composes and a reference to the composition.
+    /// Make a composite resource ready: it gets an identity, and what a controller gives it before it runs the pipeline.
     pub(crate) fn new(mut object: Object, layout: Layout, composition: &Composition) -> Self {
         if meta::uid(&object).is_empty() {
             let uid = stable_uid(&object);
             meta::set_field(&mut object, "uid", &uid);
         }
-        let mut composite = Self { object, layout, named: None };
-        if Rest::of(&composite.object).is_none() {
-            composite.label();
-            composite.select(composition);
+        let selected = select(&object, layout, composition);
+        let begin = begin(&object);
+        if begin == Begin::Run {
+            // Nothing keeps what is read from a file: there is no finalizer to be seen.
+            object = composite_for_functions(&object, layout, &selected, None);
         }
-        composite
-    }
-
-    fn label(&mut self) {
-        if meta::label(&self.object, keys::COMPOSITE).is_empty() {
-            let name = meta::name(&self.object).to_owned();
-            meta::set_label(&mut self.object, keys::COMPOSITE, &name);
-        }
-    }
-
-    fn select(&mut self, composition: &Composition) {
-        let name = composition.name().to_owned();
-        let uid = meta::uid(&self.object).to_owned();
-        let layout = self.layout;
-        let machinery = self.machinery_mut();
-        let reference = machinery.insert("compositionRef".to_owned(), json!({ "name": name }));
-        let secrets = composition.spec.write_connection_secrets_to_namespace.as_ref();
-        if let (Layout::Legacy, Some(namespace)) = (layout, secrets) {
-            machinery
-                .entry("writeConnectionSecretToRef")
-                .or_insert_with(|| json!({"name": uid, "namespace": namespace}));
-        }
-        self.named = reference.and_then(|reference| Some(reference.get("name")?.as_str()?.to_owned()));
-    }
-
-    pub(crate) fn object(&self) -> &Object {
-        &self.object
-    }
-
-    pub(crate) fn into_object(self) -> Object {
-        self.object
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// The conditions it has. What is no condition is none.
-    pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let conditions = self.object.get("status").and_then(|status| status.get("conditions"));
-        conditions.map(conditions_in).unwrap_or_default()
-    }
-
-    /// What it refers to.
-    pub(crate) fn references(&self) -> Vec<Reference> {
-        let text =
-            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let references = self.machinery().and_then(|machinery| machinery.get("resourceRefs")?.as_array());
-        let references = references.into_iter().flatten().map(|reference| Reference {
-            api_version: text(reference, "apiVersion"),
-            kind: text(reference, "kind"),
-            name: text(reference, "name"),
-            namespace: Some(text(reference, "namespace")).filter(|namespace| !namespace.is_empty()),
-        });
-        references.filter(|reference| !reference.name.is_empty()).collect()
-    }
-
-    /// Let it refer to these resources.
-    pub(crate) fn refer_to(&mut self, references: &[Reference]) {
-        self.machinery_mut().insert("resourceRefs".to_owned(), to_json(references));
-    }
-
-    /// What is told about a request to look at it now, unless it was told before.
-    pub(crate) fn requested(&self) -> Option<Event> {
-        let token = meta::annotation(&self.object, RECONCILE_REQUESTED);
-        let handled = self.object.get("status").and_then(|status| status.get("lastHandledReconcileAt"));
-        let is_new = !token.is_empty() && handled.and_then(Value::as_str) != Some(token);
-        let message = "Handling reconcile request".to_owned();
-        is_new.then(|| Event::new(EventKind::Normal, "ReconcileRequestHandled", message))
-    }
-
-    /// What is told about the choice of the composition, unless it was named all along.
-    pub(crate) fn selected(&self, composition: &Composition) -> Option<Event> {
-        let name = composition.name();
-        (self.named.as_deref() != Some(name)).then(|| {
-            let message = format!("Successfully selected composition: {name}");
-            Event::new(EventKind::Normal, "SelectComposition", message)
-        })
+        Self { object, layout, begin, selected }
     }
 
     /// What is left of it when only what was applied is shown: identity and references.
     pub(crate) fn applied(&self, references: &[Reference]) -> Object {
-        let mut applied = Self { object: Map::new(), layout: self.layout, named: None };
+        let mut applied = Object::new();
         for key in ["apiVersion", "kind"] {
             if let Some(value) = self.object.get(key) {
-                applied.object.insert(key.to_owned(), value.clone());
+                applied.insert(key.to_owned(), value.clone());
             }
         }
-        meta::set_field(&mut applied.object, "name", meta::name(&self.object));
-        meta::set_field(&mut applied.object, "namespace", meta::namespace(&self.object));
-        applied.refer_to(references);
-        applied.object
-    }
-
-    fn machinery(&self) -> Option<&Object> {
-        machinery(&self.object, self.layout)
-    }
-
-    fn machinery_mut(&mut self) -> &mut Object {
-        let spec = meta::child(&mut self.object, "spec");
-        match self.layout {
-            Layout::Modern => meta::child(spec, "crossplane"),
-            Layout::Legacy => spec,
-        }
+        meta::set_field(&mut applied, "name", meta::name(&self.object));
+        meta::set_field(&mut applied, "namespace", meta::namespace(&self.object));
+        set_references(&mut applied, self.layout, references);
+        applied
     }
 }
 
-/// The labels that a composite resource chooses its composition by.
-pub(crate) fn composition_selector(object: &Object, layout: Layout) -> Option<&Object> {
-    machinery(object, layout)?.get("compositionSelector")?.get("matchLabels")?.as_object()
-}
-
-fn machinery(object: &Object, layout: Layout) -> Option<&Object> {
-    let spec = object.get("spec")?;
-    match layout {
-        Layout::Modern => spec.get("crossplane")?.as_object(),
-        Layout::Legacy => spec.as_object(),
+/// The composition is given, so it is the one. Compositions that are read from files have no revisions.
+fn select(object: &Object, layout: Layout, composition: &Composition) -> Selected {
+    let name = composition.name().to_owned();
+    let is_named = Machinery::of(object, layout).composition() == Some(&name);
+    Selected {
+        composition: name,
+        why: if is_named { Why::Named } else { Why::Found },
+        revision: None,
+        connection_namespace: composition.spec.write_connection_secrets_to_namespace.clone(),
     }
 }
 
@@ -205,18 +113,4 @@ fn stable_uid(object: &Object) -> String {
         meta::name(object)
     );
     Uuid::new_v5(&Uuid::nil(), name.as_bytes()).to_string()
-}
-
-fn to_json(references: &[Reference]) -> Value {
-    let references = references.iter().map(|reference| {
-        let fields = [
-            ("apiVersion", reference.api_version.as_str()),
-            ("kind", &reference.kind),
-            ("name", &reference.name),
-            ("namespace", reference.namespace.as_deref().unwrap_or_default()),
-        ];
-        let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        Value::Object(fields.map(|(key, value)| (key.to_owned(), value.into())).collect())
-    });
-    Value::Array(references.collect())
 }

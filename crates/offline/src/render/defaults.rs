@@ -1,51 +1,15 @@
 //! Applies the defaults of a schema to an object, as the API server does when it stores one.
 
 use ferroplane_api::Object;
+use ferroplane_schema::structural::{DecodeError, Props, Schema};
 use serde_json::Value;
 
 /// Fill in what is missing and has a default.
-pub(crate) fn apply(object: &mut Object, schema: &Value) {
-    default_object(object, schema, MAX_DEPTH);
-}
-
-const MAX_DEPTH: usize = 128;
-
-fn default_value(value: &mut Value, schema: &Value, depth: usize) {
-    let Some(depth) = depth.checked_sub(1) else { return };
-    match value {
-        Value::Object(object) => default_object(object, schema, depth),
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    default_value(item, schema, depth);
-                }
-            }
-        }
-        _ => {}
+pub(crate) fn apply(object: &mut Object, schema: &Value) -> Result<(), DecodeError> {
+    if !schema.is_null() {
+        Schema::compile(&Props::decode(schema)?).default(object);
     }
-}
-
-fn default_object(object: &mut Object, schema: &Value, depth: usize) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (name, schema) in properties.into_iter().flatten() {
-        let is_nullable = schema.get("nullable").and_then(Value::as_bool).unwrap_or_default();
-        // A null where none is allowed counts as missing.
-        let is_missing = object.get(name).is_none_or(|value| value.is_null() && !is_nullable);
-        if let (true, Some(default)) = (is_missing, schema.get("default")) {
-            object.insert(name.clone(), default.clone());
-        }
-        if let Some(value) = object.get_mut(name) {
-            default_value(value, schema, depth);
-        }
-    }
-    if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
-        let known = |name: &String| properties.is_some_and(|properties| properties.contains_key(name));
-        for (name, value) in object.iter_mut() {
-            if !known(name) {
-                default_value(value, schema, depth);
-            }
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -56,8 +20,20 @@ mod tests {
 
     fn defaulted(value: Value, schema: &Value) -> Value {
         let Value::Object(mut object) = value else { panic!("not an object") };
-        apply(&mut object, schema);
+        apply(&mut object, schema).unwrap();
         Value::Object(object)
+    }
+
+    #[test]
+    fn null_is_replaced_by_a_default_in_lists_and_maps_too() {
+        let schema = json!({"properties": {
+            "list": {"type": "array", "items": {"type": "integer", "default": 1}},
+            "map": {"type": "object", "additionalProperties": {"type": "integer", "default": 2}},
+        }});
+        assert_eq!(
+            defaulted(json!({"list": [null, 5], "map": {"a": null, "b": 6}}), &schema),
+            json!({"list": [1, 5], "map": {"a": 2, "b": 6}})
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::composite::{SecretReference, connection_secret};
 use ferroplane_engine::{Answer, Layout, Said, Turn, Want, replay};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Head, Recording, Take};
@@ -85,8 +86,7 @@ fn describe(recording: &Recording) -> anyhow::Result<TestFiles> {
     }
     let composite = [(&take.inputs.composite, &take.inputs.connection_details)].into_iter();
     let observed = take.inputs.observed.values().map(|it| (&it.object, &it.connection_details));
-    let secrets =
-        composite.chain(observed).filter_map(|(object, details)| connection_secret(object, details));
+    let secrets = composite.chain(observed).filter_map(|(object, details)| recorded_secret(object, details));
     files.add("required.yaml", secrets.collect::<Vec<_>>());
     Ok(files)
 }
@@ -255,13 +255,10 @@ fn secret(namespace: &str, name: &str, data: &BTreeMap<String, Bytes>) -> Value 
 }
 
 /// What the connection secret of an object was.
-fn connection_secret(object: &Struct, details: &BTreeMap<String, Bytes>) -> Option<Value> {
+fn recorded_secret(object: &Struct, details: &BTreeMap<String, Bytes>) -> Option<Value> {
     let object = object.json().ok().filter(|_| !details.is_empty())?;
-    let reference = object.get("spec")?.get("writeConnectionSecretToRef")?;
-    let text = |key: &str| reference.get(key).and_then(Value::as_str);
-    let namespace =
-        Some(meta::namespace(object)).filter(|own| !own.is_empty()).or_else(|| text("namespace"))?;
-    Some(secret(namespace, text("name")?, details))
+    let SecretReference { namespace, name } = connection_secret(object)?;
+    Some(secret(namespace, name, details))
 }
 
 /// An OpenAPI document in which a kind has a schema.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Step, keys, meta};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Object, Step, keys, meta};
+use ferroplane_engine::composite::{Machinery, resource_name};
 use ferroplane_engine::versions::Unresolved;
 use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, to_pipeline};
 use ferroplane_functions::Library;
@@ -13,7 +14,7 @@ use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
 
 use super::cluster_state::SharedState;
-use super::composite::{check_definition, check_type, composition_selector, layout_of};
+use super::composite::{check_definition, check_type, layout_of};
 use super::defaults;
 use super::functions::Functions;
 use super::renderer::Renderer;
@@ -182,7 +183,7 @@ fn check_xr(
     check_selector(&xr, composition, definition)?;
     let mut object = xr.object().clone();
     if let Some(definition) = definition {
-        defaults::apply(&mut object, definition.schema_of(&xr)?);
+        definition.apply_defaults(&mut object, &xr)?;
     }
     Ok(xr.with_object(object))
 }
@@ -193,15 +194,8 @@ fn check_observed(observed: &[Manifest]) -> anyhow::Result<()> {
     for manifest in observed {
         manifest.require_identity("observed resource")?;
         let object = manifest.object();
-        let name = meta::annotation(object, keys::RESOURCE_NAME);
-        if name.is_empty() {
-            let message = format!(
-                "observed resource `{}` has no annotation `{}`, so nobody knows which composed resource it is",
-                meta::name(object),
-                keys::RESOURCE_NAME
-            );
-            return Err(manifest.error(&["metadata", "annotations"], message).into());
-        }
+        let name = resource_name(object)
+            .map_err(|error| manifest.error(&["metadata", "annotations"], error.to_string()))?;
         let owner =
             (meta::namespace(object), meta::label(object, keys::COMPOSITE), meta::controller_uid(object));
         if !seen.insert((owner, name)) {
@@ -222,6 +216,15 @@ impl Definition {
     fn load(manifest: Manifest) -> anyhow::Result<Self> {
         manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
         Ok(Self { spec: manifest.parse()?, manifest })
+    }
+
+    /// Give an XR the defaults of its schema.
+    fn apply_defaults(&self, object: &mut Object, xr: &Manifest) -> anyhow::Result<()> {
+        let schema = self.schema_of(xr)?;
+        defaults::apply(object, schema).map_err(|error| {
+            let message = format!("cannot read the schema of the composite resource: {error}");
+            self.manifest.error(&["spec", "versions"], message).into()
+        })
     }
 
     /// The schema of an XR. A definition of another kind, or without the version, is refused.
@@ -347,14 +350,14 @@ fn check_selector(
     definition: Option<&Definition>,
 ) -> anyhow::Result<()> {
     let layout = layout_of(definition.map(|definition| &definition.spec));
-    for (key, wanted) in composition_selector(xr.object(), layout).into_iter().flatten() {
-        let actual = composition.label(key);
-        if actual != wanted.as_str() {
+    for (key, wanted) in Machinery::of(xr.object(), layout).composition_selector().into_iter().flatten() {
+        let actual = composition.label(&key);
+        if actual != Some(wanted.as_str()) {
             let actual =
                 actual.map_or_else(|| "does not have".to_owned(), |actual| format!("has as `{actual}`"));
             let message = format!(
                 "the composite resource selects compositions with label `{key}: {}`, which composition `{}` {actual}",
-                wanted.as_str().unwrap_or_default(),
+                wanted,
                 composition.name()
             );
             return Err(xr.error(&["spec"], message).into());

@@ -3,50 +3,46 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::Reference;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::composite::{self, Machinery, set_references};
+use ferroplane_engine::{Observed, Reference};
+use ferroplane_wire::Struct;
 
 use super::cluster_state::ClusterState;
 use super::composite::Composite;
 
-/// What is observed: what was given, or else what the composite resource refers to and exists.
-pub(crate) fn observe(
+/// Let what is given exist, and have the composite resource refer to it.
+pub(crate) fn refer_to(
     composite: &mut Composite,
     given: Vec<Object>,
     cluster: &mut ClusterState,
-) -> anyhow::Result<BTreeMap<String, Object>> {
-    if !given.is_empty() {
-        refuse_foreign(composite.object(), &given)?;
-        let is_cluster = meta::namespace(composite.object()).is_empty();
-        let references: Vec<_> = given.iter().map(|object| Reference::to(object, is_cluster)).collect();
-        composite.refer_to(&references);
-        for object in given {
-            cluster.add(object)?;
-        }
+) -> anyhow::Result<()> {
+    if given.is_empty() {
+        return Ok(());
     }
-    let mut observed = BTreeMap::new();
-    for mut reference in composite.references() {
-        let namespace = meta::namespace(composite.object());
-        if !namespace.is_empty() {
-            reference.namespace = Some(namespace.to_owned());
-        }
-        let Some(object) = cluster.get(&reference) else { continue };
-        let controller = meta::controller_uid(object);
-        if controller.is_some_and(|uid| uid != meta::uid(composite.object())) {
-            continue;
-        }
-        let name = meta::annotation(object, keys::RESOURCE_NAME);
-        if name.is_empty() {
-            bail!(
-                "observed resource `{}` ({}) has no annotation `{}`, so nobody knows which composed resource it is",
-                meta::name(object),
-                meta::kind(object),
-                keys::RESOURCE_NAME
-            );
-        }
-        observed.insert(name.to_owned(), object.clone());
+    refuse_foreign(&composite.object, &given)?;
+    let is_cluster = meta::namespace(&composite.object).is_empty();
+    let references: Vec<_> = given.iter().map(|object| Reference::to(object, is_cluster)).collect();
+    set_references(&mut composite.object, composite.layout, &references);
+    for object in given {
+        cluster.add(object)?;
     }
-    Ok(observed)
+    Ok(())
+}
+
+/// What the composite resource refers to and exists, with its connection details.
+pub(crate) fn observe(
+    composite: &Composite,
+    cluster: &ClusterState,
+) -> anyhow::Result<BTreeMap<String, Observed>> {
+    let references = Machinery::of(&composite.object, composite.layout).references();
+    let found = references.iter().filter_map(|reference| cluster.get(reference).cloned());
+    let observed = composite::observe(&composite.object, found)?.into_iter().map(|(name, object)| {
+        let connection_details =
+            cluster.connection_details(&object, composite::connection_secret(&object))?;
+        Ok((name, Observed { object: Struct::try_from(object)?, connection_details }))
+    });
+    observed.collect()
 }
 
 /// What belongs to something else is not observed, and whoever gives it is mistaken.

@@ -9,7 +9,7 @@ use ferroplane_wire::Struct;
 
 use super::cluster_state::{ClusterState, SharedState};
 use super::composite::{Composite, layout_of};
-use super::observed::observe;
+use super::observed::refer_to;
 use super::runtimes::Runtimes;
 use super::{InputFiles, RenderInput, Rendered, output, render};
 use crate::manifest::{Files, Manifest};
@@ -61,14 +61,12 @@ impl Renderer {
         let layout = layout_of(self.definition.as_ref());
         let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
         let mut cluster = ClusterState::new(self.shared.clone());
-        let given = self.observed_of(composite.object());
-        let observed = observe(&mut composite, given, &mut cluster)?;
-        cluster.add(composite.object().clone())?;
+        let given = self.observed_of(&composite.object);
+        refer_to(&mut composite, given, &mut cluster)?;
+        cluster.add(composite.object.clone())?;
         let input = RenderInput {
             composite,
-            composition: self.composition.clone(),
             pipeline: self.pipeline.clone(),
-            observed,
             context: self.context.clone(),
             now: output::NOW.to_owned(),
         };

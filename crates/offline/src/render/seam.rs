@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::cluster_state::{ClusterState, SharedState};
 use super::composite::{Composite, check_definition, check_type, layout_of};
-use super::observed::observe;
+use super::observed::refer_to;
 use super::{RenderInput, Rendered, render};
 
 /// Answer a request. A fatal result is an answer too: what is known is returned with it.
@@ -77,13 +77,11 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
         shared.add_schemas(Value::Object(object(document, "schema")?));
     }
     let mut cluster = ClusterState::new(Arc::new(shared));
-    let observed = observe(&mut composite, observed, &mut cluster)?;
-    cluster.add(composite.object().clone())?;
+    refer_to(&mut composite, observed, &mut cluster)?;
+    cluster.add(composite.object.clone())?;
     let render_input = RenderInput {
         pipeline: Arc::new(Pipeline::new(&to_pipeline(&composition.spec))?),
-        composition: Arc::new(composition),
         composite,
-        observed,
         context: None,
         now,
     };

@@ -20,10 +20,9 @@ impl Controller {
         composite: &Object,
         details: &BTreeMap<String, Bytes>,
     ) -> Result<bool, Problem> {
-        let Some(SecretReference { namespace, name }) = composite_connection_secret(composite, self.layout)
-        else {
-            return Ok(false);
-        };
+        let reference = composite_connection_secret(composite, self.layout);
+        let reference = reference.filter(|reference| !reference.namespace.is_empty());
+        let Some(SecretReference { namespace, name }) = reference else { return Ok(false) };
         let wanted = self.published(details);
         let cluster = &self.shared.context.cluster;
         let resource = secrets();

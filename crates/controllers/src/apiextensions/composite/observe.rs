@@ -96,6 +96,7 @@ impl Controller {
     }
 
     async fn details(&self, secret: Option<SecretReference<'_>>) -> Result<BTreeMap<String, Bytes>, Problem> {
+        let secret = secret.filter(|secret| !secret.namespace.is_empty());
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
         let data = read_secret(&self.shared, namespace, name).await;
         let fail = |error| Problem::refused(COMPOSE, "cannot get a connection secret", &error);
