@@ -71,6 +71,7 @@ impl FlowControl {
         Self {
             read_only: FairQueue::new(read_only, read_only, queue),
             mutating: FairQueue::new(mutating, mutating, queue),
+            // No queue: a watch stays, so that whoever waits for one to end would wait for minutes.
             watches: FairQueue::new(watches, watches_of_one, 0),
             patience,
         }

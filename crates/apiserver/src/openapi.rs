@@ -80,6 +80,7 @@ impl Documents {
             return None;
         }
         let hash = hash(catalogue, subject);
+        // A document with a hash in its address never changes, so that clients may keep it for ever; an old hash is sent on.
         if !wanted.is_empty() && wanted != hash {
             return Some(Found::Moved(format!("/openapi/v3/{path}?hash={hash}")));
         }

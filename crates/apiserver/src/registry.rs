@@ -52,6 +52,7 @@ impl Registry {
         let current = self.current.load();
         for resource in previous.all() {
             let successor = current.find(&resource.group, &resource.names.plural);
+            // By identity: a definition that did not change keeps its descriptor, and those who watch it need not begin again.
             if !successor.is_some_and(|successor| Arc::ptr_eq(successor, resource)) {
                 resource.end.send_replace(true);
             }

@@ -39,6 +39,7 @@ impl Body {
     /// Keeps something until the body has been sent, or is given up.
     pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
         match self {
+            // What is there already is sent without waiting for anything: its permit may go at once.
             Self::Chunks(_) => self,
             Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
                 let _ = &held;

@@ -40,6 +40,7 @@ impl RotatingFile {
         if self.file.is_none() {
             self.reopen()?;
         }
+        // A batch that is larger than a file still gets one: a line that does not fit is worse than a file that is too long.
         if self.size > 0 && self.size + lines.len() as u64 > self.most {
             self.rotate()?;
         }
@@ -50,7 +51,9 @@ impl RotatingFile {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
+        // To append: if somebody cuts the file short by hand, lines go on at its end.
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
+        // The mode above counts only for a new file; one that is there may be readable by others.
         file.set_permissions(Permissions::from_mode(0o600))?;
         self.size = file.metadata()?.len();
         self.file = Some(file);

@@ -29,6 +29,7 @@ impl Writer {
         queue: usize,
         sink: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
+        // Bounded: if the disk hangs, events are lost and counted, rather than memory used up or requests held.
         let (sender, receiver) = mpsc::sync_channel(queue);
         let (ending, ended) = mpsc::channel();
         let lost = Arc::new(AtomicU64::new(0));

@@ -30,6 +30,7 @@ pub(crate) async fn run(store: &Store, catalogue: &Catalogue) -> Result<(), Stat
         return Ok(());
     }
     match store.submit(missing).await {
+        // Refused: somebody made one of them since. The next start makes what is still missing.
         Ok(_) | Err(SubmitError::Refused(_)) => Ok(()),
         Err(error) => Err(crate::verbs::unavailable(&error)),
     }

@@ -135,6 +135,7 @@ async fn establish(server: &ServerState, name: &str, definition: &Value) -> Resu
 
 /// Serves what is defined, unless it is served as it is already: those who watch it need not begin again.
 fn serve(server: &ServerState, names: &Names<'_>, definition: &Value) -> Result<(), DefinitionError> {
+    // To compile a schema takes longer than to compare a fingerprint, and every change of a status comes by here.
     let fingerprint = registry::fingerprint(definition);
     if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
         return Ok(());

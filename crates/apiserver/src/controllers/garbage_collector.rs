@@ -126,6 +126,7 @@ fn classify(server: &ServerState, dependent: &Entry, reference: &Value) -> Owner
     let api_version = text("apiVersion");
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let catalogue = server.registry.catalogue();
+    // A kind that is not served now may be served again, with the owner still in the store.
     let Some(resource) = catalogue.find_kind(group, text("kind")) else { return Owner::Solid };
     let namespace = dependent.key().namespace();
     // Something outside of namespaces cannot be owned by something inside of one: nobody knows which.

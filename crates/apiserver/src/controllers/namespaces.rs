@@ -66,6 +66,7 @@ async fn reconcile(server: &ServerState, name: &str) -> Result<(), Status> {
         return Ok(());
     };
     let failures = empty(server, name).await;
+    // Of what is stored, not of what is served: objects of a kind that is gone keep the namespace, too.
     if is_empty(server, name) {
         return release(server, &namespace).await;
     }

@@ -20,6 +20,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
         }
         let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
         while let Ok(events) = watcher.next().await {
+            // Only new ones: whoever deletes the default account of a namespace gets it back at the next start, not at once.
             for event in events.iter().filter(|event| event.kind() == EventKind::Added) {
                 ensure_defaults(&server, event.entry().key().name()).await;
             }

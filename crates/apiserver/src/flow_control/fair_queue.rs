@@ -198,6 +198,7 @@ impl State {
 
     /// Sends away the last one of the longest queue, if that is longer than the user's own would be.
     fn make_room_for(&mut self, user: &str) -> bool {
+        // One user who fills the queue must not keep the others out: the longest queue gives way to shorter ones.
         let own = self.users.get(user).map_or(0, |entry| entry.queue.len());
         let longest = self.users.iter().max_by_key(|(_, entry)| entry.queue.len());
         let Some((other, entry)) = longest else { return false };

@@ -168,12 +168,14 @@ impl Continue {
             return Err(refuse(&format!("server does not recognize this encoded version {version}")));
         }
         let behind = value["start"].as_str().and_then(|start| start.strip_suffix('\0'));
+        // A token is only encoded, not signed: somebody may have made it up, so that it must not lead out of its place.
         if behind.is_some_and(|behind| !is_clean(behind)) {
             return Err(refuse(value["start"].as_str().unwrap_or_default()));
         }
         let empty = "encoded start key empty (version meta.k8s.io/v1)";
         let behind = behind.ok_or_else(|| refuse(empty))?.to_owned();
         match value["rv"].as_i64() {
+            // Kubernetes' mark for a list that goes on with whatever is there now, after its own moment had expired.
             Some(-1) => Ok(Self { revision: None, behind }),
             Some(revision) if revision > 0 => Ok(Self { revision: u64::try_from(revision).ok(), behind }),
             _ => Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),

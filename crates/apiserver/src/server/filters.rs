@@ -35,6 +35,7 @@ impl Server {
     {
         let form = negotiate::error_form(request.headers());
         let id = audit_id(request.headers());
+        // Read now, because the request is gone when the answer is there.
         let reads_gzip = response::is_compression_welcome(request.headers());
         let answered = self.filter(request, &id).await;
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));

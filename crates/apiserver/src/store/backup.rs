@@ -74,6 +74,7 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
         .and_then(|_| directory::make_private(&File::open(&partial.path)?))
         .map_err(|source| BackupError::File { action: "copy", file: file.to_owned(), source })?;
     prepare(&partial.path, file)?;
+    // After the copy was checked, and before it gets its name: until here the old store is as it was.
     retire(&database)?;
     partial.finish(true)
 }

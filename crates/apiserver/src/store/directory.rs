@@ -30,6 +30,7 @@ impl Directory {
         let failed = |source| OpenError::Directory { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         let mut lock = private().create(true).truncate(false).open(path.join(LOCK)).map_err(failed)?;
+        // Without waiting: a second server on the same data is a mistake, and is to be told at once.
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -49,6 +49,7 @@ impl Convert for PendingConversions {
         if let Some(known) = known {
             return Ok(known.answer.clone());
         }
+        // One at a time: what else will be needed may depend on the answer.
         table.wanted.get_or_insert_with(|| (object.clone(), api_version.to_owned()));
         Err("it is not known yet".to_owned())
     }

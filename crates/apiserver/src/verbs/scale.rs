@@ -85,6 +85,8 @@ pub(super) async fn write(
         namespace: &location.namespace,
         name: &location.name,
     };
+    // The scale is written as if it were an object of its own, and then the object that it is a part of: webhooks see a Scale, as
+    // with kube-apiserver, and the object is validated all the same.
     let proposal = writes::propose(&endpoint, write, Some(&scale), circumstances)?;
     let proposal = admission.mutate(location, proposal, Some(&scale)).await?;
     let mut scaled = writes::settle(&endpoint, proposal, Some(&scale), circumstances)?;

@@ -23,6 +23,7 @@ impl Selection {
     /// Refuses selectors for fields that cannot be selected by.
     pub(crate) fn new(view: View, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
         view.version().selectable.check(&options.fields).map_err(|why| Status::bad_request(&why))?;
+        // Name and namespace are part of the key, so that objects need not be parsed for them.
         let is_inside = |field: &str| !matches!(field, "metadata.name" | "metadata.namespace");
         Ok(Self {
             view,

@@ -89,6 +89,7 @@ impl Connections {
                 },
             }
         }
+        // On a new connection nothing is tried again: the webhook may have seen the request.
         let mut sender = connect(route, tls).await?;
         let response = sender.send_request(request).await.map_err(failed)?;
         self.read(sender, response).await

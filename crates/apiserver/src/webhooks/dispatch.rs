@@ -71,6 +71,7 @@ impl Webhooks {
         store: &Store,
         remarks: &mut Remarks,
     ) -> Result<(), Status> {
+        // Kept for the whole request: a configuration that changes meanwhile counts for the next one.
         let configurations = self.validating.load_full();
         if is_exempt(request) || configurations.is_empty() {
             return Ok(());
@@ -96,6 +97,7 @@ impl Webhooks {
                 }
                 Err(failure) => hook.apply_failure_policy(failure),
             };
+            // The first refusal, in the order of configurations, is told; what the others warn of is told, too.
             outcome = outcome.and(judged);
         }
         outcome

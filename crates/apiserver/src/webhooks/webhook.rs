@@ -63,6 +63,7 @@ impl Webhook {
             matching: if hook["matchPolicy"] == "Exact" { Matching::Exact } else { Matching::Equivalent },
             namespaces: selector(&hook["namespaceSelector"]),
             objects: selector(&hook["objectSelector"]),
+            // Conditions that cannot be evaluated follow the failure policy, as a webhook that cannot be called does.
             conditions: MatchConditions::read(&hook["matchConditions"], fails_open),
             fails_open,
             timeout: Duration::from_secs(seconds),

@@ -63,6 +63,7 @@ impl Impersonation {
 
     /// Who the caller becomes, if they may become all of it.
     pub fn authorize(self, caller: &Identity, policy: &Policy) -> Result<Identity, Status> {
+        // Each part by itself: the right to act as a user is not the right to join its groups.
         for part in &self.parts {
             policy.check(caller, &part.attributes())?;
         }
@@ -92,6 +93,7 @@ fn become_identity(
         groups = service_account_groups(namespace).into();
     }
     let mut identity = Identity { name, uid, groups, extra };
+    // Whoever acts as nobody is treated as nobody would be, not as somebody who is authenticated.
     if identity.name == ANONYMOUS && !identity.is_in(UNAUTHENTICATED) {
         identity.groups.push(UNAUTHENTICATED.to_owned());
     }

@@ -124,6 +124,7 @@ impl ServiceAccountTokens {
         let found = self.find(BoundObject { kind, namespace, name: &reference.name });
         let resource = Resource::new("", kind.resource());
         let found = found.ok_or_else(|| Status::not_found(&resource, &reference.name))?;
+        // A token that is bound to a pod speaks for the pod, so that it must be the account the pod runs as.
         if kind == BoundKind::Pod && found.service_account != account.name {
             let name = ferroplane_golang::strconv::quote(account.name);
             return Err(Status::bad_request(&format!(

@@ -46,6 +46,7 @@ impl Policy {
         let Write { namespace, name, .. } = *write;
         let escalate =
             Attributes { verb: "escalate", group: GROUP, resource, namespace, name, ..Attributes::default() };
+        // Before looking at the rules: who may escalate may write any.
         if self.decide(identity, &escalate).is_allowed() {
             return Ok(());
         }
@@ -73,6 +74,7 @@ impl Policy {
                 return Err(Status::unexpected(&message));
             }
         };
+        // Who may `bind` a role need not hold what it grants: that is what the verb is for.
         let bind = Attributes {
             verb: "bind",
             group: &role.api_group,
