@@ -60,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-certificates",
+            "ferroplane-client",
             "ferroplane-engine",
             "ferroplane-metrics",
             "ferroplane-ownership",
@@ -105,6 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-api",
             "ferroplane-apiserver",
             "ferroplane-cel",
+            "ferroplane-client",
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",

@@ -9,7 +9,8 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Settings, install};
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{BuiltIns, Clock, Controllers, Settings, install};
 use ferroplane_functions::{Library, Native};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Directory, ResponseCache, grpc};
@@ -85,7 +86,7 @@ impl Plane {
             let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
             kube::Client::new(HttpService::in_process(server.clone(), identity), "default")
         };
-        install(&Cluster::new(client("ferroplane"))).await.expect("kinds are installed");
+        install(&ApiClient::new(client("ferroplane"))).await.expect("kinds are installed");
         let library = Library::built_in().expect("functions are in order");
         let settings = Settings {
             clock: Clock::system(),

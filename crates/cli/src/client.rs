@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use ferroplane_client::{Kubeconfig, Line, NoPod, Way};
+use ferroplane_client::{ApiClient, Endpoint, Kubeconfig, NotInCluster, Transport};
 
 use crate::up::data_directory;
 
@@ -24,10 +24,10 @@ pub(crate) struct Access {
     data_dir: Option<PathBuf>,
 }
 
-/// A way to an API server.
-#[derive(Clone)]
+/// An API server, and where to look.
+#[derive(Debug, Clone)]
 pub(crate) struct Connection {
-    pub(crate) client: kube::Client,
+    pub(crate) client: ApiClient,
     /// Where the server is.
     pub(crate) server: String,
     /// The namespace to look into if nobody says otherwise.
@@ -37,27 +37,28 @@ pub(crate) struct Connection {
 impl Access {
     /// Connects when the first request is sent.
     pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
-        let way = self.way()?;
-        let (server, namespace) = (way.server.clone(), way.namespace.clone());
-        let line = Line::new(way).with_context(|| format!("cannot use the way to {server}"))?;
-        let client = kube::Client::new(line, namespace.clone());
+        let endpoint = self.endpoint()?;
+        let (server, namespace) = (endpoint.server.clone(), endpoint.namespace.clone());
+        let transport =
+            Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
+        let client = ApiClient::new(kube::Client::new(transport, namespace.clone()));
         Ok(Connection { client, server, namespace })
     }
 
-    fn way(&self) -> anyhow::Result<Way> {
+    fn endpoint(&self) -> anyhow::Result<Endpoint> {
         let files = self.files();
         if files.is_empty() {
             return in_cluster();
         }
-        way(&files, self.context.as_deref())
+        endpoint(&files, self.context.as_deref())
     }
 
-    /// What was named counts; otherwise the plane on this machine is meant, then whatever `kubectl` would use.
     /// Where `ferroplane up` keeps everything, if that was said.
     pub(crate) fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
     }
 
+    /// The kubeconfigs that were named; otherwise that of the plane on this machine, then whatever `kubectl` would use.
     fn files(&self) -> Vec<PathBuf> {
         if let Some(file) = &self.kubeconfig {
             return vec![file.clone()];
@@ -74,18 +75,18 @@ impl Access {
     }
 }
 
-/// The way that kubeconfigs describe.
-pub(crate) fn way(files: &[PathBuf], context: Option<&str>) -> anyhow::Result<Way> {
+/// The endpoint that kubeconfigs describe.
+pub(crate) fn endpoint(files: &[PathBuf], context: Option<&str>) -> anyhow::Result<Endpoint> {
     let names: Vec<_> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     let kubeconfig = Kubeconfig::read(files)?;
-    kubeconfig.way(context).with_context(|| format!("cannot use the kubeconfig {}", names.join(", ")))
+    kubeconfig.endpoint(context).with_context(|| format!("cannot use the kubeconfig {}", names.join(", ")))
 }
 
-fn in_cluster() -> anyhow::Result<Way> {
+fn in_cluster() -> anyhow::Result<Endpoint> {
     match ferroplane_client::in_cluster() {
-        Err(NoPod::Elsewhere) => bail!(
+        Err(NotInCluster::NoEnvironment) => bail!(
             "there is no kubeconfig: start a control plane with `ferroplane up`, or name one with --kubeconfig"
         ),
-        way => Ok(way?),
+        endpoint => Ok(endpoint?),
     }
 }

@@ -1,7 +1,6 @@
 //! Reads what explains an object, and shows it.
 
 pub(crate) mod drawing;
-mod kinds;
 mod reader;
 pub(crate) mod then;
 mod watching;
@@ -11,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use ferroplane_explain::{Id, Purpose, Snapshot};
 
-use crate::client::Access;
+use crate::client::{Access, Connection};
 use reader::Reader;
 
 /// Which object
@@ -42,12 +41,12 @@ impl Subject {
     /// Finds out what is meant.
     pub(crate) async fn inquire(&self) -> anyhow::Result<Inquiry> {
         let (kind, name) = self.names()?;
-        let connection = self.access.connect()?;
-        let server = connection.server.clone();
-        let reader = Reader::start(connection).await;
+        let Connection { client, server, namespace } = self.access.connect()?;
+        let reader = Reader::start(client).await;
         let reader =
             reader.with_context(|| format!("cannot reach the API server at {server}; is it running?"))?;
-        let root = self.root(&reader, kind, name);
+        let namespace = self.namespace.as_deref().unwrap_or(&namespace);
+        let root = root(&reader, kind, namespace, name);
         Ok(Inquiry { reader, root })
     }
 
@@ -69,22 +68,22 @@ impl Subject {
     pub(crate) fn data_dir(&self) -> Option<&Path> {
         self.access.data_dir()
     }
-
-    fn root(&self, reader: &Reader, kind: &str, name: &str) -> Id {
-        let namespace = self.namespace.as_deref().unwrap_or(&reader.connection().namespace);
-        match reader.kinds().called(kind) {
-            Some(found) => {
-                let namespace = if found.is_namespaced { namespace } else { "" };
-                Id::new(&found.api_version, &found.kind, namespace, name)
-            }
-            None => Id::new("", kind, "", name),
-        }
-    }
 }
 
 impl Inquiry {
     pub(crate) async fn read(&self, purpose: Purpose) -> anyhow::Result<Snapshot> {
         self.reader.read(&self.root, purpose).await
+    }
+}
+
+/// The object that is meant. If there is no such kind, one of that kind which nobody finds.
+fn root(reader: &Reader, kind: &str, namespace: &str, name: &str) -> Id {
+    match reader.catalogue().find(kind) {
+        Some(found) => {
+            let namespace = if found.is_namespaced { namespace } else { "" };
+            Id::new(&found.api_version, &found.kind, namespace, name)
+        }
+        None => Id::new("", kind, "", name),
     }
 }
 

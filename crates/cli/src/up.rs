@@ -5,7 +5,6 @@ mod demo;
 mod follow;
 mod kubeconfig;
 mod manifests;
-mod objects;
 mod plane;
 
 use std::net::SocketAddr;
@@ -13,6 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use ferroplane_client::ApiClient;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
 
@@ -22,7 +22,6 @@ use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use demo::Demo;
 use manifests::Manifests;
-use objects::Objects;
 use plane::Plane;
 
 /// What to run, and where.
@@ -99,16 +98,16 @@ async fn work_beside(
     began: Instant,
     terminal: &mut Terminal,
 ) -> anyhow::Result<std::convert::Infallible> {
-    let objects = Objects::new(plane.client());
+    let client = ApiClient::new(plane.client());
     let mut _demo = None;
     if configuration.has_demo {
-        _demo = Some(Demo::start(objects.clone(), plane.kubeconfig(), began, terminal).await?);
-    } else if let Some(words) = demo::leftover(&objects).await {
+        _demo = Some(Demo::start(client.clone(), plane.kubeconfig(), began, terminal).await?);
+    } else if let Some(words) = demo::leftover(&client).await {
         terminal.note(&words);
     }
     let wanted = &configuration.manifests;
     if !wanted.paths.is_empty() {
-        let mut manifests = Manifests::new(objects, wanted);
+        let mut manifests = Manifests::new(client, wanted);
         if wanted.are_watched {
             match manifests.keep(terminal).await {}
         }

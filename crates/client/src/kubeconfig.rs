@@ -7,15 +7,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::{NoLogin, Program, Token, Way};
+use crate::{BearerToken, Endpoint, ExecError, ExecPlugin};
 
-/// A kubeconfig that says nothing of use.
+/// Why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BadKubeconfig {
+pub enum KubeconfigError {
     #[error("cannot read the kubeconfig `{path}`")]
     Unreadable { path: String, source: std::io::Error },
     #[error("cannot understand the kubeconfig `{path}`")]
-    Garbled { path: String, source: Box<serde_saphyr::Error> },
+    Invalid { path: String, source: Box<serde_saphyr::Error> },
     #[error("no context is current: name one with --context")]
     NoContext,
     #[error("there is no {what} `{name}`")]
@@ -29,75 +29,75 @@ pub enum BadKubeconfig {
     )]
     Unsupported { what: &'static str, field: &'static str },
     #[error(transparent)]
-    Login(#[from] NoLogin),
+    Exec(#[from] ExecError),
     #[error("cannot decode `{field}-data`")]
     Encoding { field: String, source: base64::DecodeError },
     #[error("cannot read `{path}`")]
     Material { path: String, source: std::io::Error },
 }
 
-/// What one or several files say. What an earlier one says counts.
+/// One or several kubeconfig files. The first file that has an entry counts.
 #[derive(Debug)]
 pub struct Kubeconfig {
-    /// With where it is: paths in it are relative to that.
+    /// With the directory that paths in the file are relative to.
     files: Vec<(PathBuf, Value)>,
 }
 
 impl Kubeconfig {
-    pub fn read(paths: &[PathBuf]) -> Result<Self, BadKubeconfig> {
+    pub fn read(paths: &[PathBuf]) -> Result<Self, KubeconfigError> {
         let read = |path: &PathBuf| {
             let name = || path.display().to_string();
             let text = std::fs::read_to_string(path)
-                .map_err(|source| BadKubeconfig::Unreadable { path: name(), source })?;
+                .map_err(|source| KubeconfigError::Unreadable { path: name(), source })?;
             let value = serde_saphyr::from_str(&text)
-                .map_err(|source| BadKubeconfig::Garbled { path: name(), source: Box::new(source) })?;
+                .map_err(|source| KubeconfigError::Invalid { path: name(), source: Box::new(source) })?;
             let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
             Ok((directory, value))
         };
-        Ok(Self { files: paths.iter().map(read).collect::<Result<_, BadKubeconfig>>()? })
+        Ok(Self { files: paths.iter().map(read).collect::<Result<_, KubeconfigError>>()? })
     }
 
-    /// The way that a context describes.
-    pub fn way(&self, context: Option<&str>) -> Result<Way, BadKubeconfig> {
+    /// The endpoint that a context describes; without one, the current context.
+    pub fn endpoint(&self, context: Option<&str>) -> Result<Endpoint, KubeconfigError> {
         let current = || self.files.iter().find_map(|(_, file)| text(file, "current-context"));
-        let name = context.or_else(current).ok_or(BadKubeconfig::NoContext)?;
+        let name = context.or_else(current).ok_or(KubeconfigError::NoContext)?;
         let (_, context) = self.find("contexts", "context", name)?;
-        let cluster = text(context, "cluster").ok_or_else(|| BadKubeconfig::NoCluster(name.to_owned()))?;
-        let (beside_cluster, cluster) = self.find("clusters", "cluster", cluster)?;
-        let nobody = (PathBuf::new(), Value::Null);
-        let (beside_user, user) = match text(context, "user") {
+        let cluster = text(context, "cluster").ok_or_else(|| KubeconfigError::NoCluster(name.to_owned()))?;
+        let (cluster_directory, cluster) = self.find("clusters", "cluster", cluster)?;
+        let anonymous = (PathBuf::new(), Value::Null);
+        let (user_directory, user) = match text(context, "user") {
             Some(user) => self.find("users", "user", user)?,
-            None => (nobody.0.as_path(), &nobody.1),
+            None => (anonymous.0.as_path(), &anonymous.1),
         };
-        refuse_what_cannot_be_done(user)?;
-        let server = text(cluster, "server").ok_or_else(|| BadKubeconfig::NoServer(name.to_owned()))?;
-        let identity = material(beside_user, user, "client-certificate")?.zip(material(
-            beside_user,
+        refuse_unsupported(user)?;
+        let server = text(cluster, "server").ok_or_else(|| KubeconfigError::NoServer(name.to_owned()))?;
+        let identity = material(user_directory, user, "client-certificate")?.zip(material(
+            user_directory,
             user,
             "client-key",
         )?);
-        let token_file = text(user, "tokenFile").map(|file| Token::File(beside_user.join(file)));
-        let token = text(user, "token").map(|token| Token::Text(token.to_owned()));
-        let (program, logged_in) = log_in(beside_user, user, cluster)?;
-        Ok(Way {
+        let token_file = text(user, "tokenFile").map(|file| BearerToken::File(user_directory.join(file)));
+        let token = text(user, "token").map(|token| BearerToken::Text(token.to_owned()));
+        let (exec_token, exec_identity) = run_exec_plugin(user_directory, user, cluster)?;
+        Ok(Endpoint {
             server: server.trim_end_matches('/').to_owned(),
             namespace: text(context, "namespace").unwrap_or("default").to_owned(),
-            authorities: material(beside_cluster, cluster, "certificate-authority")?,
+            authorities: material(cluster_directory, cluster, "certificate-authority")?,
             server_name: text(cluster, "tls-server-name").map(str::to_owned),
-            trusts_anybody: cluster["insecure-skip-tls-verify"] == true,
-            identity: identity.or(logged_in),
-            token: token_file.or(token).or(program),
+            skips_tls_verification: cluster["insecure-skip-tls-verify"] == true,
+            identity: identity.or(exec_identity),
+            token: token_file.or(token).or(exec_token),
         })
     }
 
-    fn find(&self, list: &str, field: &str, name: &str) -> Result<(&Path, &Value), BadKubeconfig> {
+    fn find(&self, list: &str, field: &str, name: &str) -> Result<(&Path, &Value), KubeconfigError> {
         let entries = self.files.iter().flat_map(|(directory, file)| {
             let entries = file[list].as_array().into_iter().flatten();
             entries.map(move |entry| (directory.as_path(), entry))
         });
         let mut found =
             entries.filter(|(_, entry)| entry["name"] == name).map(|(path, entry)| (path, &entry[field]));
-        found.next().ok_or_else(|| BadKubeconfig::Missing { what: field.to_owned(), name: name.to_owned() })
+        found.next().ok_or_else(|| KubeconfigError::Missing { what: field.to_owned(), name: name.to_owned() })
     }
 }
 
@@ -105,10 +105,10 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value[field].as_str().filter(|text| !text.is_empty())
 }
 
-fn refuse_what_cannot_be_done(user: &Value) -> Result<(), BadKubeconfig> {
-    let cannot_be_done = [("auth-provider", "an auth provider"), ("username", "a password")];
-    match cannot_be_done.into_iter().find(|(field, _)| !user[*field].is_null()) {
-        Some((field, what)) => Err(BadKubeconfig::Unsupported { what, field }),
+fn refuse_unsupported(user: &Value) -> Result<(), KubeconfigError> {
+    let unsupported = [("auth-provider", "an auth provider"), ("username", "a password")];
+    match unsupported.into_iter().find(|(field, _)| !user[*field].is_null()) {
+        Some((field, what)) => Err(KubeconfigError::Unsupported { what, field }),
         None => Ok(()),
     }
 }
@@ -116,34 +116,34 @@ fn refuse_what_cannot_be_done(user: &Value) -> Result<(), BadKubeconfig> {
 /// A certificate and its key, in PEM.
 type Identity = (Vec<u8>, Vec<u8>);
 
-/// What a program says with which the user logs in: where to get a token or, for as long as this process runs, a certificate.
-fn log_in(
+/// What the credential plugin of a user prints: where to get a token or, for as long as this process runs, a certificate.
+fn run_exec_plugin(
     directory: &Path,
     user: &Value,
     cluster: &Value,
-) -> Result<(Option<Token>, Option<Identity>), BadKubeconfig> {
+) -> Result<(Option<BearerToken>, Option<Identity>), KubeconfigError> {
     if user["exec"].is_null() {
         return Ok((None, None));
     }
-    let program = Program::read(directory, &user["exec"], cluster)?;
-    let credential = program.log_in()?;
-    let token = credential.token.map(|_| Token::Program(Arc::new(program)));
+    let plugin = ExecPlugin::read(directory, &user["exec"], cluster)?;
+    let credential = plugin.credential()?;
+    let token = credential.token.map(|_| BearerToken::Exec(Arc::new(plugin)));
     Ok((token, credential.identity))
 }
 
 /// Something in PEM: in the kubeconfig itself, or in a file.
-fn material(directory: &Path, value: &Value, field: &str) -> Result<Option<Vec<u8>>, BadKubeconfig> {
+fn material(directory: &Path, value: &Value, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
     if let Some(data) = text(value, &format!("{field}-data")) {
         let decoded = STANDARD.decode(data);
         return decoded
             .map(Some)
-            .map_err(|source| BadKubeconfig::Encoding { field: field.to_owned(), source });
+            .map_err(|source| KubeconfigError::Encoding { field: field.to_owned(), source });
     }
     let Some(file) = text(value, field) else { return Ok(None) };
     let path = directory.join(file);
     std::fs::read(&path)
         .map(Some)
-        .map_err(|source| BadKubeconfig::Material { path: path.display().to_string(), source })
+        .map_err(|source| KubeconfigError::Material { path: path.display().to_string(), source })
 }
 
 #[cfg(test)]
@@ -169,37 +169,37 @@ users:
 
     #[test]
     fn context_joins_a_cluster_and_a_user() {
-        let way = read(TWO).way(None).unwrap();
-        assert_eq!((way.server.as_str(), way.namespace.as_str()), ("https://a:6443", "default"));
-        assert_eq!(way.authorities.as_deref(), Some(b"a".as_slice()));
-        assert_eq!(way.identity, Some((b"b".to_vec(), b"c".to_vec())));
+        let endpoint = read(TWO).endpoint(None).unwrap();
+        assert_eq!((endpoint.server.as_str(), endpoint.namespace.as_str()), ("https://a:6443", "default"));
+        assert_eq!(endpoint.authorities.as_deref(), Some(b"a".as_slice()));
+        assert_eq!(endpoint.identity, Some((b"b".to_vec(), b"c".to_vec())));
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_plainly() {
-        let error = read(TWO).way(Some("b")).unwrap_err();
+    fn unsupported_credentials_are_refused() {
+        let error = read(TWO).endpoint(Some("b")).unwrap_err();
         assert!(
             error.to_string().contains("an auth provider (`auth-provider`), which is not supported"),
             "{error}"
         );
-        assert_eq!(read(TWO).way(Some("c")).unwrap_err().to_string(), "there is no context `c`");
+        assert_eq!(read(TWO).endpoint(Some("c")).unwrap_err().to_string(), "there is no context `c`");
     }
 
     #[test]
-    fn program_logs_in() {
+    fn exec_plugin_provides_credentials() {
         let prints = |status: &str| {
             let exec = format!(r#"{{command: echo, args: ['{{"status": {status}}}']}}"#);
             let text = TWO.replace(
                 "{client-certificate-data: Yg==, client-key-data: Yw==}",
                 &format!("{{exec: {exec}}}"),
             );
-            read(&text).way(None)
+            read(&text).endpoint(None)
         };
-        let way = prints(r#"{"token": "t"}"#).unwrap();
-        assert!(matches!(way.token, Some(Token::Program(_))) && way.identity.is_none());
-        let way = prints(r#"{"clientCertificateData": "c", "clientKeyData": "k"}"#).unwrap();
-        assert_eq!(way.identity, Some((b"c".to_vec(), b"k".to_vec())));
-        assert!(way.token.is_none());
+        let endpoint = prints(r#"{"token": "t"}"#).unwrap();
+        assert!(matches!(endpoint.token, Some(BearerToken::Exec(_))) && endpoint.identity.is_none());
+        let endpoint = prints(r#"{"clientCertificateData": "c", "clientKeyData": "k"}"#).unwrap();
+        assert_eq!(endpoint.identity, Some((b"c".to_vec(), b"k".to_vec())));
+        assert!(endpoint.token.is_none());
         assert!(prints("{}").unwrap_err().to_string().contains("printed no ExecCredential"));
     }
 
@@ -213,8 +213,8 @@ users:
                 serde_saphyr::from_str("{current-context: b, users: [{name: b, user: {token: t}}]}").unwrap(),
             ),
         );
-        let way = two.way(None).unwrap();
-        assert_eq!((way.namespace.as_str(), way.trusts_anybody), ("team", true));
+        let endpoint = two.endpoint(None).unwrap();
+        assert_eq!((endpoint.namespace.as_str(), endpoint.skips_tls_verification), ("team", true));
         for text in [
             "{}",
             "[]",
@@ -222,7 +222,7 @@ users:
             "{current-context: [], contexts: 1}",
             "{current-context: a, contexts: [{name: a, context: 1}]}",
         ] {
-            assert!(read(text).way(None).is_err(), "{text}");
+            assert!(read(text).endpoint(None).is_err(), "{text}");
         }
     }
 }

@@ -1,59 +1,39 @@
-//! The way to an API server, as a kubeconfig or a pod describes it, and a line to speak on.
+//! The Kubernetes client of every other crate: configuration, TLS, paths, discovery, lists, watches and caches.
 //!
-//! Knows HTTP, TLS and who one is; nothing of what is said.
+//! An [`Endpoint`] comes from a [`Kubeconfig`] or from the pod that this is ([`in_cluster`]). A [`Transport`] speaks HTTP to
+//! it, and an [`ApiClient`] speaks of objects, through the transport or to a server in this process. An [`Informer`] caches
+//! the objects of a kind.
+//!
+//! Knows no kind of object: what is read and written is bytes and JSON.
 
+mod api_client;
+mod backoff;
+mod body_chunks;
+mod discovery;
+mod endpoint;
+mod error;
+mod exec_plugin;
+mod in_cluster;
+mod informer;
 mod kubeconfig;
-mod line;
-mod pod;
-mod program;
+mod object_header;
+mod page;
+mod request_labels;
+mod resource;
+mod transport;
+mod watch;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-pub use kubeconfig::{BadKubeconfig, Kubeconfig};
-pub use line::{BadWay, Failure, Line};
-pub use pod::{NoPod, in_cluster};
-pub use program::{NoLogin, Program};
-
-/// How to show who one is.
-#[derive(Clone)]
-pub enum Token {
-    Text(String),
-    /// Read for every request: it changes.
-    File(PathBuf),
-    /// What a program says, for as long as it holds.
-    Program(Arc<Program>),
-}
-
-impl std::fmt::Debug for Token {
-    /// Says nothing of what is secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Text(_) => f.write_str("Text"),
-            Self::File(file) => write!(f, "File({})", file.display()),
-            Self::Program(program) => write!(f, "{program:?}"),
-        }
-    }
-}
-
-/// Where a server is, whom to trust there, and who to be.
-#[derive(Clone, Default)]
-pub struct Way {
-    pub server: String,
-    pub namespace: String,
-    /// In PEM. Without any, those of the system.
-    pub authorities: Option<Vec<u8>>,
-    /// What the certificate of the server is for, if not for its host.
-    pub server_name: Option<String>,
-    pub trusts_anybody: bool,
-    /// A certificate and its key, in PEM.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    pub token: Option<Token>,
-}
-
-impl std::fmt::Debug for Way {
-    /// Says nothing of what is secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Way").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+pub use api_client::{ApiClient, ApplyOptions, JsonObject, Observer, Propagation};
+pub use discovery::ResourceCatalogue;
+pub use endpoint::{BearerToken, Endpoint};
+pub use error::{Error, StatusCause, StatusError};
+pub use exec_plugin::{ExecError, ExecPlugin};
+pub use in_cluster::{NotInCluster, in_cluster};
+pub use informer::{CachedObject, Change, Informer, InformerEvent, InformerScope, cache_key};
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
+pub use object_header::{ObjectHeader, ObjectMetadata, OwnerReference};
+pub use page::Page;
+pub use request_labels::{RequestLabels, Verb};
+pub use resource::{LabelSelector, ObjectPath, Query, Resource, Subresource};
+pub use transport::{EndpointError, Transport};
+pub use watch::{Watch, WatchEvent};

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::keys;
+use ferroplane_client::{ApiClient, Error, Informer, InformerScope, Resource};
 use ferroplane_recorder::Recorder as Recordings;
 
-use crate::cluster::{Cluster, Error, Resource, Selector};
 use crate::metrics::Metrics;
-use crate::mirror::{Mirror, Subject};
 use crate::runtime::clock::Clock;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
@@ -19,33 +18,39 @@ use crate::runtime::shutdown::Shutdown;
 /// What every controller is given.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: ApiClient,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
     pub(crate) recordings: Recordings,
     pub(crate) metrics: Arc<Metrics>,
     /// Ends all work.
     pub(crate) shutdown: Shutdown,
-    pub(crate) definitions: Arc<Mirror>,
-    pub(crate) compositions: Arc<Mirror>,
-    pub(crate) revisions: Arc<Mirror>,
-    pub(crate) functions: Arc<Mirror>,
-    pub(crate) function_revisions: Arc<Mirror>,
+    pub(crate) definitions: Arc<Informer>,
+    pub(crate) compositions: Arc<Informer>,
+    pub(crate) revisions: Arc<Informer>,
+    pub(crate) functions: Arc<Informer>,
+    pub(crate) function_revisions: Arc<Informer>,
     /// The metadata of every `CustomResourceDefinition`.
-    pub(crate) kinds: Arc<Mirror>,
+    pub(crate) kinds: Arc<Informer>,
 }
 
 impl Context {
     /// Begin to follow what all controllers look at.
-    pub(crate) async fn start(cluster: Cluster, clock: Clock, recordings: Recordings) -> Result<Self, Error> {
-        let follow = |group: &str, version: &str, kind: &str, plural: &str, heads_only| {
+    pub(crate) async fn start(
+        client: kube::Client,
+        clock: Clock,
+        recordings: Recordings,
+    ) -> Result<Self, Error> {
+        let metrics = Arc::new(Metrics::default());
+        let cluster = ApiClient::new(client).with_observer(metrics.clone());
+        let follow = |group: &str, version: &str, kind: &str, plural: &str, metadata_only| {
             let resource = Arc::new(Resource {
                 api_version: format!("{group}/{version}"),
                 kind: kind.to_owned(),
                 plural: plural.to_owned(),
                 is_namespaced: false,
             });
-            Mirror::start(cluster.clone(), Subject { resource, labels: Selector::default(), heads_only })
+            Informer::start(cluster.clone(), InformerScope { metadata_only, ..InformerScope::new(resource) })
         };
         let kinds = follow(
             "apiextensions.k8s.io",
@@ -55,11 +60,11 @@ impl Context {
             true,
         );
         let forgetful = cluster.clone();
-        kinds.listen(move |_, _| forgetful.forget_kinds());
-        cluster.metrics().include(recordings.clone());
+        kinds.listen(move |_, _| forgetful.forget_resources());
+        metrics.include(recordings.clone());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
-            metrics: cluster.metrics().clone(),
+            metrics,
             recordings,
             shutdown: Shutdown::default(),
             definitions: follow(
@@ -83,8 +88,8 @@ impl Context {
             cluster,
             clock,
         };
-        for mirror in context.mirrors() {
-            mirror.complete().await;
+        for informer in context.informers() {
+            informer.synced().await;
         }
         Ok(context)
     }
@@ -99,12 +104,12 @@ impl Context {
 
     /// Follow no longer.
     pub(crate) fn stop(&self) {
-        for mirror in self.mirrors() {
-            mirror.stop();
+        for informer in self.informers() {
+            informer.stop();
         }
     }
 
-    fn mirrors(&self) -> [&Arc<Mirror>; 6] {
+    fn informers(&self) -> [&Arc<Informer>; 6] {
         [
             &self.kinds,
             &self.definitions,

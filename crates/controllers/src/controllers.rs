@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferroplane_client::Error;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 use tokio::task::JoinSet;
@@ -11,7 +12,6 @@ use crate::apiextensions::advisor::Advisor;
 use crate::apiextensions::claim::Claims;
 use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
-use crate::cluster::{Cluster, Error};
 use crate::context::Context;
 use crate::function_registry::{BuiltIns, FunctionRegistry};
 use crate::metrics::Metrics;
@@ -59,7 +59,7 @@ pub struct Controllers {
 impl Standby {
     /// Begin to follow what controllers look at. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
-        let context = Context::start(Cluster::new(client), settings.clock, settings.recorder).await?;
+        let context = Context::start(client, settings.clock, settings.recorder).await?;
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::Informer;
 use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
     Version, replacement,
@@ -17,7 +18,6 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::metrics::{Called, Metrics};
-use crate::mirror::Mirror;
 
 /// Whether something that is built in does what a package does.
 pub type Natives = Arc<dyn Fn(&str) -> Native + Send + Sync>;
@@ -77,8 +77,8 @@ impl CallableFunctions {
 pub(crate) struct FunctionRegistry {
     built_ins: BuiltIns,
     options: grpc::Options,
-    functions: Arc<Mirror>,
-    revisions: Arc<Mirror>,
+    functions: Arc<Informer>,
+    revisions: Arc<Informer>,
     metrics: Arc<Metrics>,
     state: Mutex<State>,
 }
@@ -101,8 +101,8 @@ impl FunctionRegistry {
     pub(crate) fn new(
         built_ins: BuiltIns,
         options: grpc::Options,
-        functions: Arc<Mirror>,
-        revisions: Arc<Mirror>,
+        functions: Arc<Informer>,
+        revisions: Arc<Informer>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         let current = Arc::new(CallableFunctions {
@@ -114,9 +114,9 @@ impl FunctionRegistry {
         });
         let state = Mutex::new(State { is_stale: true, current, connections: BTreeMap::new() });
         let registry = Arc::new(Self { built_ins, options, functions, revisions, metrics, state });
-        for mirror in [&registry.functions, &registry.revisions] {
+        for informer in [&registry.functions, &registry.revisions] {
             let follower = Arc::downgrade(&registry);
-            mirror.listen(move |_, _| {
+            informer.listen(move |_, _| {
                 if let Some(registry) = follower.upgrade() {
                     registry.state.lock().unwrap_or_else(PoisonError::into_inner).is_stale = true;
                 }

@@ -4,14 +4,11 @@
 //! and on any cluster alike.
 
 mod apiextensions;
-mod cluster;
 mod context;
 mod controllers;
 mod function_registry;
-mod head;
 mod leadership;
 mod metrics;
-mod mirror;
 mod protection;
 mod rbac;
 mod runtime;
@@ -20,7 +17,6 @@ mod takeover;
 
 pub use apiextensions::advisor::{Advisor, PATH as ADVISOR_PATH};
 pub use apiextensions::composite::Holdings;
-pub use cluster::{Cluster, Error, Refusal, Resource};
 pub use controllers::{Controllers, Settings, Standby};
 pub use function_registry::{BuiltIns, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};

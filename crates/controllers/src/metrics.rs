@@ -12,15 +12,14 @@ mod work;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ferroplane_client::{InformerEvent, Observer, RequestLabels, Resource};
 use ferroplane_engine::Ran;
 use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::Happening;
 
-use crate::cluster::{Resource, Verb};
 use breaker::Breakings;
 pub(crate) use breaker::{Breaking, Passage};
-pub(crate) use requests::Watched;
 use requests::{Requests, Watches};
 use states::States;
 pub(crate) use states::Tally;
@@ -168,23 +167,6 @@ impl Metrics {
         self.states.end(resource.group(), &resource.kind, tally);
     }
 
-    /// A request to the API server is over. That of a watch takes as long as it wants, so that its time is not counted.
-    pub(crate) fn count_request(
-        &self,
-        verb: Verb,
-        resource: Option<&Resource>,
-        subresource: &str,
-        code: Option<u16>,
-        took: Option<Duration>,
-    ) {
-        self.api.count(verb, resource, subresource, code, took);
-    }
-
-    /// Something happened to a watch.
-    pub(crate) fn count_watch(&self, resource: &Resource, watched: Watched<'_>) {
-        self.watches.count(resource, watched);
-    }
-
     /// Something happened to a call.
     pub(crate) fn count(&self, called: &Called, happening: Happening<'_>) {
         let Called { function, package } = called;
@@ -233,6 +215,16 @@ impl Metrics {
             ]);
             self.versions.add(labels, 1);
         }
+    }
+}
+
+impl Observer for Metrics {
+    fn request(&self, request: &RequestLabels<'_>, code: Option<u16>, duration: Option<Duration>) {
+        self.api.count(request, code, duration);
+    }
+
+    fn informer(&self, resource: &Resource, event: InformerEvent<'_>) {
+        self.watches.count(resource, event);
     }
 }
 

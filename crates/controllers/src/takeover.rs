@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Subresource};
 use ferroplane_engine::managers_to_keep;
 use serde_json::json;
 
-use crate::cluster::{Cluster, Error, Part, Place};
-
 /// End it, if there is any. Returns what the object is then.
 pub(crate) async fn take_over(
-    cluster: &Cluster,
-    place: Place<'_>,
+    cluster: &ApiClient,
+    target: ObjectPath<'_>,
     live: &Object,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<Option<Bytes>, Error> {
@@ -18,7 +17,7 @@ pub(crate) async fn take_over(
     let version = meta::resource_version(live);
     let patch =
         json!({"metadata": {"managedFields": managers, "resourceVersion": version, "uid": meta::uid(live)}});
-    match cluster.merge(place, Part::Whole, &patch).await {
+    match cluster.merge(target, Subresource::None, &patch).await {
         Err(error) if error.is_not_found() => Ok(None),
         result => result.map(Some),
     }

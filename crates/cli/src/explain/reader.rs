@@ -4,38 +4,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{
+    ApiClient, Error, LabelSelector, ObjectPath, Query, Resource, ResourceCatalogue, Watch,
+};
 use ferroplane_explain::{Id, List, Purpose, Snapshot, State, Want, wants};
-use http::{Request, StatusCode};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
-
-use super::kinds::{Kinds, Resource};
-use crate::client::Connection;
 
 /// How many requests are on their way at the same time.
 const CONCURRENCY: usize = 16;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// More objects of a kind are listed, not read one by one.
 const FEW: usize = 6;
-const PAGE: usize = 1000;
+const PAGE: u32 = 1000;
+/// No more events of an object are read.
+const EVENTS: u32 = 100;
 /// How often an inquiry may ask for more.
 const ROUNDS: usize = 64;
-const LARGEST_ANSWER: usize = 256 << 20;
-const JSON: &str = "application/json";
-const ALL_GROUPS: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// Reads from one API server. Clones share connections and what is known of kinds.
 #[derive(Clone)]
 pub(super) struct Reader {
-    connection: Connection,
-    kinds: Arc<Kinds>,
+    client: ApiClient,
+    catalogue: Arc<ResourceCatalogue>,
     turns: Arc<Semaphore>,
 }
 
@@ -50,44 +44,15 @@ enum Read {
 
 impl Reader {
     /// Learns which kinds there are.
-    pub(super) async fn start(connection: Connection) -> anyhow::Result<Self> {
-        let mut reader =
-            Self { connection, kinds: Arc::default(), turns: Arc::new(Semaphore::new(CONCURRENCY)) };
-        let mut kinds = Kinds::default();
-        let (core, others) =
-            tokio::try_join!(reader.get("/api", ALL_GROUPS), reader.get("/apis", ALL_GROUPS))?;
-        for (answer, root) in [(core, "/api"), (others, "/apis")] {
-            match answer {
-                (StatusCode::OK, answer) if answer["kind"] == "APIGroupDiscoveryList" => {
-                    kinds.add_groups(&answer);
-                }
-                (StatusCode::OK, answer) => reader.learn_one_by_one(&mut kinds, root, &answer).await?,
-                (status, answer) => bail!("it says {status}: {}", message(&answer)),
-            }
-        }
-        reader.kinds = Arc::new(kinds);
-        Ok(reader)
+    pub(super) async fn start(client: ApiClient) -> anyhow::Result<Self> {
+        let client = client.with_timeout(TIMEOUT);
+        let catalogue = client.catalogue().await.map_err(failure)?;
+        let turns = Arc::new(Semaphore::new(CONCURRENCY));
+        Ok(Self { client, catalogue: Arc::new(catalogue), turns })
     }
 
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
-    pub(super) fn kinds(&self) -> &Kinds {
-        &self.kinds
-    }
-
-    /// Older servers tell of each group alone.
-    async fn learn_one_by_one(&self, kinds: &mut Kinds, root: &str, answer: &Value) -> anyhow::Result<()> {
-        let groups = answer["groups"].as_array().into_iter().flatten();
-        let preferred = groups.filter_map(|group| group["preferredVersion"]["groupVersion"].as_str());
-        let core = answer["versions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        for api_version in preferred.chain(core) {
-            if let (StatusCode::OK, answer) = self.get(&format!("{root}/{api_version}"), JSON).await? {
-                kinds.add_version(api_version, &answer);
-            }
-        }
-        Ok(())
+    pub(super) fn catalogue(&self) -> &ResourceCatalogue {
+        &self.catalogue
     }
 
     /// Everything that an inquiry about an object wants to see.
@@ -125,7 +90,7 @@ impl Reader {
         let label = composite_of(snapshot, root);
         let mut left = BTreeSet::new();
         for ((api_version, kind, namespace), ids) in objects {
-            let is_known = self.kinds.get(&api_version, &kind).is_some();
+            let is_known = self.catalogue.get(&api_version, &kind).is_some();
             if ids.len() > FEW && is_known {
                 let (reader, label) = (self.clone(), label.clone());
                 left.extend(ids);
@@ -148,14 +113,16 @@ impl Reader {
     }
 
     async fn object(&self, id: Id) -> anyhow::Result<Read> {
-        let Some(kind) = self.kinds.get(&id.api_version, &id.kind) else {
+        let Some(resource) = self.catalogue.get(&id.api_version, &id.kind) else {
             return Ok(Read::Object(id, State::UnknownKind));
         };
-        let path = format!("{}/{}", path(kind, &id.namespace), encoded(&id.name));
-        let state = match self.get(&path, JSON).await? {
-            (StatusCode::OK, Value::Object(object)) => State::Here(Box::new(object)),
-            (StatusCode::NOT_FOUND, _) => State::Missing,
-            (_, answer) => State::Unreadable(message(&answer)),
+        let _turn = self.turn().await?;
+        let path = ObjectPath { resource, namespace: &id.namespace, name: &id.name };
+        let state = match self.client.get_object(path).await {
+            Ok(Some(object)) => State::Here(Box::new(object)),
+            Ok(None) => State::Missing,
+            Err(Error::Refused(status)) => State::Unreadable(status.message),
+            Err(error) => return Err(failure(error)),
         };
         Ok(Read::Object(id, state))
     }
@@ -166,96 +133,91 @@ impl Reader {
         api_version: &str,
         kind: &str,
         namespace: &str,
-        label: Option<String>,
+        composite: Option<String>,
     ) -> anyhow::Result<Read> {
-        let Some(kind) = self.kinds.get(api_version, kind) else { return Ok(Read::Some(Vec::new())) };
-        let selector =
-            label.map_or_else(|| keys::COMPOSITE.to_owned(), |label| format!("{}={label}", keys::COMPOSITE));
-        Ok(Read::Some(self.pages(kind, namespace, &format!("labelSelector={}", encoded(&selector))).await?))
+        let Some(resource) = self.catalogue.get(api_version, kind) else { return Ok(Read::Some(Vec::new())) };
+        let labels = match composite {
+            Some(composite) => [(keys::COMPOSITE, composite)].into_iter().collect(),
+            None => LabelSelector { exists: Some(keys::COMPOSITE), ..LabelSelector::default() },
+        };
+        Ok(Read::Some(self.objects(resource, namespace, &labels).await?))
     }
 
     async fn list(&self, list: List) -> anyhow::Result<Read> {
-        let Some(kind) = self.kinds.get_any(&list.api_version, &list.kind) else {
+        let Some(resource) = self.catalogue.get_any_version(&list.api_version, &list.kind) else {
             return Ok(Read::List(list, Vec::new()));
         };
-        let selector = list
-            .label
-            .as_ref()
-            .map(|(key, value)| format!("labelSelector={}", encoded(&format!("{key}={value}"))));
-        let objects = self.pages(kind, &list.namespace, &selector.unwrap_or_default()).await?;
+        let labels = list.label.iter().cloned().collect();
+        let objects = self.objects(resource, &list.namespace, &labels).await?;
         Ok(Read::List(list, objects))
     }
 
     async fn events(&self, id: Id, uid: String) -> anyhow::Result<Read> {
         let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
-        let selector = encoded(&format!("involvedObject.uid={uid}"));
-        let path =
-            format!("/api/v1/namespaces/{}/events?fieldSelector={selector}&limit=100", encoded(namespace));
-        let (_, answer) = self.get(&path, JSON).await?;
-        Ok(Read::Events(id, items(answer).0))
-    }
-
-    /// All objects of a kind that have something in common. None if they may not be read.
-    async fn pages(&self, kind: &Resource, namespace: &str, query: &str) -> anyhow::Result<Vec<Object>> {
-        let mut objects = Vec::new();
-        let mut token = String::new();
-        loop {
-            let mut uri = format!("{}?limit={PAGE}&{query}", path(kind, namespace));
-            if !token.is_empty() {
-                uri.push_str(&format!("&continue={}", encoded(&token)));
-            }
-            let (code, answer) = self.get(&uri, JSON).await?;
-            if code != StatusCode::OK {
-                return Ok(objects);
-            }
-            let (page, next) = items(answer);
-            objects.extend(page.into_iter().map(|mut object| {
-                // Items of lists do not say what they are.
-                object.entry("apiVersion").or_insert_with(|| kind.api_version.as_str().into());
-                object.entry("kind").or_insert_with(|| kind.kind.as_str().into());
-                object
-            }));
-            if next.is_empty() {
-                return Ok(objects);
-            }
-            token = next;
-        }
-    }
-
-    /// An answer in JSON.
-    pub(super) async fn get(&self, uri: &str, accept: &str) -> anyhow::Result<(StatusCode, Value)> {
-        let _turn = self.turns.acquire().await.context("cannot go on reading")?;
-        let request = Request::get(uri).header("accept", accept).body(Body::empty())?;
-        let exchange = async {
-            let response = self.connection.client.send(request).await?;
-            let code = response.status();
-            let body = http_body_util::Limited::new(response.into_body(), LARGEST_ANSWER);
-            let bytes = body.collect().await.map_err(anyhow::Error::from_boxed)?.to_bytes();
-            anyhow::Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+        let events = Resource {
+            api_version: "v1".to_owned(),
+            kind: "Event".to_owned(),
+            plural: "events".to_owned(),
+            is_namespaced: true,
         };
-        tokio::time::timeout(PATIENCE, exchange).await.context("there was no answer in time")?
+        let fields = format!("involvedObject.uid={uid}");
+        let query = Query { fields: Some(&fields), limit: Some(EVENTS), ..Query::default() };
+        let _turn = self.turn().await?;
+        let page = self.client.list(&events, namespace, &query).await;
+        let found = readable(page.and_then(|page| page.objects(&events)))?;
+        Ok(Read::Events(id, found.unwrap_or_default()))
+    }
+
+    /// All objects of a kind with these labels. None if they may not be read.
+    async fn objects(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        labels: &LabelSelector,
+    ) -> anyhow::Result<Vec<Object>> {
+        let query = Query { labels: Some(labels), limit: Some(PAGE), ..Query::default() };
+        let _turn = self.turn().await?;
+        let objects = self.client.list_objects(resource, namespace, &query).await;
+        Ok(readable(objects)?.unwrap_or_default())
     }
 
     /// What happens to objects of a kind from a version on.
     pub(super) async fn watch(
         &self,
-        kind: &Resource,
+        resource: &Resource,
         namespace: &str,
         version: &str,
-    ) -> anyhow::Result<Body> {
-        let uri = format!("{}?watch=true&resourceVersion={version}", path(kind, namespace));
-        let request = Request::get(uri).header("accept", JSON).body(Body::empty())?;
-        let response = self.connection.client.send(request).await?;
-        if response.status() != StatusCode::OK {
-            bail!("cannot watch {}: {}", kind.kind, response.status());
-        }
-        Ok(response.into_body())
+    ) -> Result<Watch, Error> {
+        let query = Query { resource_version: Some(version), ..Query::default() };
+        self.client.watch(resource, namespace, &query).await
     }
 
     /// The version at which the objects of a kind are now.
-    pub(super) async fn version(&self, kind: &Resource, namespace: &str) -> anyhow::Result<String> {
-        let (_, answer) = self.get(&format!("{}?limit=1", path(kind, namespace)), JSON).await?;
-        Ok(answer["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned())
+    pub(super) async fn version(&self, resource: &Resource, namespace: &str) -> anyhow::Result<String> {
+        let query = Query { limit: Some(1), ..Query::default() };
+        let page = readable(self.client.list(resource, namespace, &query).await)?;
+        Ok(page.map_or_else(|| "0".to_owned(), |page| page.resource_version))
+    }
+
+    /// One of the places for requests that are on their way.
+    async fn turn(&self) -> anyhow::Result<SemaphorePermit<'_>> {
+        self.turns.acquire().await.context("cannot go on reading")
+    }
+}
+
+/// None if the server refuses to show it.
+fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
+    match answer {
+        Err(Error::Refused(_)) => Ok(None),
+        answer => answer.map(Some).map_err(failure),
+    }
+}
+
+/// Without the words that whoever asked adds anyhow: that the server cannot be reached.
+fn failure(error: Error) -> anyhow::Error {
+    match error {
+        Error::Refused(status) => anyhow::anyhow!("it says {}: {}", status.code, status.message),
+        Error::Unreachable(source) => anyhow::Error::from_boxed(source),
     }
 }
 
@@ -289,32 +251,4 @@ fn composite_of(snapshot: &Snapshot, root: &Id) -> Option<String> {
     let claimed = || object.get("spec")?.get("resourceRef")?.get("name")?.as_str();
     let name = if label.is_empty() { claimed()? } else { label };
     Some(name.to_owned())
-}
-
-fn path(kind: &Resource, namespace: &str) -> String {
-    let root = if meta::group(&kind.api_version).is_empty() { "/api" } else { "/apis" };
-    let (api_version, plural) = (&kind.api_version, &kind.plural);
-    if kind.is_namespaced && !namespace.is_empty() {
-        return format!("{root}/{api_version}/namespaces/{}/{plural}", encoded(namespace));
-    }
-    format!("{root}/{api_version}/{plural}")
-}
-
-/// Whatever somebody types does not become part of a path.
-fn encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let encode =
-        |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(encode).collect()
-}
-
-fn items(mut list: Value) -> (Vec<Object>, String) {
-    let token = list["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
-    let Value::Array(items) = list["items"].take() else { return (Vec::new(), token) };
-    let object = |item| if let Value::Object(object) = item { Some(object) } else { None };
-    (items.into_iter().filter_map(object).collect(), token)
-}
-
-fn message(answer: &Value) -> String {
-    answer["message"].as_str().unwrap_or("there is no reason given").to_owned()
 }

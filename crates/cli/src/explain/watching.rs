@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ferroplane_client::WatchEvent;
 use ferroplane_explain::{Id, Node};
-use http_body_util::BodyExt as _;
 use tokio::task::JoinSet;
 
 use super::Inquiry;
@@ -22,8 +22,8 @@ impl Inquiry {
         let mut versions = Versions::new();
         places(tree, &mut versions);
         for ((api_version, kind, namespace), version) in &mut versions {
-            if let Some(kind) = self.reader.kinds().get(api_version, kind) {
-                *version = self.reader.version(kind, namespace).await?;
+            if let Some(resource) = self.reader.catalogue().get(api_version, kind) {
+                *version = self.reader.version(resource, namespace).await?;
             }
         }
         Ok(versions)
@@ -57,8 +57,8 @@ fn places(node: &Node, versions: &mut Versions) {
 
 /// Whether there was a change, or the watch ended and nobody knows.
 async fn watch(reader: &Reader, api_version: &str, kind: &str, namespace: &str, version: &str) -> bool {
-    let Some(kind) = reader.kinds().get(api_version, kind) else { return false };
-    let Ok(mut body) = reader.watch(kind, namespace, version).await else { return false };
-    let _ = body.frame().await;
+    let Some(resource) = reader.catalogue().get(api_version, kind) else { return false };
+    let Ok(mut watch) = reader.watch(resource, namespace, version).await else { return false };
+    while let Ok(Some(WatchEvent::Bookmark(_))) = watch.next().await {}
     true
 }

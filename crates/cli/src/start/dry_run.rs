@@ -4,9 +4,10 @@
 //! * The way to the API server that is used here lets no write through.
 
 use anyhow::Context as _;
+use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    Cluster, Counted, Neighbours, Standing, Term, credentials_standing, definitions_standing, inventory,
-    neighbours, standing,
+    Counted, Neighbours, Standing, Term, credentials_standing, definitions_standing, inventory, neighbours,
+    standing,
 };
 use jiff::Timestamp;
 
@@ -20,7 +21,7 @@ use crate::terminal::Terminal;
 pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     // A term that never begins.
     let site = Site::connect(configuration, Term::new())?;
-    let cluster = Cluster::new(site.fenced.clone());
+    let cluster = ApiClient::new(site.fenced.clone());
     let reach = || format!("cannot reach the API server at {}; is it running?", site.server);
     let company =
         neighbours(&cluster, &configuration.namespace, Timestamp::now()).await.with_context(reach)?;
@@ -42,7 +43,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
 }
 
-async fn changes(configuration: &Configuration, cluster: &Cluster) -> anyhow::Result<String> {
+async fn changes(configuration: &Configuration, cluster: &ApiClient) -> anyhow::Result<String> {
     let mut text = String::new();
     let definitions = definitions_standing(cluster).await.context("cannot look at the kinds we serve")?;
     let is_quiet = |found: &Standing| *found == Standing::Same;

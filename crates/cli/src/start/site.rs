@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use ferroplane_client::{Line, NoPod, Way};
-use ferroplane_controllers::{Cluster, Fenced, Term};
+use ferroplane_client::{ApiClient, Endpoint, NotInCluster, Transport};
+use ferroplane_controllers::{Fenced, Term};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
 use tracing::warn;
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Site {
     /// Writes always: what every replica has to do.
     pub(super) client: kube::Client,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ApiClient,
     /// Writes while its replica leads: what controllers do.
     pub(super) fenced: kube::Client,
     pub(super) term: Term,
@@ -38,14 +38,15 @@ pub(super) struct Site {
 impl Site {
     /// Connects when the first request is sent. Nothing is recorded.
     pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
-        let way = way(configuration)?;
-        let server = way.server.clone();
-        let line = Line::new(way).with_context(|| format!("cannot use the way to {server}"))?;
+        let endpoint = endpoint(configuration)?;
+        let server = endpoint.server.clone();
+        let transport =
+            Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
         let health = Arc::new(Health::default());
-        let listening = Listening::new(line, health.clone());
+        let listening = Listening::new(transport, health.clone());
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
-        let cluster = Cluster::new(client.clone());
+        let cluster = ApiClient::new(client.clone());
         Ok(Self { cluster, client, fenced, term, health, recorder: Recorder::off(), metadata: None, server })
     }
 
@@ -82,21 +83,21 @@ pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder
 }
 
 /// What was named counts; in a pod, its cluster is meant; then whatever `kubectl` would use.
-fn way(configuration: &Configuration) -> anyhow::Result<Way> {
+fn endpoint(configuration: &Configuration) -> anyhow::Result<Endpoint> {
     let context = configuration.context.as_deref();
     if let Some(file) = &configuration.kubeconfig {
-        return client::way(std::slice::from_ref(file), context);
+        return client::endpoint(std::slice::from_ref(file), context);
     }
     let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
     let named: Vec<PathBuf> = named.iter().flat_map(std::env::split_paths).collect();
     if !named.is_empty() {
-        return client::way(&named, context);
+        return client::endpoint(&named, context);
     }
     match ferroplane_client::in_cluster() {
-        Err(NoPod::Elsewhere) => {}
-        way => return Ok(way?),
+        Err(NotInCluster::NoEnvironment) => {}
+        endpoint => return Ok(endpoint?),
     }
     let usual = std::env::home_dir().map(|home| home.join(".kube/config")).filter(|file| file.exists());
     let usual = usual.ok_or_else(|| anyhow!("there is no cluster: name a kubeconfig with --kubeconfig"))?;
-    client::way(&[usual], context)
+    client::endpoint(&[usual], context)
 }

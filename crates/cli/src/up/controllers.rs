@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
+use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, BuiltIns, Clock, Cluster, Controllers, PROTECTION_PATH, Protection, Settings,
-    install,
+    ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, PROTECTION_PATH, Protection, Settings, install,
 };
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
@@ -37,7 +37,7 @@ pub(super) async fn start(
 ) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
     let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
-    install(&Cluster::new(client.clone())).await.context("cannot install the kinds we serve")?;
+    install(&ApiClient::new(client.clone())).await.context("cannot install the kinds we serve")?;
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let settings = Settings {

@@ -9,7 +9,8 @@ mod watching;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::objects::Objects;
+use ferroplane_client::{ApiClient, LabelSelector};
+
 use crate::terminal::Terminal;
 use platform::Found;
 use provider::Provider;
@@ -21,7 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
 /// Everything of the demo has this label.
 const LABEL: &str = "ferroplane.io/demo";
-const SELECTOR: &str = "ferroplane.io/demo=platform";
+
+/// Selects everything of the demo.
+fn selector() -> LabelSelector {
+    [(LABEL, "platform")].into_iter().collect()
+}
 
 /// A demo that runs.
 #[derive(Debug)]
@@ -32,15 +37,15 @@ pub(super) struct Demo {
 impl Demo {
     /// Install what is missing, and show it when it is ready.
     pub(super) async fn start(
-        objects: Objects,
+        client: ApiClient,
         kubeconfig: &Path,
         began: Instant,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Self> {
-        let found = platform::install_definitions(&objects).await?;
-        let provider = Provider::start(&objects);
-        let found = found.and(platform::install_composites(&objects).await?);
-        let mut picture = Picture::follow(&objects);
+        let found = platform::install_definitions(&client).await?;
+        let provider = Provider::start(&client);
+        let found = found.and(platform::install_composites(&client).await?);
+        let mut picture = Picture::follow(&client);
         let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
         let is_ready = picture.until_ready(began, patience, terminal).await;
         // What was cut short goes on.
@@ -97,8 +102,8 @@ The manifests are in examples/demo of the source. Ctrl-C ends it; it is still he
 }
 
 /// What to say of a demo that nobody plays the provider of. None if there is no demo.
-pub(super) async fn leftover(objects: &Objects) -> Option<String> {
-    let is_there = platform::is_installed(objects).await;
+pub(super) async fn leftover(client: &ApiClient) -> Option<String> {
+    let is_there = platform::is_installed(client).await;
     is_there.then(|| {
         format!(
             "the demo is still here, but its provider does not run: what changes of it will not become ready.\n\n    \

@@ -10,14 +10,19 @@ mod refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{
+    ApiClient, ApplyOptions, Error, InformerScope, ObjectHeader, ObjectPath, Propagation, Resource,
+    Subresource,
+};
 use ferroplane_offline::manifest::{Files, Located, Manifest, Source};
 
 use super::Wanted;
-use super::follow::follow;
-use super::objects::{Error, Force, Kind, Objects};
+use super::follow::Followed;
 use crate::terminal::Terminal;
 use order::rank;
 
@@ -29,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Files and directories whose objects are to be on the plane.
 #[derive(Debug)]
 pub(super) struct Manifests {
-    objects: Objects,
+    client: ApiClient,
     paths: Vec<PathBuf>,
     is_pruning: bool,
     applied: BTreeMap<Identity, Applied>,
@@ -48,7 +53,7 @@ struct Identity {
 #[derive(Debug)]
 struct Applied {
     object: Object,
-    kind: Kind,
+    resource: Arc<Resource>,
 }
 
 /// What came of the manifests.
@@ -70,9 +75,9 @@ enum Outcome {
 }
 
 impl Manifests {
-    pub(super) fn new(objects: Objects, wanted: &Wanted) -> Self {
+    pub(super) fn new(client: ApiClient, wanted: &Wanted) -> Self {
         let (paths, is_pruning) = (wanted.paths.clone(), wanted.are_pruned);
-        Self { objects, paths, is_pruning, applied: BTreeMap::new() }
+        Self { client, paths, is_pruning, applied: BTreeMap::new() }
     }
 
     /// Apply everything, and again whenever a file is saved.
@@ -91,6 +96,8 @@ impl Manifests {
         manifests.sort_by_key(|manifest| rank(manifest.object()));
         let named: BTreeSet<_> = manifests.iter().map(|manifest| Identity::of(manifest.object())).collect();
         let mut tally = Tally::default();
+        // A definition may have been deleted since the last time.
+        self.client.forget_resources();
         let waiting = self.apply_all(manifests, &mut tally, terminal).await;
         if !waiting.is_empty() {
             self.apply_late(waiting, &mut tally, terminal).await;
@@ -155,11 +162,11 @@ impl Manifests {
 
     /// Apply what waits for its kind whenever definitions change, for as long as that is worth it.
     async fn apply_late(&mut self, mut waiting: Vec<Manifest>, tally: &mut Tally, terminal: &mut Terminal) {
-        let definitions = Kind::new("apiextensions.k8s.io/v1", "customresourcedefinitions", false);
-        let mut changes = follow(self.objects.clone(), definitions, "");
+        let scope = InformerScope { metadata_only: true, ..InformerScope::new(definitions().into()) };
+        let definitions = Followed::start(&self.client, scope);
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !waiting.is_empty() {
-            let Ok(Some(_)) = tokio::time::timeout_at(deadline, changes.recv()).await else { break };
+            let Ok(()) = tokio::time::timeout_at(deadline, definitions.changed()).await else { break };
             waiting = self.apply_all(waiting, tally, terminal).await;
         }
         for manifest in waiting {
@@ -173,27 +180,36 @@ impl Manifests {
     async fn apply_one(&mut self, manifest: &Manifest, terminal: &mut Terminal) -> Result<Outcome, Error> {
         let object = manifest.object();
         let identity = Identity::of(object);
-        let found = self.objects.kind(meta::api_version(object), meta::kind(object)).await?;
-        let Some(kind) = found else { return Ok(Outcome::NotServed) };
-        let before = self.objects.get(&kind, object).await?;
-        let after = match self.objects.apply(&kind, object, MANAGER, Force::No).await {
+        let found = self.client.resource(meta::api_version(object), meta::kind(object)).await?;
+        let Some(resource) = found else { return Ok(Outcome::NotServed) };
+        let target = path_of(&resource, object);
+        let before = self.client.get(target).await?;
+        let after = match self.apply_as(target, object, false).await {
             // Who edits a file wants what it says.
             Err(Error::Refused(status)) if status.is_conflict() => {
                 for located in refusal::conflicts(&status, manifest) {
                     terminal.warn(&located.to_string());
                 }
-                self.objects.apply(&kind, object, MANAGER, Force::Yes).await?
+                self.apply_as(target, object, true).await?
             }
             applied => applied?,
         };
-        self.applied.insert(identity, Applied { object: object.clone(), kind });
+        self.applied.insert(identity, Applied { object: object.clone(), resource });
         Ok(match before {
             None => Outcome::Created,
-            Some(before) if meta::resource_version(&before) == meta::resource_version(&after) => {
-                Outcome::Unchanged
-            }
+            Some(before) if version(&before) == version(&after) => Outcome::Unchanged,
             Some(_) => Outcome::Changed,
         })
+    }
+
+    async fn apply_as(
+        &self,
+        target: ObjectPath<'_>,
+        object: &Object,
+        is_forced: bool,
+    ) -> Result<Bytes, Error> {
+        let options = ApplyOptions { field_manager: MANAGER, is_forced, is_strict: true };
+        self.client.apply_with(target, Subresource::None, options, object).await
     }
 
     /// Delete what is in no file any more, or say that it stays.
@@ -219,11 +235,12 @@ impl Manifests {
 
     /// Delete an object if it is still one that was applied from a file.
     async fn prune(&self, applied: &Applied) -> Result<bool, Error> {
-        let Some(present) = self.objects.get(&applied.kind, &applied.object).await? else { return Ok(false) };
+        let target = path_of(&applied.resource, &applied.object);
+        let Some(present) = self.client.get_object(target).await? else { return Ok(false) };
         if !is_ours(&present) {
             return Ok(false);
         }
-        self.objects.delete(&applied.kind, &present).await?;
+        self.client.delete(target, Some(meta::uid(&present)), Propagation::Background).await?;
         Ok(true)
     }
 }
@@ -239,6 +256,29 @@ fn read_source(files: &mut Files, source: &Source) -> anyhow::Result<Vec<Manifes
         manifest.require_sane_metadata()?;
     }
     Ok(manifests)
+}
+
+fn definitions() -> Resource {
+    Resource {
+        api_version: "apiextensions.k8s.io/v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+        is_namespaced: false,
+    }
+}
+
+/// Where an object is, or would be. A manifest need not name the default namespace.
+fn path_of<'a>(resource: &'a Resource, object: &'a Object) -> ObjectPath<'a> {
+    let namespace = match meta::namespace(object) {
+        "" => "default",
+        namespace => namespace,
+    };
+    ObjectPath { resource, namespace, name: meta::name(object) }
+}
+
+/// The resource version of what the server sent.
+fn version(object: &[u8]) -> Option<String> {
+    ObjectHeader::read(object).map(|header| header.metadata.resource_version.into_owned())
 }
 
 fn is_ours(object: &Object) -> bool {

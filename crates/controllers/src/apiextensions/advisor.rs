@@ -6,10 +6,10 @@
 use std::sync::{Arc, Weak};
 
 use ferroplane_api::keys;
+use ferroplane_client::Error;
 use ferroplane_engine::version_warnings;
 use serde_json::{Value, json};
 
-use crate::cluster::Error;
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
 use crate::setup::webhook;

@@ -14,9 +14,9 @@ mod settle;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::cluster::Resource;
 use crate::context::Context;
 use controller::Controller;
+use ferroplane_client::Resource;
 
 /// A kind of claim.
 #[derive(Debug, Clone)]

@@ -29,9 +29,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ferroplane_api::{Object, Scope};
+use ferroplane_client::Resource;
 
 use crate::apiextensions::composition_cache::CompositionCache;
-use crate::cluster::Resource;
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
 use controller::Controller;
@@ -167,7 +167,7 @@ impl Composites {
         let (dependencies, interests) = self.shared.dependencies.len();
         let mut holdings = Holdings { objects: dependencies, interests, ..Holdings::default() };
         for controller in self.all() {
-            holdings.objects += controller.mirror.len();
+            holdings.objects += controller.informer.len();
             holdings.queued += controller.queue.len();
             holdings.remembered += controller.memory.len();
         }

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{Change, Error, ObjectPath, Subresource};
 use ferroplane_engine::{chain, plan_revisions};
 
-use crate::cluster::{Error, Part, Place};
 use crate::context::Context;
-use crate::mirror::Change;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
@@ -46,21 +45,23 @@ impl Controller {
             }
         });
         let queue = queue.clone();
-        self.context.compositions.listen(move |_, change| queue.add(change.head().metadata.name.to_string()));
+        self.context
+            .compositions
+            .listen(move |_, change| queue.add(change.header().metadata.name.to_string()));
     }
 
     /// Remember of what a revision is. Returns the compositions that have to do with it.
     fn note(&self, change: Change<'_>) -> Vec<String> {
-        let head = change.head();
-        let name = head.metadata.name.as_ref();
-        let composition = head.label(keys::COMPOSITION_NAME).map(str::to_owned);
+        let header = change.header();
+        let name = header.metadata.name.as_ref();
+        let composition = header.label(keys::COMPOSITION_NAME).map(str::to_owned);
         if let Some(composition) = &composition {
             match change {
-                Change::Put { .. } => self.remember(composition, name),
-                Change::Gone { .. } => self.forget(composition, name),
+                Change::Applied { .. } => self.remember(composition, name),
+                Change::Deleted { .. } => self.forget(composition, name),
             }
         }
-        let owner = head.controller().filter(|owner| owner.kind == "Composition");
+        let owner = header.controller().filter(|owner| owner.kind == "Composition");
         composition.into_iter().chain(owner.map(|owner| owner.name.to_string())).collect()
     }
 
@@ -114,24 +115,24 @@ impl Controller {
                 Next::Rest
             }
             // Somebody made it before we heard of it.
-            Err(error) if error.is_taken() && !self.is_known(&revision) => Next::Conflict,
+            Err(error) if error.is_already_exists() && !self.is_known(&revision) => Next::Conflict,
             Err(error) => self.failed(&composition, "CreateRevision", &error),
         }
     }
 
     async fn update(&self, revision: &Object) -> Result<(), Error> {
         let resource = self.context.revisions.resource();
-        let place = Place { resource, namespace: "", name: meta::name(revision) };
-        let bytes = self.context.cluster.replace(place, Part::Whole, revision).await?;
-        self.context.revisions.learn(&bytes);
+        let path = ObjectPath { resource, namespace: "", name: meta::name(revision) };
+        let bytes = self.context.cluster.replace(path, Subresource::None, revision).await?;
+        self.context.revisions.insert_written(&bytes);
         Ok(())
     }
 
     async fn create(&self, revision: &Object) -> Result<(), Error> {
         let resource = self.context.revisions.resource();
         let bytes = self.context.cluster.create(resource, "", revision).await?;
-        self.context.revisions.learn(&bytes);
-        // The mirror tells nobody what it learns this way.
+        self.context.revisions.insert_written(&bytes);
+        // The informer tells nobody what it learns this way.
         let (composition, name) = (meta::label(revision, keys::COMPOSITION_NAME), meta::name(revision));
         self.remember(composition, name);
         Ok(())

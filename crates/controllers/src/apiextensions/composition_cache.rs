@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
+use ferroplane_client::{Change, Informer};
 use ferroplane_engine::{
     Candidate, Pipeline, RevisionCandidate, VersionWarning, chain, conditions_in, to_pipeline,
 };
@@ -12,7 +13,6 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::function_registry::CallableFunctions;
-use crate::mirror::{Change, Mirror};
 
 const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
 
@@ -82,7 +82,7 @@ struct Ready {
 
 impl CompositionCache {
     /// A cache that is kept up to date.
-    pub(crate) fn new(compositions: &Mirror, revisions: &Mirror) -> Arc<Self> {
+    pub(crate) fn new(compositions: &Informer, revisions: &Informer) -> Arc<Self> {
         let cache = Arc::new(Self::default());
         let follower = Arc::downgrade(&cache);
         compositions.listen(move |_, change| {
@@ -129,7 +129,7 @@ impl CompositionCache {
     }
 
     fn composition_changed(&self, change: Change<'_>) {
-        let name = change.head().metadata.name.to_string();
+        let name = change.header().metadata.name.to_string();
         let mut compositions = self.compositions.write().unwrap_or_else(PoisonError::into_inner);
         match read(change).and_then(|object| candidate(&object)) {
             Some(candidate) => compositions.insert(name, Arc::new(candidate)),
@@ -142,7 +142,7 @@ impl CompositionCache {
         let mut revisions = self.revisions.write().unwrap_or_else(PoisonError::into_inner);
         match read(change) {
             Some(object) => revisions.insert(Revision::read(&object)),
-            None => revisions.remove(&change.head().metadata.name),
+            None => revisions.remove(&change.header().metadata.name),
         }
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -151,8 +151,8 @@ impl CompositionCache {
 /// What something is now. Nothing if it is gone, or cannot be read.
 fn read(change: Change<'_>) -> Option<Object> {
     match change {
-        Change::Put { object, .. } => serde_json::from_slice(&object.bytes).ok(),
-        Change::Gone { .. } => None,
+        Change::Applied { object, .. } => serde_json::from_slice(&object.bytes).ok(),
+        Change::Deleted { .. } => None,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
+use ferroplane_client::{Change, ObjectPath, Subresource};
 use ferroplane_engine::{
     Callable, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
     pipeline_condition, validate_pipeline, version_warnings, versions_condition,
@@ -14,10 +15,8 @@ use ferroplane_engine::{
 use serde_json::Value;
 use tracing::warn;
 
-use crate::cluster::{Part, Place};
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
-use crate::mirror::Change;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
@@ -56,13 +55,13 @@ impl Controller {
         self.context.revisions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
             controller.note(change);
-            revisions.add(change.head().metadata.name.to_string());
+            revisions.add(change.header().metadata.name.to_string());
         });
         let (controller, revisions) = (Arc::downgrade(self), queue.clone());
         self.context.function_revisions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
             *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            for caller in controller.callers_of(change.head().label(keys::PACKAGE).unwrap_or_default()) {
+            for caller in controller.callers_of(change.header().label(keys::PACKAGE).unwrap_or_default()) {
                 revisions.add(caller);
             }
         });
@@ -71,7 +70,7 @@ impl Controller {
             let Some(controller) = controller.upgrade() else { return };
             // What is built in may come to stand for it, or no longer.
             *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            for caller in controller.callers_of(&change.head().metadata.name) {
+            for caller in controller.callers_of(&change.header().metadata.name) {
                 revisions.add(caller);
             }
         });
@@ -85,10 +84,10 @@ impl Controller {
         for function in functions {
             let name = meta::name(&revision);
             match change {
-                Change::Put { .. } => {
+                Change::Applied { .. } => {
                     callers.entry(function).or_default().insert(name.to_owned());
                 }
-                Change::Gone { .. } => {
+                Change::Deleted { .. } => {
                     callers.entry(function).or_default().remove(name);
                 }
             }
@@ -120,10 +119,10 @@ impl Controller {
         if !self.conclude(&mut revision, &verdict, &warnings) {
             return Next::Rest;
         }
-        let place = Place { resource: self.context.revisions.resource(), namespace: "", name: &name };
-        match self.context.cluster.replace(place, Part::Status, &revision).await {
+        let path = ObjectPath { resource: self.context.revisions.resource(), namespace: "", name: &name };
+        match self.context.cluster.replace(path, Subresource::Status, &revision).await {
             Ok(bytes) => {
-                self.context.revisions.learn(&bytes);
+                self.context.revisions.insert_written(&bytes);
                 self.say(&revision, &verdict, &warnings);
                 Next::Rest
             }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Query, Resource, Subresource, WatchEvent};
 use ferroplane_engine::{Lease, LeaseClaim, chain, held_lease, released_lease};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::term::Term;
-use crate::cluster::{Cluster, Error, Part, Place, Query, Resource, WatchEvent};
 use crate::runtime::clock::Clock;
 
 /// How soon to try again after a failure.
@@ -34,7 +34,7 @@ pub struct Candidacy {
 /// One who wants to lead.
 #[derive(Debug)]
 pub struct Election {
-    cluster: Cluster,
+    cluster: ApiClient,
     clock: Clock,
     candidacy: Candidacy,
     resource: Resource,
@@ -58,7 +58,7 @@ impl Election {
             is_namespaced: true,
         };
         Self {
-            cluster: Cluster::new(client),
+            cluster: ApiClient::new(client),
             clock,
             candidacy,
             resource,
@@ -86,7 +86,7 @@ impl Election {
 
     /// Whether we lead now. If not, a time has passed after which it is worth to try again.
     async fn try_to_win(&mut self) -> Result<bool, Error> {
-        let present = in_time(PATIENCE, self.cluster.get_object(self.place())).await?;
+        let present = in_time(PATIENCE, self.cluster.get_object(self.path())).await?;
         self.notice(present.unwrap_or_default());
         if let Some((lease, since)) = &self.seen
             && let LeaseClaim::Wait(left) = lease.claim(&self.candidacy.identity, since.elapsed())
@@ -101,7 +101,7 @@ impl Election {
         match in_time(PATIENCE, self.write_held()).await {
             Ok(()) => Ok(true),
             // Somebody was faster.
-            Err(error) if error.is_conflict() || error.is_taken() => Ok(false),
+            Err(error) if error.is_conflict() || error.is_already_exists() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -110,12 +110,7 @@ impl Election {
     async fn follow(&mut self, mut deadline: Instant) -> Result<(), Error> {
         let fields = format!("metadata.name={}", self.candidacy.lease);
         let version = meta::resource_version(&self.object).to_owned();
-        let query = Query {
-            fields: Some(&fields),
-            resource_version: Some(&version),
-            is_watch: true,
-            ..Query::default()
-        };
+        let query = Query { fields: Some(&fields), resource_version: Some(&version), ..Query::default() };
         let watch = self.cluster.watch(&self.resource, &self.candidacy.namespace, &query);
         let mut watch = match in_time(PATIENCE, watch).await {
             // Who may not follow it has to look from time to time.
@@ -132,11 +127,11 @@ impl Election {
                 () = tokio::time::sleep_until(deadline) => return Ok(()),
             };
             match event {
-                Some(WatchEvent::Put(bytes)) => {
-                    self.notice(serde_json::from_slice(&bytes).map_err(Error::garbled)?);
+                Some(WatchEvent::Applied(bytes)) => {
+                    self.notice(serde_json::from_slice(&bytes).map_err(Error::invalid_answer)?);
                 }
                 Some(WatchEvent::Bookmark(_)) => continue,
-                Some(WatchEvent::Gone(_)) | None => return Ok(()),
+                Some(WatchEvent::Deleted(_)) | None => return Ok(()),
             }
             let Some((lease, since)) = &self.seen else { return Ok(()) };
             match lease.claim(&self.candidacy.identity, since.elapsed()) {
@@ -169,7 +164,7 @@ impl Election {
             // Somebody else wrote to it, perhaps without taking it.
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 let left = self.end().saturating_duration_since(Instant::now()).min(PATIENCE);
-                let present = in_time(left, self.cluster.get_object(self.place())).await?;
+                let present = in_time(left, self.cluster.get_object(self.path())).await?;
                 self.notice(present.unwrap_or_default());
                 if self.is_somebody_elses() {
                     return Err(error);
@@ -210,7 +205,7 @@ impl Election {
             match self.write(released_lease(&lease, &self.clock.micros())).await {
                 // A renewal that was broken off may have succeeded.
                 Err(error) if error.is_conflict() => {
-                    let present = self.cluster.get_object(self.place()).await?;
+                    let present = self.cluster.get_object(self.path()).await?;
                     self.notice(present.unwrap_or_default());
                 }
                 answer => return answer,
@@ -236,15 +231,15 @@ impl Election {
             let name = &self.candidacy.lease;
             let metadata = json!({"name": name, "namespace": self.candidacy.namespace});
             object.insert("metadata".to_owned(), metadata);
-            self.resource.name_kind(&mut object);
+            self.resource.add_kind(&mut object);
         }
         object.insert("spec".to_owned(), spec);
         let written: Bytes = if self.object.is_empty() {
             self.cluster.create(&self.resource, &self.candidacy.namespace, &object).await?
         } else {
-            self.cluster.replace(self.place(), Part::Whole, &object).await?
+            self.cluster.replace(self.path(), Subresource::None, &object).await?
         };
-        self.notice(serde_json::from_slice(&written).map_err(Error::garbled)?);
+        self.notice(serde_json::from_slice(&written).map_err(Error::invalid_answer)?);
         Ok(())
     }
 
@@ -261,8 +256,12 @@ impl Election {
         self.object = object;
     }
 
-    fn place(&self) -> Place<'_> {
-        Place { resource: &self.resource, namespace: &self.candidacy.namespace, name: &self.candidacy.lease }
+    fn path(&self) -> ObjectPath<'_> {
+        ObjectPath {
+            resource: &self.resource,
+            namespace: &self.candidacy.namespace,
+            name: &self.candidacy.lease,
+        }
     }
 }
 

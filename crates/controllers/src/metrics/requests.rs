@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use ferroplane_client::{Error, InformerEvent, RequestLabels, Resource};
 use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
-
-use crate::cluster::{Error, Resource, Verb};
 
 /// What was asked of the API server.
 #[derive(Debug)]
@@ -27,14 +26,8 @@ impl Default for Requests {
 
 impl Requests {
     /// A request was answered with this code, or not at all.
-    pub(super) fn count(
-        &self,
-        verb: Verb,
-        resource: Option<&Resource>,
-        subresource: &str,
-        code: Option<u16>,
-        took: Option<Duration>,
-    ) {
+    pub(super) fn count(&self, request: &RequestLabels<'_>, code: Option<u16>, took: Option<Duration>) {
+        let RequestLabels { verb, resource, subresource, .. } = request;
         let (group, plural) = resource.map_or(("", ""), |resource| (resource.group(), &resource.plural));
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.answered.add(
@@ -44,7 +37,7 @@ impl Requests {
                 ("verb", verb.as_str()),
                 ("group", group),
                 ("resource", plural),
-                ("subresource", subresource),
+                ("subresource", subresource.as_str()),
             ]),
             1,
         );
@@ -89,25 +82,15 @@ impl Default for Watches {
     }
 }
 
-/// What happened to a watch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Watched<'a> {
-    Began,
-    Ended,
-    Listed,
-    Restarted,
-    Failed(&'a Error),
-}
-
 impl Watches {
-    pub(super) fn count(&self, resource: &Resource, watched: Watched<'_>) {
+    pub(super) fn count(&self, resource: &Resource, event: InformerEvent<'_>) {
         let kind = [("group", resource.group()), ("resource", resource.plural.as_str())];
-        match watched {
-            Watched::Began => self.current.add(labels(&kind), 1),
-            Watched::Ended => self.current.add(labels(&kind), -1),
-            Watched::Listed => self.lists.add(labels(&kind), 1),
-            Watched::Restarted => self.restarts.add(labels(&kind), 1),
-            Watched::Failed(error) => {
+        match event {
+            InformerEvent::Started => self.current.add(labels(&kind), 1),
+            InformerEvent::Stopped => self.current.add(labels(&kind), -1),
+            InformerEvent::Listed => self.lists.add(labels(&kind), 1),
+            InformerEvent::WatchRestarted => self.restarts.add(labels(&kind), 1),
+            InformerEvent::Failed(error) => {
                 let [group, resource] = kind;
                 self.failures.add(labels(&[group, resource, ("reason", reason(error))]), 1);
             }

@@ -6,11 +6,11 @@
 use std::sync::{Arc, Weak};
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Subresource};
 use ferroplane_engine::{chain, in_use_message};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::cluster::{Cluster, Error, Part, Place};
 use crate::context::Context;
 use crate::protection::usage::{Usages, as_used};
 use crate::setup::webhook;
@@ -26,7 +26,7 @@ pub struct Protection {
     context: Weak<Context>,
     usages: Weak<Usages>,
     /// Where it notes what it refused, if not where controllers write.
-    cluster: Option<Cluster>,
+    cluster: Option<ApiClient>,
 }
 
 /// Why there is no plain answer.
@@ -43,7 +43,7 @@ impl Protection {
     /// The same, but what is noted is written by this client: it may write when controllers may not.
     #[must_use]
     pub fn noting_by(self, client: kube::Client) -> Self {
-        Self { cluster: Some(Cluster::new(client)), ..self }
+        Self { cluster: Some(ApiClient::new(client)), ..self }
     }
 
     /// Have the API server ask before it deletes something that is in use, at this address (a `clientConfig`).
@@ -103,7 +103,7 @@ impl Protection {
 }
 
 /// Write down that somebody wanted it gone, so that it can be deleted when it is no longer used.
-async fn note_attempt(cluster: &Cluster, object: &Object, policy: &str) -> Result<(), Refusal> {
+async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Result<(), Refusal> {
     if meta::annotation(object, keys::DELETION_ATTEMPT) == policy {
         return Ok(());
     }
@@ -114,12 +114,13 @@ async fn note_attempt(cluster: &Cluster, object: &Object, policy: &str) -> Resul
     };
     let resource = cluster.resource(meta::api_version(object), meta::kind(object)).await.map_err(failed)?;
     let Some(resource) = resource else { return Ok(()) };
-    let place = Place { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
+    let target =
+        ObjectPath { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
     // Whatever else happens to it: only not to another one of the same name.
     let patch = json!({
         "metadata": {"uid": meta::uid(object), "annotations": {keys::DELETION_ATTEMPT: policy}},
     });
-    match cluster.merge(place, Part::Whole, &patch).await {
+    match cluster.merge(target, Subresource::None, &patch).await {
         Err(error) if !error.is_not_found() => Err(failed(error)),
         _ => Ok(()),
     }

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
+use ferroplane_client::{Error, LabelSelector, ObjectPath, Query, Resource, Subresource};
 use ferroplane_engine::{chain, choose, conditions_in, conditions_to_json, configured_usage, usage_spec};
 use serde_json::{Value, json};
 
-use crate::cluster::{Error, Part, Place, Resource, Selector};
 use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Next;
@@ -127,8 +127,9 @@ impl Controller {
         let selector = target.resource_selector.as_ref().ok_or_else(|| missing("there is no selector"))?;
         let resource = self.kind(target, REASON).await?;
         let namespace = selector.namespace.as_deref().unwrap_or(meta::namespace(usage));
-        let labels: Selector = selector.match_labels.iter().collect();
-        let objects = self.context.cluster.list_objects(&resource, namespace, &labels).await;
+        let labels: LabelSelector = selector.match_labels.iter().collect();
+        let query = Query { labels: Some(&labels), ..Query::default() };
+        let objects = self.context.cluster.list_objects(&resource, namespace, &query).await;
         let objects = objects.map_err(Failure::api(REASON))?;
         let chosen = choose(selector, &objects, usage).cloned();
         let nothing =
@@ -153,8 +154,8 @@ impl Controller {
             return Ok(Using::Known);
         }
         let resource = self.kind(by, REASON).await?;
-        let place = Place { resource: &resource, namespace: meta::namespace(usage), name };
-        let using = self.context.cluster.get_object(place).await.map_err(Failure::api(REASON))?;
+        let target = ObjectPath { resource: &resource, namespace: meta::namespace(usage), name };
+        let using = self.context.cluster.get_object(target).await.map_err(Failure::api(REASON))?;
         let missing = || Using::Missing(format!("{} `{name}`", by.kind));
         Ok(using.map_or_else(missing, |using| Using::Found(Box::new(using))))
     }
@@ -174,11 +175,11 @@ impl Controller {
             () if is_new("/ownerReferences") => "AddOwnerRefToUsage",
             () => "AddDetailsToUsage",
         };
-        let place = self.place(key);
-        let bytes = self.context.cluster.replace(place, Part::Whole, &wanted).await;
+        let target = self.path(key);
+        let bytes = self.context.cluster.replace(target, Subresource::None, &wanted).await;
         let bytes = bytes.map_err(Failure::api(reason))?;
         self.usages.learn(key, &bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Failure::api(reason)(Error::garbled(error)))
+        serde_json::from_slice(&bytes).map_err(|error| Failure::api(reason)(Error::invalid_answer(error)))
     }
 
     /// Mark what is used. Returns whether it was not.
@@ -189,8 +190,8 @@ impl Controller {
         if self.watches.is_marked(&resource, namespace, name).await {
             return Ok(false);
         }
-        let place = Place { resource: &resource, namespace, name };
-        let used = self.context.cluster.get_object(place).await.map_err(Failure::api(REASON))?;
+        let target = ObjectPath { resource: &resource, namespace, name };
+        let used = self.context.cluster.get_object(target).await.map_err(Failure::api(REASON))?;
         let Some(used) = used else {
             return Err(Failure::new(
                 REASON,
@@ -200,16 +201,16 @@ impl Controller {
         if meta::label(&used, keys::IN_USE) == "true" {
             return Ok(false);
         }
-        self.set_mark(place, &used, &json!("true")).await.map_err(Failure::api("AddInUseLabel"))?;
+        self.set_mark(target, &used, &json!("true")).await.map_err(Failure::api("AddInUseLabel"))?;
         Ok(true)
     }
 
     /// Set or take away the mark of an object, if nobody has changed the object since.
-    async fn set_mark(&self, place: Place<'_>, used: &Object, mark: &Value) -> Result<(), Error> {
+    async fn set_mark(&self, target: ObjectPath<'_>, used: &Object, mark: &Value) -> Result<(), Error> {
         let patch = json!({"metadata": {
             "uid": meta::uid(used), "resourceVersion": meta::resource_version(used), "labels": {keys::IN_USE: mark},
         }});
-        self.context.cluster.merge(place, Part::Whole, &patch).await.map(drop)
+        self.context.cluster.merge(target, Subresource::None, &patch).await.map(drop)
     }
 
     async fn conclude(&self, key: &Key, mut usage: Object, has_changed: bool) -> Result<(), Failure> {
@@ -229,7 +230,7 @@ impl Controller {
         }
         let status = meta::child(&mut usage, "status");
         status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
-        let bytes = self.context.cluster.replace(self.place(key), Part::Status, &usage).await;
+        let bytes = self.context.cluster.replace(self.path(key), Subresource::Status, &usage).await;
         self.usages.learn(key, &bytes.map_err(Failure::api("UsageConfigured"))?);
         Ok(())
     }
@@ -242,8 +243,8 @@ impl Controller {
         resource.ok_or_else(|| Failure::new(reason, format!("there is no kind {kind} in {api_version}")))
     }
 
-    fn place<'k>(&'k self, key: &'k Key) -> Place<'k> {
-        Place { resource: self.usages.resource(key.flavour), namespace: &key.namespace, name: &key.name }
+    fn path<'k>(&'k self, key: &'k Key) -> ObjectPath<'k> {
+        ObjectPath { resource: self.usages.resource(key.flavour), namespace: &key.namespace, name: &key.name }
     }
 
     fn recorder(&self, key: &Key) -> Recorder {

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{Error, Informer, InformerScope, ObjectPath, Resource, Subresource};
 use ferroplane_engine::{adopt_role, chain, cluster_roles, definition_of_role, standing_roles};
 use tracing::warn;
 
-use crate::cluster::{Error, Part, Place, Resource, Selector};
 use crate::context::Context;
-use crate::mirror::{Mirror, Subject};
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
@@ -26,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 pub(crate) async fn run(context: Arc<Context>) {
     let roles = Roles::follow(context);
     let queue = roles.queue.clone();
-    roles.mirror.complete().await;
+    roles.informer.synced().await;
     queue.add(Subjects::Everybody);
     queue.work(CONCURRENCY, |subjects| roles.clone().reconcile(subjects)).await;
 }
@@ -43,14 +42,14 @@ enum Subjects {
 struct Roles {
     context: Arc<Context>,
     recorder: Recorder,
-    mirror: Arc<Mirror>,
+    informer: Arc<Informer>,
     queue: Queue<Subjects>,
     standing: Vec<Object>,
 }
 
 impl Drop for Roles {
     fn drop(&mut self) {
-        self.mirror.stop();
+        self.informer.stop();
     }
 }
 
@@ -62,22 +61,22 @@ impl Roles {
             plural: "clusterroles".to_owned(),
             is_namespaced: false,
         };
-        let subject = Subject { resource: resource.into(), labels: Selector::default(), heads_only: false };
+        let scope = InformerScope::new(resource.into());
         let roles = Arc::new(Self {
             recorder: context.recorder.of(CONTROLLER),
-            mirror: Mirror::start(context.cluster.clone(), subject),
+            informer: Informer::start(context.cluster.clone(), scope),
             queue: context.queue(LONGEST_PAUSE, CONTROLLER),
             standing: standing_roles(),
             context,
         });
         let queue = roles.queue.clone();
         roles.context.definitions.listen(move |_, change| {
-            queue.add(Subjects::Of(change.head().metadata.name.to_string()));
+            queue.add(Subjects::Of(change.header().metadata.name.to_string()));
         });
         let follower = Arc::downgrade(&roles);
-        roles.mirror.listen(move |_, change| {
+        roles.informer.listen(move |_, change| {
             if let Some(roles) = follower.upgrade() {
-                roles.changed(&change.head().metadata.name);
+                roles.changed(&change.header().metadata.name);
             }
         });
         roles
@@ -104,7 +103,7 @@ impl Roles {
 
     async fn keep_standing(&self) -> Next {
         for role in &self.standing {
-            if self.mirror.get("", meta::name(role)).is_some() {
+            if self.informer.get("", meta::name(role)).is_some() {
                 continue;
             }
             if let Err(error) = self.create(role).await {
@@ -118,7 +117,7 @@ impl Roles {
 
     async fn keep(&self, xrd: &Object) -> Next {
         for role in cluster_roles(xrd) {
-            let Some(present) = self.mirror.object("", meta::name(&role)) else {
+            let Some(present) = self.informer.object("", meta::name(&role)) else {
                 if let Err(error) = self.create(&role).await {
                     return self.complain(xrd, &error);
                 }
@@ -141,15 +140,15 @@ impl Roles {
     }
 
     async fn create(&self, role: &Object) -> Result<(), Error> {
-        let written = self.context.cluster.create(self.mirror.resource(), "", role).await?;
-        self.mirror.learn(&written);
+        let written = self.context.cluster.create(self.informer.resource(), "", role).await?;
+        self.informer.insert_written(&written);
         Ok(())
     }
 
     async fn replace(&self, role: &Object) -> Result<(), Error> {
-        let place = Place { resource: self.mirror.resource(), namespace: "", name: meta::name(role) };
-        let written = self.context.cluster.replace(place, Part::Whole, role).await?;
-        self.mirror.learn(&written);
+        let path = ObjectPath { resource: self.informer.resource(), namespace: "", name: meta::name(role) };
+        let written = self.context.cluster.replace(path, Subresource::None, role).await?;
+        self.informer.insert_written(&written);
         Ok(())
     }
 
@@ -163,6 +162,6 @@ impl Roles {
 }
 
 fn outcome(error: &Error) -> Next {
-    let is_outrun = error.is_conflict() || error.is_taken() || error.is_not_found();
+    let is_outrun = error.is_conflict() || error.is_already_exists() || error.is_not_found();
     if is_outrun { Next::Conflict } else { Next::Retry }
 }

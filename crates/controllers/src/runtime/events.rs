@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, ObjectPath, Resource, Subresource};
 use ferroplane_engine::EventKind;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -18,7 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::cluster::{Cluster, Part, Place, Resource};
 use crate::runtime::clock::Clock;
 
 /// How many events may wait to be written.
@@ -74,7 +74,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder that writes as long as it or a clone of it exists.
-    pub(crate) fn start(cluster: Cluster, clock: Clock) -> Self {
+    pub(crate) fn start(cluster: ApiClient, clock: Clock) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
         tokio::spawn(Scribe { cluster, clock, said: HashMap::new(), patience: HashMap::new() }.run(receiver));
@@ -107,7 +107,7 @@ impl Recorder {
 type Digest = [u8; 32];
 
 struct Scribe {
-    cluster: Cluster,
+    cluster: ApiClient,
     clock: Clock,
     said: HashMap<Digest, Said>,
     /// How much may still be said about each object.
@@ -207,7 +207,7 @@ impl Scribe {
     }
 }
 
-async fn write(cluster: Cluster, namespace: String, entry: Entry) {
+async fn write(cluster: ApiClient, namespace: String, entry: Entry) {
     let events = Resource {
         api_version: "v1".to_owned(),
         kind: "Event".to_owned(),
@@ -217,8 +217,8 @@ async fn write(cluster: Cluster, namespace: String, entry: Entry) {
     let result = match &entry {
         Entry::New(event) => cluster.create(&events, &namespace, event).await,
         Entry::Again { name, patch } => {
-            let place = Place { resource: &events, namespace: &namespace, name };
-            cluster.merge(place, Part::Whole, patch).await
+            let target = ObjectPath { resource: &events, namespace: &namespace, name };
+            cluster.merge(target, Subresource::None, patch).await
         }
     };
     if let Err(error) = result {

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Subresource};
 use serde_json::{Value, json};
-
-use crate::cluster::{Cluster, Error, Part, Place};
 
 /// Whether the object has the finalizer.
 pub(crate) fn has(object: &Object, finalizer: &str) -> bool {
@@ -23,22 +22,22 @@ pub(crate) fn with(object: &Object, finalizer: &str) -> Value {
 
 /// Add a finalizer, if it is not there. Returns the object as it is then, if that took a write.
 pub(crate) async fn add(
-    cluster: &Cluster,
-    place: Place<'_>,
+    cluster: &ApiClient,
+    target: ObjectPath<'_>,
     object: &Object,
     finalizer: &str,
 ) -> Result<Option<Bytes>, Error> {
     if has(object, finalizer) {
         return Ok(None);
     }
-    write(cluster, place, object, with(object, finalizer)).await.map(Some)
+    write(cluster, target, object, with(object, finalizer)).await.map(Some)
 }
 
 /// Remove a finalizer, if it is there. Whoever is gone already has none. Returns the object as it is then, if that took a
 /// write.
 pub(crate) async fn remove(
-    cluster: &Cluster,
-    place: Place<'_>,
+    cluster: &ApiClient,
+    target: ObjectPath<'_>,
     object: &Object,
     finalizer: &str,
 ) -> Result<Option<Bytes>, Error> {
@@ -46,7 +45,7 @@ pub(crate) async fn remove(
         return Ok(None);
     }
     let others = list(object).filter(|present| *present != finalizer).collect();
-    match write(cluster, place, object, others).await {
+    match write(cluster, target, object, others).await {
         Err(error) if error.is_not_found() => Ok(None),
         answer => answer.map(Some),
     }
@@ -59,8 +58,8 @@ fn list(object: &Object) -> impl Iterator<Item = &str> {
 
 /// Only if nobody has changed the object since: a list is replaced as a whole.
 async fn write(
-    cluster: &Cluster,
-    place: Place<'_>,
+    cluster: &ApiClient,
+    target: ObjectPath<'_>,
     object: &Object,
     finalizers: Value,
 ) -> Result<Bytes, Error> {
@@ -68,5 +67,5 @@ async fn write(
     let patch = json!({
         "metadata": {"uid": meta::uid(object), "resourceVersion": version, "finalizers": finalizers},
     });
-    cluster.merge(place, Part::Whole, &patch).await
+    cluster.merge(target, Subresource::None, &patch).await
 }

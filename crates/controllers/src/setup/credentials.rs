@@ -19,11 +19,11 @@ use ferroplane_api::{Object, meta};
 use ferroplane_certificates::{
     Authority, Issued, LeafRequest, LeafStatus, Profile, Purpose, SignError, Unusable, leaf_status,
 };
+use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::cluster::{Cluster, Error, Part, Place, Resource};
 use crate::setup::webhook::Standing;
 
 const CERTIFICATE: &str = "tls.crt";
@@ -75,7 +75,7 @@ pub enum CredentialsError {
 
 /// Certificates that hold: those that are there, or new ones where they are missing or have to be renewed.
 pub async fn credentials(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     names: &Names,
     now: Timestamp,
 ) -> Result<Credentials, CredentialsError> {
@@ -99,7 +99,7 @@ pub async fn credentials(
 /// What [`credentials`] would come to, by the names of Secrets, and the certificate of the authority if there is one. Changes
 /// nothing.
 pub async fn credentials_standing(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     names: &Names,
     now: Timestamp,
 ) -> Result<(Vec<(String, Standing)>, Option<String>), CredentialsError> {
@@ -162,7 +162,7 @@ fn explain(why: Unusable) -> String {
 }
 
 struct Secrets<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a ApiClient,
     namespace: &'a str,
 }
 
@@ -225,7 +225,7 @@ impl Secrets<'_> {
             match self.write(name, present, &new).await {
                 Ok(()) => info!(name, "wrote a Secret with a certificate"),
                 // Another replica was faster: what it made counts.
-                Err(error) if error.is_conflict() || error.is_taken() => {}
+                Err(error) if error.is_conflict() || error.is_already_exists() => {}
                 Err(error) if error.is_not_found() => {
                     let namespace = self.namespace.to_owned();
                     return Err(CredentialsError::NoNamespace { name: name.to_owned(), namespace });
@@ -238,8 +238,8 @@ impl Secrets<'_> {
 
     async fn read(&self, name: &str) -> Result<Option<Object>, CredentialsError> {
         let resource = secrets();
-        let place = Place { resource: &resource, namespace: self.namespace, name };
-        let secret = self.cluster.get_object(place).await;
+        let path = ObjectPath { resource: &resource, namespace: self.namespace, name };
+        let secret = self.cluster.get_object(path).await;
         secret.map_err(|source| CredentialsError::Secret { name: name.to_owned(), source })
     }
 
@@ -256,8 +256,8 @@ impl Secrets<'_> {
             return self.cluster.create(&resource, self.namespace, &secret).await.map(|_| ());
         };
         meta::child(&mut secret, "data").extend(encoded);
-        let place = Place { resource: &resource, namespace: self.namespace, name };
-        self.cluster.replace(place, Part::Whole, &secret).await.map(|_| ())
+        let path = ObjectPath { resource: &resource, namespace: self.namespace, name };
+        self.cluster.replace(path, Subresource::None, &secret).await.map(|_| ())
     }
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ferroplane_api::{Object, crds, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_wire::to_hex;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 
-use crate::cluster::{Cluster, Error, Part, Place, Resource};
 use crate::setup::webhook::Standing;
 
 /// Owns the definitions of our kinds.
@@ -33,21 +33,21 @@ pub enum InstallError {
 }
 
 /// Install every kind we serve, unless it is there already, and wait until all are served.
-pub async fn install(cluster: &Cluster) -> Result<(), InstallError> {
+pub async fn install(cluster: &ApiClient) -> Result<(), InstallError> {
     let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd));
     let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
     installed?;
-    cluster.forget_kinds();
+    cluster.forget_resources();
     Ok(())
 }
 
-async fn install_one(cluster: &Cluster, crd: &crds::Crd) -> Result<(), InstallError> {
+async fn install_one(cluster: &ApiClient, crd: &crds::Crd) -> Result<(), InstallError> {
     let resource = definitions();
     let name = crd.name();
     let fail = |source| InstallError::Apply { name: name.clone(), source };
-    let place = Place { resource: &resource, namespace: "", name: &name };
+    let path = ObjectPath { resource: &resource, namespace: "", name: &name };
     let digest = to_hex(&Sha256::digest(crd.yaml));
-    let present = cluster.get_object(place).await.map_err(fail)?;
+    let present = cluster.get_object(path).await.map_err(fail)?;
     let standing = compare(present.as_ref(), &digest, OUR_VERSION);
     if standing == Standing::Newer {
         warn!(name, "a definition is of a newer version of this program, and is left as it is");
@@ -59,22 +59,22 @@ async fn install_one(cluster: &Cluster, crd: &crds::Crd) -> Result<(), InstallEr
             .map_err(|error| InstallError::Unreadable { kind: crd.kind, source: Box::new(error) })?;
         meta::set_annotation(&mut definition, DIGEST, &digest);
         meta::set_annotation(&mut definition, VERSION, OUR_VERSION);
-        cluster.apply(place, Part::Whole, MANAGER, &definition).await.map_err(fail)?;
+        cluster.apply(path, Subresource::None, MANAGER, &definition).await.map_err(fail)?;
         debug!(name, "installed a definition");
     }
-    while !cluster.get_object(place).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
+    while !cluster.get_object(path).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }
 
 /// What installing would come to, by the names of definitions. Changes nothing.
-pub async fn definitions_standing(cluster: &Cluster) -> Result<Vec<(String, Standing)>, InstallError> {
+pub async fn definitions_standing(cluster: &ApiClient) -> Result<Vec<(String, Standing)>, InstallError> {
     let resource = definitions();
     let looking = stream::iter(crds::ALL).map(|crd| async {
         let name = crd.name();
-        let place = Place { resource: &resource, namespace: "", name: &name };
-        let present = cluster.get_object(place).await;
+        let path = ObjectPath { resource: &resource, namespace: "", name: &name };
+        let present = cluster.get_object(path).await;
         let present = present.map_err(|source| InstallError::Apply { name: name.clone(), source })?;
         let digest = to_hex(&Sha256::digest(crd.yaml));
         let standing = compare(present.as_ref(), &digest, OUR_VERSION);

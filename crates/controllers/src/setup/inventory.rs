@@ -1,9 +1,8 @@
 //! What a cluster has of what we look after, in numbers. Changes nothing.
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, Query, Resource};
 use serde_json::Value;
-
-use crate::cluster::{Cluster, Error, Query, Resource};
 
 /// How often to ask a server again that says when to.
 const TRIES: u32 = 10;
@@ -20,7 +19,7 @@ pub struct Counted {
 }
 
 /// What there is of definitions, compositions, composite resources and packages. Kinds that are not served are left out.
-pub async fn inventory(cluster: &Cluster) -> Result<Vec<Counted>, Error> {
+pub async fn inventory(cluster: &ApiClient) -> Result<Vec<Counted>, Error> {
     let mut found = Vec::new();
     let definitions = list(cluster, "apiextensions.crossplane.io/v1", "compositeresourcedefinitions").await?;
     let Some(definitions) = definitions else { return Ok(found) };
@@ -60,25 +59,22 @@ fn defined(definition: &Object) -> Option<(String, String, String)> {
 }
 
 /// Nothing if there is no such kind, or we may not see it.
-async fn list(cluster: &Cluster, api_version: &str, plural: &str) -> Result<Option<Vec<Object>>, Error> {
+async fn list(cluster: &ApiClient, api_version: &str, plural: &str) -> Result<Option<Vec<Object>>, Error> {
     let resource = Resource {
         api_version: api_version.to_owned(),
         kind: String::new(),
         plural: plural.to_owned(),
         is_namespaced: false,
     };
-    let mut listed = cluster.list(&resource, "", &Query::default()).await;
+    let mut listed = cluster.list_objects(&resource, "", &Query::default()).await;
     // A server that has just been given a kind is not ready for it yet, and says when to ask again.
     for _ in 0..TRIES {
         let Some(pause) = listed.as_ref().err().and_then(Error::retry_after) else { break };
         tokio::time::sleep(pause).await;
-        listed = cluster.list(&resource, "", &Query::default()).await;
+        listed = cluster.list_objects(&resource, "", &Query::default()).await;
     }
     match listed {
         Err(error) if error.is_not_found() || error.is_forbidden() => Ok(None),
-        pieces => {
-            let mut list: Value = serde_json::from_slice(pieces?.text()).map_err(Error::garbled)?;
-            serde_json::from_value(list["items"].take()).map(Some).map_err(Error::garbled)
-        }
+        objects => objects.map(Some),
     }
 }

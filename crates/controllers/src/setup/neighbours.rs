@@ -1,12 +1,12 @@
 //! Who else works on a cluster: a Crossplane, or the controllers of an embedded plane. Changes nothing.
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, LabelSelector, ObjectPath, Query, Resource};
 use ferroplane_engine::Lease;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::webhook;
-use crate::cluster::{Cluster, Error, Place, Query, Resource, Selector};
 use crate::protection::admission;
 
 /// The lease that Crossplane's core and we hold, and the one of its RBAC manager.
@@ -79,13 +79,13 @@ impl Neighbours {
 }
 
 /// Who else works on a cluster, as far as we may see.
-pub async fn neighbours(cluster: &Cluster, namespace: &str, now: Timestamp) -> Result<Neighbours, Error> {
+pub async fn neighbours(cluster: &ApiClient, namespace: &str, now: Timestamp) -> Result<Neighbours, Error> {
     let mut led = Vec::new();
     for lease in [LEASE, RBAC_LEASE] {
         let found = leases_called(cluster, lease, namespace).await?;
         led.extend(found.iter().filter_map(|lease| read_lease(lease, now)));
     }
-    let labels = [("app", "crossplane")].into_iter().collect::<Selector>();
+    let labels = [("app", "crossplane")].into_iter().collect::<LabelSelector>();
     let kind = deployments();
     let everywhere = Query { labels: Some(&labels), ..Query::default() };
     let mut deployments = list(cluster, &kind, "", &everywhere).await?.unwrap_or_default();
@@ -99,13 +99,13 @@ pub async fn neighbours(cluster: &Cluster, namespace: &str, now: Timestamp) -> R
 }
 
 /// The leases of a name: in all namespaces if we may see them, else in one.
-async fn leases_called(cluster: &Cluster, name: &str, namespace: &str) -> Result<Vec<Object>, Error> {
+async fn leases_called(cluster: &ApiClient, name: &str, namespace: &str) -> Result<Vec<Object>, Error> {
     let (resource, fields) = (leases(), format!("metadata.name={name}"));
     let query = Query { fields: Some(&fields), ..Query::default() };
     if let Some(leases) = list(cluster, &resource, "", &query).await? {
         return Ok(leases);
     }
-    match cluster.get_object(Place { resource: &resource, namespace, name }).await {
+    match cluster.get_object(ObjectPath { resource: &resource, namespace, name }).await {
         Err(error) if error.is_forbidden() => Ok(Vec::new()),
         lease => Ok(lease?.into_iter().collect()),
     }
@@ -113,21 +113,17 @@ async fn leases_called(cluster: &Cluster, name: &str, namespace: &str) -> Result
 
 /// Nothing if we may not see them.
 async fn list(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     resource: &Resource,
     namespace: &str,
     query: &Query<'_>,
 ) -> Result<Option<Vec<Object>>, Error> {
-    let pieces = match cluster.list(resource, namespace, query).await {
+    match cluster.list_objects(resource, namespace, query).await {
         // A cluster without nodes need not have the kind.
-        Err(error) if error.is_not_found() => return Ok(Some(Vec::new())),
-        Err(error) if error.is_forbidden() => return Ok(None),
-        pieces => pieces?,
-    };
-    let mut list: Value = serde_json::from_slice(pieces.text()).map_err(Error::garbled)?;
-    let Value::Array(items) = list["items"].take() else { return Ok(Some(Vec::new())) };
-    let object = |item| if let Value::Object(object) = item { Some(object) } else { None };
-    Ok(Some(items.into_iter().filter_map(object).collect()))
+        Err(error) if error.is_not_found() => Ok(Some(Vec::new())),
+        Err(error) if error.is_forbidden() => Ok(None),
+        objects => objects.map(Some),
+    }
 }
 
 fn read_lease(object: &Object, now: Timestamp) -> Option<Led> {
@@ -165,10 +161,10 @@ fn read_deployment(deployment: &Object) -> Deployed {
 }
 
 /// Whether webhooks are answered by the process of the API server.
-async fn is_embedded(cluster: &Cluster) -> Result<bool, Error> {
+async fn is_embedded(cluster: &ApiClient) -> Result<bool, Error> {
     let resource = webhook::configurations();
-    let place = Place { resource: &resource, namespace: "", name: admission::CONFIGURATION };
-    let present = match cluster.get_object(place).await {
+    let path = ObjectPath { resource: &resource, namespace: "", name: admission::CONFIGURATION };
+    let present = match cluster.get_object(path).await {
         Err(error) if error.is_forbidden() => return Ok(false),
         present => present?,
     };

@@ -1,10 +1,10 @@
 //! Has the API server ask us before it writes or deletes something.
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use serde_json::{Value, json};
 
 use crate::apiextensions::advisor;
-use crate::cluster::{Cluster, Error, Part, Place, Resource};
 use crate::protection::admission;
 
 const MANAGER: &str = "ferroplane/webhooks";
@@ -33,31 +33,33 @@ pub(crate) fn configuration(name: &str, webhook: Value) -> Object {
     let mut configuration = Object::new();
     configuration.insert("metadata".to_owned(), json!({"name": name}));
     configuration.insert("webhooks".to_owned(), Value::Array(vec![webhook]));
-    resource.name_kind(&mut configuration);
+    resource.add_kind(&mut configuration);
     configuration
 }
 
 /// Configure a webhook, unless it is there already.
-pub async fn announce(cluster: &Cluster, configuration: &Object) -> Result<(), Error> {
+pub async fn announce(cluster: &ApiClient, configuration: &Object) -> Result<(), Error> {
     let resource = configurations();
-    let place = Place { resource: &resource, namespace: "", name: meta::name(configuration) };
+    let target = ObjectPath { resource: &resource, namespace: "", name: meta::name(configuration) };
     match standing(cluster, configuration).await? {
         Standing::Same | Standing::Newer => Ok(()),
         // Applied, not created: who may do that to objects of one name can do so only by that name.
-        Standing::Missing => cluster.apply(place, Part::Whole, MANAGER, configuration).await.map(|_| ()),
+        Standing::Missing => {
+            cluster.apply(target, Subresource::None, MANAGER, configuration).await.map(|_| ())
+        }
         // Whatever is there has to go: an address is one or the other, and cannot be both.
         Standing::Different => {
             let patch = json!({"webhooks": configuration.get("webhooks")});
-            cluster.merge(place, Part::Whole, &patch).await.map(|_| ())
+            cluster.merge(target, Subresource::None, &patch).await.map(|_| ())
         }
     }
 }
 
 /// Whether a webhook is configured.
-pub async fn standing(cluster: &Cluster, configuration: &Object) -> Result<Standing, Error> {
+pub async fn standing(cluster: &ApiClient, configuration: &Object) -> Result<Standing, Error> {
     let resource = configurations();
-    let place = Place { resource: &resource, namespace: "", name: meta::name(configuration) };
-    let Some(present) = cluster.get_object(place).await? else { return Ok(Standing::Missing) };
+    let target = ObjectPath { resource: &resource, namespace: "", name: meta::name(configuration) };
+    let Some(present) = cluster.get_object(target).await? else { return Ok(Standing::Missing) };
     let wanted = configuration.get("webhooks").unwrap_or(&Value::Null);
     let is_there = holds(present.get("webhooks"), wanted);
     Ok(if is_there { Standing::Same } else { Standing::Different })

@@ -16,7 +16,8 @@ mod verdict;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ferroplane_controllers::{Clock, Cluster, Controllers, Settings, install};
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{Clock, Controllers, Settings, install};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 
@@ -45,7 +46,7 @@ impl Troupe {
             return Self::Crossplane(Crossplane::start(&ground.client(&master("user")), functions).await);
         }
         let client = ground.client(&master("ferroplane"));
-        install(&Cluster::new(client.clone())).await.unwrap();
+        install(&ApiClient::new(client.clone())).await.unwrap();
         let tls = grpc::Tls::read(&functions.certificates()).unwrap();
         let settings = Settings {
             clock: Clock::system(),

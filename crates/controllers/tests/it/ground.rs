@@ -34,8 +34,8 @@ impl Ground {
 
     /// A client of the real API server that the environment names, as it is.
     pub(crate) fn reach(who: &Identity) -> kube::Client {
-        let line = real::line().expect("the environment names a server");
-        kube::Client::new(line.speaking_for(&who.name, &who.groups), "default")
+        let transport = real::transport().expect("the environment names a server");
+        kube::Client::new(transport.impersonating(&who.name, &who.groups), "default")
     }
 
     /// An API server in memory.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, install};
 use ferroplane_engine::versions::Lifecycle;
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
 use ferroplane_recorder::{Archive, Recorder, Recording};
@@ -65,7 +66,7 @@ impl Plane {
     }
 
     async fn on(ground: Ground) -> Self {
-        install(&Cluster::new(ground.client(&master("ferroplane")))).await.unwrap();
+        install(&ApiClient::new(ground.client(&master("ferroplane")))).await.unwrap();
         Self::installed(ground)
     }
 

@@ -1,18 +1,22 @@
 //! Installs the platform of the demo. What is there already is left as it is.
 
+use anyhow::Context as _;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{
+    ApiClient, ApplyOptions, Error, InformerScope, ObjectPath, Query, Resource, Subresource,
+};
 use serde_json::Value;
 
-use super::{PATIENCE, SELECTOR};
-use crate::up::follow::{Seen, follow};
-use crate::up::objects::{Error, Force, Kind, Objects, read_embedded};
+use super::{PATIENCE, selector};
+use crate::up::follow::Followed;
 
 const CRDS: &str = include_str!("../../../../../examples/demo/crds.yaml");
 const XRD: &str = include_str!("../../../../../examples/demo/xrd.yaml");
 const COMPOSITION: &str = include_str!("../../../../../examples/demo/composition.yaml");
 const COMPOSITES: &str = include_str!("../../../../../examples/demo/xr.yaml");
-/// Owns what is installed.
-const MANAGER: &str = "ferroplane/demo";
+/// Who owns what is installed, and how it is applied.
+const OPTIONS: ApplyOptions<'_> =
+    ApplyOptions { field_manager: "ferroplane/demo", is_forced: true, is_strict: true };
 
 /// What of the demo was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,38 +33,43 @@ impl Found {
 }
 
 /// The kind of the composite resources.
-pub(super) fn backends() -> Kind {
-    Kind::new("platform.demo.ferroplane.io/v1", "backends", true)
+pub(super) fn backends() -> Resource {
+    resource("platform.demo.ferroplane.io/v1", "Backend", true)
 }
 
-/// The kinds of the cloud that is simulated.
-pub(super) fn cloud(plural: &str) -> Kind {
-    Kind::new("cloud.demo.ferroplane.io/v1", plural, true)
+/// A kind of the cloud that is simulated.
+pub(super) fn cloud(kind: &str) -> Resource {
+    resource("cloud.demo.ferroplane.io/v1", kind, true)
 }
 
-fn crds() -> Kind {
-    Kind::new("apiextensions.k8s.io/v1", "customresourcedefinitions", false)
+fn crds() -> Resource {
+    resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", false)
 }
 
-fn xrds() -> Kind {
-    Kind::new("apiextensions.crossplane.io/v2", "compositeresourcedefinitions", false)
+fn xrds() -> Resource {
+    resource("apiextensions.crossplane.io/v2", "CompositeResourceDefinition", false)
 }
 
-fn compositions() -> Kind {
-    Kind::new("apiextensions.crossplane.io/v1", "compositions", false)
+fn compositions() -> Resource {
+    resource("apiextensions.crossplane.io/v1", "Composition", false)
+}
+
+fn resource(api_version: &str, kind: &str, is_namespaced: bool) -> Resource {
+    let plural = format!("{}s", kind.to_lowercase());
+    Resource { api_version: api_version.to_owned(), kind: kind.to_owned(), plural, is_namespaced }
 }
 
 /// Install kinds and what is composed of them, and wait until they are served.
-pub(super) async fn install_definitions(objects: &Objects) -> anyhow::Result<Found> {
+pub(super) async fn install_definitions(client: &ApiClient) -> anyhow::Result<Found> {
     // Compositions check what they compose; kinds come first, and all of them at once.
     let (crds_found, xrd_found, composition_found) = tokio::try_join!(
-        put_missing(objects, crds(), CRDS),
-        put_missing(objects, xrds(), XRD),
-        put_missing(objects, compositions(), COMPOSITION),
+        put_missing(client, crds(), CRDS),
+        put_missing(client, xrds(), XRD),
+        put_missing(client, compositions(), COMPOSITION),
     )?;
     let number = read_embedded(CRDS)?.len();
     let established = async {
-        tokio::join!(until_established(objects, crds(), number), until_established(objects, xrds(), 1))
+        tokio::join!(until_established(client, crds(), number), until_established(client, xrds(), 1))
     };
     // Whatever is wrong with them, who needs them will say it.
     let _ = tokio::time::timeout(PATIENCE, established).await;
@@ -68,23 +77,28 @@ pub(super) async fn install_definitions(objects: &Objects) -> anyhow::Result<Fou
 }
 
 /// Ask for what two teams ask for.
-pub(super) async fn install_composites(objects: &Objects) -> anyhow::Result<Found> {
-    put_missing(objects, backends(), COMPOSITES).await
+pub(super) async fn install_composites(client: &ApiClient) -> anyhow::Result<Found> {
+    put_missing(client, backends(), COMPOSITES).await
 }
 
 /// Whether the demo was installed here.
-pub(super) async fn is_installed(objects: &Objects) -> bool {
-    objects.list(&xrds(), SELECTOR).await.is_ok_and(|(found, _)| !found.is_empty())
+pub(super) async fn is_installed(client: &ApiClient) -> bool {
+    let labels = selector();
+    let query = Query { labels: Some(&labels), ..Query::default() };
+    client.list_objects(&xrds(), "", &query).await.is_ok_and(|found| !found.is_empty())
 }
 
 /// What somebody changed stays changed, and who wants the original back deletes it.
-async fn put_missing(objects: &Objects, kind: Kind, text: &str) -> anyhow::Result<Found> {
+async fn put_missing(client: &ApiClient, resource: Resource, text: &str) -> anyhow::Result<Found> {
     let wanted = read_embedded(text)?;
     let mut missing = 0;
     for object in &wanted {
-        if objects.get(&kind, object).await?.is_none() {
+        let target =
+            ObjectPath { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
+        if client.get(target).await?.is_none() {
             missing += 1;
-            objects.apply(&kind, object, MANAGER, Force::Yes).await.map_err(|error| named(error, object))?;
+            let applied = client.apply_with(target, Subresource::None, OPTIONS, object).await;
+            applied.map_err(|error| named(error, object))?;
         }
     }
     Ok(match missing {
@@ -100,21 +114,18 @@ fn named(error: Error, object: &Object) -> anyhow::Error {
 }
 
 /// Waits until so many definitions are in use.
-async fn until_established(objects: &Objects, kind: Kind, number: usize) {
-    let mut established = std::collections::BTreeSet::new();
-    let mut seen = follow(objects.clone(), kind, SELECTOR);
-    while let Some(seen) = seen.recv().await {
-        let some = match seen {
-            Seen::All(all) => all,
-            Seen::Put(object) => vec![object],
-            Seen::Gone(_) => continue,
-        };
-        let served = some.iter().filter(|definition| is_true(definition, "Established"));
-        established.extend(served.map(|definition| meta::name(definition).to_owned()));
-        if established.len() >= number {
-            return;
-        }
+async fn until_established(client: &ApiClient, resource: Resource, number: usize) {
+    let scope = InformerScope { labels: selector(), ..InformerScope::new(resource.into()) };
+    let definitions = Followed::start(client, scope);
+    let is_established = |definition: &&Object| is_true(definition, "Established");
+    while definitions.informer().objects().iter().filter(is_established).count() < number {
+        definitions.changed().await;
     }
+}
+
+/// The objects of a text of ours.
+fn read_embedded(text: &str) -> anyhow::Result<Vec<Object>> {
+    serde_saphyr::from_multiple(text).context("cannot read what comes with the program")
 }
 
 /// Whether an object has a condition, and it is true.

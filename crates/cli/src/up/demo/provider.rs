@@ -3,64 +3,68 @@
 use std::collections::BTreeMap;
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, InformerScope, ObjectPath, Subresource};
 use jiff::Timestamp;
-use tokio::sync::mpsc::Receiver;
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::cloud::{self, Step};
 use super::platform;
-use crate::up::follow::{Seen, follow};
-use crate::up::objects::{Kind, Objects};
+use crate::up::follow::Followed;
 
-const KINDS: [&str; 3] = ["networks", "databases", "buckets"];
+const KINDS: [&str; 3] = ["Network", "Database", "Bucket"];
 const MANAGER: &str = "demo-provider";
 
 /// A provider that runs until it is dropped.
 #[derive(Debug)]
 pub(super) struct Provider {
-    kinds: Vec<JoinHandle<()>>,
+    controllers: Vec<JoinHandle<()>>,
 }
 
 impl Provider {
-    pub(super) fn start(objects: &Objects) -> Self {
-        let start = |name| {
-            let kind = platform::cloud(name);
-            let seen = follow(objects.clone(), kind.clone(), "");
-            let (objects, known, due) = (objects.clone(), BTreeMap::new(), BTreeMap::new());
-            tokio::spawn(Desk { objects, kind, name, known, due }.work(seen))
+    pub(super) fn start(client: &ApiClient) -> Self {
+        let client = client.clone().with_field_manager(MANAGER);
+        let start = |kind| {
+            let scope = InformerScope::new(platform::cloud(kind).into());
+            let objects = Followed::start(&client, scope);
+            let (sender, changed) = unbounded_channel();
+            objects.informer().listen(move |_, change| {
+                let _ = sender.send(change.header().key());
+            });
+            let controller = Controller { client: client.clone(), objects, due: BTreeMap::new() };
+            tokio::spawn(controller.run(changed))
         };
-        Self { kinds: KINDS.into_iter().map(start).collect() }
+        Self { controllers: KINDS.into_iter().map(start).collect() }
     }
 }
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        self.kinds.iter().for_each(JoinHandle::abort);
+        self.controllers.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Where the objects of one kind are looked after.
-struct Desk {
-    objects: Objects,
-    kind: Kind,
-    name: &'static str,
-    known: BTreeMap<String, Object>,
-    /// When something will be finished.
+/// Looks after the objects of one kind.
+struct Controller {
+    client: ApiClient,
+    objects: Followed,
+    /// When something will be finished, by key.
     due: BTreeMap<String, Instant>,
 }
 
-impl Desk {
-    async fn work(mut self, mut seen: Receiver<Seen>) {
+impl Controller {
+    async fn run(mut self, mut changed: UnboundedReceiver<String>) {
         loop {
             let first =
                 self.due.iter().min_by_key(|(_, time)| **time).map(|(key, time)| (key.clone(), *time));
             let (key, time) = first.clone().unwrap_or_else(|| (String::new(), Instant::now()));
             tokio::select! {
                 biased;
-                seen = seen.recv() => match seen {
-                    Some(seen) => self.take(seen).await,
+                key = changed.recv() => match key {
+                    Some(key) => self.reconcile(key).await,
                     None => return,
                 },
                 () = tokio::time::sleep_until(time), if first.is_some() => self.finish(&key).await,
@@ -68,55 +72,51 @@ impl Desk {
         }
     }
 
-    async fn take(&mut self, seen: Seen) {
-        match seen {
-            Seen::All(all) => {
-                self.known.clear();
-                self.due.clear();
-                for object in all {
-                    self.look_at(object).await;
-                }
-            }
-            Seen::Put(object) => self.look_at(object).await,
-            Seen::Gone(object) => {
-                self.known.remove(&key(&object));
-                self.due.remove(&key(&object));
-            }
-        }
-    }
-
-    async fn look_at(&mut self, object: Object) {
-        let key = key(&object);
-        match cloud::next(self.name, &object, &now()) {
+    async fn reconcile(&mut self, key: String) {
+        let Some(object) = self.object(&key) else {
+            self.due.remove(&key);
+            return;
+        };
+        match self.next(&object) {
             Step::Rest => drop(self.due.remove(&key)),
             Step::Begin(status) => self.write(&object, status).await,
             // What changes again meanwhile is finished no later.
-            Step::Finish(moment, _) => drop(self.due.entry(key.clone()).or_insert(Instant::now() + moment)),
+            Step::Finish(moment, _) => drop(self.due.entry(key).or_insert(Instant::now() + moment)),
         }
-        self.known.insert(key, object);
     }
 
     async fn finish(&mut self, key: &str) {
         self.due.remove(key);
-        let Some(object) = self.known.get(key) else { return };
-        if let Step::Finish(_, status) = cloud::next(self.name, object, &now()) {
-            self.write(object, status).await;
+        let Some(object) = self.object(key) else { return };
+        if let Step::Finish(_, status) = self.next(&object) {
+            self.write(&object, status).await;
         }
     }
 
+    fn object(&self, key: &str) -> Option<Object> {
+        let informer = self.objects.informer();
+        informer.to_object(&informer.get_by_key(key)?)
+    }
+
+    fn next(&self, object: &Object) -> Step {
+        cloud::next(&self.objects.informer().resource().plural, object, &now())
+    }
+
+    /// Writes the status of an object, if it still is as it was read.
     async fn write(&self, object: &Object, status: Object) {
-        match self.objects.set_status(&self.kind, object, status, MANAGER).await {
-            Err(error) if !error.is_overtaken() => {
-                let name = meta::name(object);
-                warn!(kind = self.name, name, %error, "the provider of the demo cannot write a status");
+        let resource = self.objects.informer().resource();
+        let target = ObjectPath { resource, namespace: meta::namespace(object), name: meta::name(object) };
+        let version = meta::resource_version(object);
+        let changes = json!({"metadata": {"resourceVersion": version}, "status": status});
+        match self.client.merge(target, Subresource::Status, &changes).await {
+            // Who changed or deleted it meanwhile makes it be looked at again.
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                let (kind, name) = (resource.plural.as_str(), target.name);
+                warn!(kind, name, %error, "the provider of the demo cannot write a status");
             }
             _ => {}
         }
     }
-}
-
-fn key(object: &Object) -> String {
-    format!("{}/{}", meta::namespace(object), meta::name(object))
 }
 
 /// Without fractions, as Kubernetes writes it.

@@ -1,17 +1,17 @@
 //! Looks on while the demo becomes ready, and says what does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{Object, meta};
-use futures_util::future::select_all;
-use tokio::sync::mpsc::Receiver;
+use ferroplane_client::{ApiClient, InformerScope};
+use tokio::sync::Notify;
 
-use super::SELECTOR;
 use super::platform::{self, is_true};
+use super::selector;
 use crate::terminal::Terminal;
-use crate::up::follow::{Seen, follow};
-use crate::up::objects::Objects;
+use crate::up::follow::Followed;
 
 const KINDS: [&str; 4] = ["Network", "Database", "Bucket", BACKEND];
 pub(super) const BACKEND: &str = "Backend";
@@ -19,30 +19,32 @@ pub(super) const BACKEND: &str = "Backend";
 /// What was seen last of everything in the demo.
 #[derive(Debug)]
 pub(super) struct Picture {
-    followed: Vec<(&'static str, Receiver<Seen>)>,
-    seen: BTreeMap<(&'static str, String), Object>,
-    /// Which kinds were seen at all.
-    begun: usize,
+    followed: Vec<(&'static str, Followed)>,
+    changed: Arc<Notify>,
+    seen: BTreeMap<&'static str, Vec<Object>>,
     /// Whether anything became ready meanwhile.
     has_news: bool,
 }
 
 impl Picture {
-    pub(super) fn follow(objects: &Objects) -> Self {
+    pub(super) fn follow(client: &ApiClient) -> Self {
+        let changed = Arc::new(Notify::new());
         let followed = KINDS.map(|kind| {
             // Whoever has Backends of their own waits for them by themselves.
-            let (resource, labels) = match kind {
-                BACKEND => (platform::backends(), SELECTOR),
-                kind => (platform::cloud(&format!("{}s", kind.to_lowercase())), ""),
+            let scope = match kind {
+                BACKEND => {
+                    InformerScope { labels: selector(), ..InformerScope::new(platform::backends().into()) }
+                }
+                kind => InformerScope::new(platform::cloud(kind).into()),
             };
-            (kind, follow(objects.clone(), resource, labels))
+            (kind, Followed::start_with(client, scope, changed.clone()))
         });
-        Self { followed: followed.into(), seen: BTreeMap::new(), begun: 0, has_news: false }
+        Self { followed: followed.into(), changed, seen: BTreeMap::new(), has_news: false }
     }
 
     /// Objects of a kind, by name.
     pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &Object> {
-        self.seen.iter().filter(move |((its, _), _)| *its == kind).map(|(_, object)| object)
+        self.seen.get(kind).into_iter().flatten()
     }
 
     /// Whether anything became ready while it was looked at.
@@ -59,9 +61,14 @@ impl Picture {
     ) -> bool {
         let spinner = terminal.spinner("waiting for the demo");
         let looking = async {
+            for (_, followed) in &self.followed {
+                followed.informer().synced().await;
+            }
+            // What was ready before anybody looked is no news.
+            self.look();
             while !self.is_ready() {
-                let Some((kind, seen)) = self.next().await else { return };
-                if let Some(words) = self.add(kind, seen) {
+                self.changed.notified().await;
+                for words in self.look() {
                     self.has_news = true;
                     let time = began.elapsed().as_millis();
                     spinner.suspend(|| terminal.line(&format!("{time:>6} ms  {words}")));
@@ -73,44 +80,30 @@ impl Picture {
         self.is_ready()
     }
 
-    async fn next(&mut self) -> Option<(&'static str, Seen)> {
-        let waiting = self.followed.iter_mut().map(|(kind, receiver)| {
-            let kind = *kind;
-            Box::pin(async move { receiver.recv().await.map(|seen| (kind, seen)) })
-        });
-        select_all(waiting).await.0
-    }
-
-    /// What became ready with this.
-    fn add(&mut self, kind: &'static str, seen: Seen) -> Option<String> {
-        match seen {
-            Seen::All(all) => {
-                self.begun += 1;
-                self.seen.extend(all.into_iter().map(|object| ((kind, key(&object)), object)));
-                None
-            }
-            Seen::Gone(object) => {
-                self.seen.remove(&(kind, key(&object)));
-                None
-            }
-            Seen::Put(object) => {
-                let words = format!("{kind} {} is ready", meta::name(&object));
-                let is_ready = is_true(&object, "Ready");
-                let before = self.seen.insert((kind, key(&object)), object);
-                let was_ready = before.is_some_and(|before| is_true(&before, "Ready"));
-                (is_ready && !was_ready).then_some(words)
-            }
+    /// Look again. Says what has become ready since.
+    fn look(&mut self) -> Vec<String> {
+        let mut news = Vec::new();
+        for (kind, followed) in &self.followed {
+            let seen = followed.informer().objects();
+            let before: BTreeSet<_> =
+                self.of(kind).filter(|object| is_true(object, "Ready")).map(key).collect();
+            let ready = seen
+                .iter()
+                .filter(|object| is_true(object, "Ready"))
+                .filter(|object| !before.contains(&key(object)));
+            news.extend(ready.map(|object| format!("{kind} {} is ready", meta::name(object))));
+            self.seen.insert(kind, seen);
         }
+        news
     }
 
     fn is_ready(&self) -> bool {
         let mut backends = self.of(BACKEND).peekable();
-        self.begun >= KINDS.len()
-            && backends.peek().is_some()
+        backends.peek().is_some()
             && backends.all(|backend| is_true(backend, "Synced") && is_true(backend, "Ready"))
     }
 }
 
-fn key(object: &Object) -> String {
-    format!("{}/{}", meta::namespace(object), meta::name(object))
+fn key(object: &Object) -> (String, String) {
+    (meta::namespace(object).to_owned(), meta::name(object).to_owned())
 }

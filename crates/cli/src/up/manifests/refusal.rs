@@ -1,17 +1,16 @@
 //! What the API server says against an object, at the lines of the file it is about.
 
-use kube::core::Status;
+use ferroplane_client::{Error, StatusError};
 
 use super::{Located, Manifest};
-use crate::up::objects::Error;
 
 /// An error, told where it is.
 pub(super) fn locate(error: &Error, manifest: &Manifest) -> Vec<Located> {
     let Error::Refused(status) = error else {
         return vec![manifest.error(&["metadata", "name"], error.to_string())];
     };
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    let located: Vec<_> = causes
+    let located: Vec<_> = status
+        .causes
         .iter()
         .filter(|cause| !cause.field.is_empty())
         .map(|cause| at(manifest, &cause.field, format!("{}: {}", cause.field, cause.message)))
@@ -24,9 +23,8 @@ pub(super) fn locate(error: &Error, manifest: &Manifest) -> Vec<Located> {
 }
 
 /// Whose fields are taken over.
-pub(super) fn conflicts(status: &Status, manifest: &Manifest) -> Vec<Located> {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    let told = causes.iter().map(|cause| {
+pub(super) fn conflicts(status: &StatusError, manifest: &Manifest) -> Vec<Located> {
+    let told = status.causes.iter().map(|cause| {
         let words = format!("{}: {}; what the file says is applied", cause.field, cause.message);
         at(manifest, &cause.field, words)
     });

@@ -3,12 +3,11 @@
 use std::sync::PoisonError;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{ObjectPath, Resource, Subresource, cache_key};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::settle::Problem;
-use crate::cluster::{Part, Place, Resource};
-use crate::mirror::key;
 
 /// Reasons of events.
 pub(super) const PROPAGATE: &str = "PropagateConnectionSecret";
@@ -35,7 +34,7 @@ impl Controller {
     /// it has published something else.
     pub(super) async fn propagate(&self, claim: &Object, composite: &Object) -> Result<Handover, Problem> {
         let Some(details) = details(claim, composite) else { return Ok(Handover::default()) };
-        let name = key(meta::namespace(claim), meta::name(claim));
+        let name = cache_key(meta::namespace(claim), meta::name(claim));
         if self.propagated.lock().unwrap_or_else(PoisonError::into_inner).get(&name) == Some(&details) {
             return Ok(Handover::default());
         }
@@ -57,8 +56,8 @@ impl Controller {
     async fn read(&self, composite: &Object, from: &Value) -> Result<Option<Value>, Problem> {
         let text = |field: &str| from.get(field).and_then(Value::as_str).unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
-        let place = Place { resource: &secrets(), namespace, name };
-        let secret = self.context.cluster.get_object(place).await;
+        let path = ObjectPath { resource: &secrets(), namespace, name };
+        let secret = self.context.cluster.get_object(path).await;
         let secret =
             secret.map_err(Problem::doing(PROPAGATE, "read the composite resource's connection secret"))?;
         let Some(mut secret) = secret else {
@@ -78,9 +77,9 @@ impl Controller {
     /// Make the claim's Secret say this. Whether that changed anything.
     async fn write(&self, claim: &Object, name: &str, data: Option<Value>) -> Result<bool, Problem> {
         let (resource, namespace) = (secrets(), meta::namespace(claim));
-        let place = Place { resource: &resource, namespace, name };
+        let path = ObjectPath { resource: &resource, namespace, name };
         let fail = Problem::doing(PROPAGATE, "write the connection secret");
-        let Some(mut present) = self.context.cluster.get_object(place).await.map_err(&fail)? else {
+        let Some(mut present) = self.context.cluster.get_object(path).await.map_err(&fail)? else {
             let secret = secret(claim, name, data);
             self.context.cluster.create(&resource, namespace, &secret).await.map_err(&fail)?;
             return Ok(true);
@@ -94,7 +93,7 @@ impl Controller {
             None => present.remove("data"),
         };
         meta::set_controller(&mut present, claim);
-        self.context.cluster.replace(place, Part::Whole, &present).await.map_err(&fail)?;
+        self.context.cluster.replace(path, Subresource::None, &present).await.map_err(&fail)?;
         Ok(true)
     }
 }

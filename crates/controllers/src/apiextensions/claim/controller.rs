@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::TypeRef;
+use ferroplane_client::{CachedObject, Change, Informer, InformerScope, ObjectPath, Resource, cache_key};
 use serde::Deserialize;
 use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::Kind;
 use super::connection::Propagated;
-use crate::cluster::{Place, Resource, Selector};
 use crate::context::Context;
-use crate::mirror::{Change, Held, Mirror, Subject, key};
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
@@ -33,8 +32,8 @@ pub(super) struct Controller {
     pub(super) type_ref: TypeRef,
     pub(super) context: Arc<Context>,
     pub(super) recorder: Recorder,
-    pub(super) claims: Arc<Mirror>,
-    pub(super) composites: Arc<Mirror>,
+    pub(super) claims: Arc<Informer>,
+    pub(super) composites: Arc<Informer>,
     /// Which connection details were handed on last.
     pub(super) propagated: Mutex<HashMap<Name, Propagated>>,
     is_enforced: AtomicBool,
@@ -54,9 +53,8 @@ impl Controller {
         let name = format!("claim/{}", kind.definition);
         context.metrics.controller_started(&name);
         let follow = |resource: &Arc<Resource>| {
-            let subject =
-                Subject { resource: resource.clone(), labels: Selector::default(), heads_only: false };
-            Mirror::start(context.cluster.clone(), subject)
+            let scope = InformerScope::new(resource.clone());
+            Informer::start(context.cluster.clone(), scope)
         };
         let composite = &kind.composite;
         let controller = Arc::new(Self {
@@ -72,12 +70,12 @@ impl Controller {
             context,
         });
         let queue = controller.queue.clone();
-        controller.claims.listen(move |_, change| queue.add(change.head().key()));
+        controller.claims.listen(move |_, change| queue.add(change.header().key()));
         let queue = controller.queue.clone();
         controller.composites.listen(move |_, change| {
             let before = match change {
-                Change::Put { before, .. } => before,
-                Change::Gone { .. } => None,
+                Change::Applied { before, .. } => before,
+                Change::Deleted { .. } => None,
             };
             // One that is given to another claim is news for both.
             for held in [Some(change.object()), before].into_iter().flatten() {
@@ -112,7 +110,8 @@ impl Controller {
             return;
         }
         for claim in self.claims.objects() {
-            self.queue.add(key(ferroplane_api::meta::namespace(&claim), ferroplane_api::meta::name(&claim)));
+            self.queue
+                .add(cache_key(ferroplane_api::meta::namespace(&claim), ferroplane_api::meta::name(&claim)));
         }
     }
 
@@ -120,25 +119,25 @@ impl Controller {
         self.is_enforced.load(Ordering::Relaxed)
     }
 
-    pub(super) fn place<'p>(&'p self, namespace: &'p str, name: &'p str) -> Place<'p> {
-        Place { resource: &self.kind.resource, namespace, name }
+    pub(super) fn path<'p>(&'p self, namespace: &'p str, name: &'p str) -> ObjectPath<'p> {
+        ObjectPath { resource: &self.kind.resource, namespace, name }
     }
 
-    pub(super) fn composite_place<'p>(&'p self, name: &'p str) -> Place<'p> {
-        Place { resource: &self.kind.composite, namespace: "", name }
+    pub(super) fn composite_path<'p>(&'p self, name: &'p str) -> ObjectPath<'p> {
+        ObjectPath { resource: &self.kind.composite, namespace: "", name }
     }
 
     async fn work(self: Arc<Self>) {
         // A composite resource that was not read yet would look like one that is gone.
-        self.claims.complete().await;
-        self.composites.complete().await;
+        self.claims.synced().await;
+        self.composites.synced().await;
         let queue = self.queue.clone();
         queue.work(CONCURRENCY, |name| self.clone().reconcile(name)).await;
     }
 }
 
 /// The claim that a composite resource belongs to, read without reading the rest.
-fn claim_of(composite: &Held) -> Option<Name> {
+fn claim_of(composite: &CachedObject) -> Option<Name> {
     #[derive(Deserialize)]
     struct Composite {
         spec: Spec,
@@ -157,5 +156,5 @@ fn claim_of(composite: &Held) -> Option<Name> {
     }
     let composite: Composite = serde_json::from_slice(&composite.bytes).ok()?;
     let Reference { namespace, name } = composite.spec.claim_ref?;
-    Some(key(&namespace, &name))
+    Some(cache_key(&namespace, &name))
 }

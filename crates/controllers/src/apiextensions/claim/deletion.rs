@@ -1,12 +1,12 @@
 //! The end of a claim: its composite resource goes first, or is told to go.
 
 use ferroplane_api::{keys, meta};
+use ferroplane_client::Propagation;
 use serde_json::Value;
 
 use super::controller::Controller;
 use super::reconcile::Case;
 use super::settle::{Outcome, Problem};
-use crate::cluster::Propagation;
 use crate::runtime::finalizers;
 
 /// Reasons of events.
@@ -26,9 +26,9 @@ impl Controller {
         }
         self.recorder.normal(&case.claim, DELETE, "Deleted the composite resource");
         let (namespace, name) = (meta::namespace(&case.claim).to_owned(), meta::name(&case.claim).to_owned());
-        let place = self.place(&namespace, &name);
+        let path = self.path(&namespace, &name);
         let released =
-            finalizers::remove(&self.context.cluster, place, &case.claim, keys::CLAIM_FINALIZER).await;
+            finalizers::remove(&self.context.cluster, path, &case.claim, keys::CLAIM_FINALIZER).await;
         if let Some(written) = released.map_err(Problem::doing(DELETE, "remove the finalizer"))? {
             self.take_in(case, &written);
         }
@@ -40,8 +40,8 @@ impl Controller {
             return Ok(());
         };
         let propagation = if waits { Propagation::Foreground } else { Propagation::Background };
-        let place = self.composite_place(meta::name(composite));
-        let deleted = self.context.cluster.delete(place, Some(meta::uid(composite)), propagation).await;
+        let path = self.composite_path(meta::name(composite));
+        let deleted = self.context.cluster.delete(path, Some(meta::uid(composite)), propagation).await;
         deleted.map_err(Problem::doing(DELETE, "delete the composite resource"))
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::Subresource;
 use ferroplane_engine::{Counterpart, bind, bound_elsewhere, claimed_name, is_ready};
 use ferroplane_ownership::holds;
 use serde_json::{Value, json};
 
 use super::controller::{Controller, Name};
 use super::settle::{Outcome, Problem};
-use crate::cluster::Part;
 use crate::runtime::finalizers;
 use crate::runtime::queue::Next;
 use crate::takeover::take_over;
@@ -66,7 +66,7 @@ impl Controller {
             return Ok(Some(composite));
         }
         // It may have been made a moment ago.
-        let found = self.context.cluster.get_object(self.composite_place(name)).await;
+        let found = self.context.cluster.get_object(self.composite_path(name)).await;
         found.map_err(Problem::doing(BIND, "read the composite resource"))
     }
 
@@ -94,7 +94,7 @@ impl Controller {
     async fn free_name(&self, claim: &Object) -> Result<String, Problem> {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
-            let taken = self.context.cluster.get(self.composite_place(&name)).await;
+            let taken = self.context.cluster.get(self.composite_path(&name)).await;
             if taken.map_err(Problem::doing(BIND, "look for a name"))?.is_none() {
                 return Ok(name);
             }
@@ -114,8 +114,8 @@ impl Controller {
         if !finalizers::has(claim, keys::CLAIM_FINALIZER) {
             patch["metadata"]["finalizers"] = finalizers::with(claim, keys::CLAIM_FINALIZER);
         }
-        let place = self.place(meta::namespace(claim), meta::name(claim));
-        let written = self.context.cluster.merge(place, Part::Whole, &patch).await;
+        let target = self.path(meta::namespace(claim), meta::name(claim));
+        let written = self.context.cluster.merge(target, Subresource::None, &patch).await;
         let written = written.map_err(Problem::doing(BIND, "update the claim"))?;
         self.take_in(case, &written);
         Ok(())
@@ -125,22 +125,23 @@ impl Controller {
         if case.composite.as_ref().is_some_and(|present| holds(wanted, present, keys::CLAIM_MANAGER, "")) {
             return Ok(());
         }
-        let place = self.composite_place(name);
+        let target = self.composite_path(name);
         if let Some(present) = &case.composite {
             let is_ours = |manager: &str| manager == keys::CLAIM_MANAGER;
-            let taken_over = take_over(&self.context.cluster, place, present, is_ours).await;
+            let taken_over = take_over(&self.context.cluster, target, present, is_ours).await;
             taken_over.map_err(Problem::doing(BIND, "take over the composite resource"))?;
         }
-        let applied = self.context.cluster.apply(place, Part::Whole, keys::CLAIM_MANAGER, wanted).await;
+        let applied =
+            self.context.cluster.apply(target, Subresource::None, keys::CLAIM_MANAGER, wanted).await;
         let applied = applied.map_err(Problem::doing(BIND, "apply the composite resource"))?;
-        self.composites.learn(&applied);
+        self.composites.insert_written(&applied);
         case.composite = serde_json::from_slice(&applied).ok();
         Ok(())
     }
 
     /// Continue with what a write made of the claim.
     pub(super) fn take_in(&self, case: &mut Case, written: &Bytes) {
-        self.claims.learn(written);
+        self.claims.insert_written(written);
         if let Ok(claim) = serde_json::from_slice(written) {
             case.claim = claim;
         }

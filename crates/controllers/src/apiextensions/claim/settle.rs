@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, meta};
+use ferroplane_client::{Error, Subresource};
 use ferroplane_engine::composite::{PAUSED_CONDITION, PAUSED_EVENT, RECONCILIATION_PAUSED};
 use ferroplane_engine::{chain, claim_status, set_claim_conditions};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use tracing::debug;
 use super::connection::{Handover, PROPAGATE};
 use super::controller::Controller;
 use super::reconcile::{BIND, Case};
-use crate::cluster::{Error, Part};
 use crate::runtime::queue::Next;
 
 /// After this, the second is over.
@@ -61,7 +61,7 @@ impl Problem {
 
     pub(super) fn doing(reason: &'static str, doing: &'static str) -> impl Fn(Error) -> Self {
         move |error| {
-            let is_outrun = error.is_conflict() || error.is_taken() || error.is_not_found();
+            let is_outrun = error.is_conflict() || error.is_already_exists() || error.is_not_found();
             let next = if is_outrun { Next::Conflict } else { Next::Retry };
             Self { reason, message: format!("cannot {doing}: {}", chain(&error)), next }
         }
@@ -131,10 +131,10 @@ impl Controller {
         }
         let mut changed = claim.clone();
         changed.insert("status".to_owned(), status);
-        let place = self.place(meta::namespace(claim), meta::name(claim));
-        match self.context.cluster.replace(place, Part::Status, &changed).await {
+        let path = self.path(meta::namespace(claim), meta::name(claim));
+        match self.context.cluster.replace(path, Subresource::Status, &changed).await {
             Ok(bytes) => {
-                self.claims.learn(&bytes);
+                self.claims.insert_written(&bytes);
                 Next::Rest
             }
             Err(error) if error.is_conflict() => Next::Conflict,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{Error, ObjectHeader, ObjectPath, Propagation, Resource, Subresource, cache_key};
 use ferroplane_engine::composite::{COMPOSE, disowning_labels};
 use ferroplane_engine::{
     Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
@@ -18,9 +19,6 @@ use super::controller::Controller;
 use super::memory::Name;
 use super::observe::{ObservedState, resource_of};
 use super::problem::Problem;
-use crate::cluster::{Error, Part, Place, Propagation, Resource};
-use crate::head::Head;
-use crate::mirror::key;
 use crate::takeover::take_over;
 
 /// How many composed resources of one composite resource are applied at the same time.
@@ -67,14 +65,14 @@ impl Controller {
                 Problem::refused(COMPOSE, &what, &error)
             };
             let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
-            let place = place_of(&resource, object);
+            let target = path_of(&resource, object);
             if let Some(labels) = disowning_labels(object) {
                 // Not of another one of the same name.
                 let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
-                match cluster.merge(place, Part::Whole, &patch).await {
+                match cluster.merge(target, Subresource::None, &patch).await {
                     Ok(bytes) => {
-                        self.shared.dependencies.composed(&resource).unlearn(&bytes);
-                        let version = Head::read(&bytes).map_or(0, |head| head.version());
+                        self.shared.dependencies.composed(&resource).remove_written(&bytes);
+                        let version = ObjectHeader::read(&bytes).map_or(0, |header| header.version());
                         self.memory.note_own_write(&name_of(composite), version);
                     }
                     Err(error) if !error.is_not_found() => return Err(fail(error)),
@@ -82,7 +80,7 @@ impl Controller {
                 }
             }
             let uid = meta::uid(object);
-            cluster.delete(place, Some(uid), Propagation::Foreground).await.map_err(fail)?;
+            cluster.delete(target, Some(uid), Propagation::Foreground).await.map_err(fail)?;
         }
         Ok(!deletions.is_empty())
     }
@@ -111,7 +109,7 @@ impl Controller {
                 Ok(Application::Held) => {}
                 Ok(Application::Written { resource, bytes, version, losses: lost }) => {
                     losses.extend(lost);
-                    self.shared.dependencies.composed(&resource).learn(&bytes);
+                    self.shared.dependencies.composed(&resource).insert_written(&bytes);
                     self.memory.note_own_write(&name_of(composite), version);
                     applied.has_news = true;
                     applied.versions.push(version);
@@ -160,7 +158,7 @@ impl Controller {
         }
         let Some(resource) = resource_of(cluster, observed).await.map_err(fail)? else { return Ok(None) };
         let taken_over =
-            take_over(cluster, place_of(&resource, observed), observed, is_ours).await.map_err(fail)?;
+            take_over(cluster, path_of(&resource, observed), observed, is_ours).await.map_err(fail)?;
         Ok(taken_over.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
@@ -190,10 +188,10 @@ impl Controller {
         };
         // From now on it is followed: what happens to it is not missed.
         self.shared.dependencies.composed(&resource);
-        let place = place_of(&resource, &wanted.object);
-        match cluster.apply(place, Part::Whole, manager, &wanted.object).await {
+        let target = path_of(&resource, &wanted.object);
+        match cluster.apply(target, Subresource::None, manager, &wanted.object).await {
             Ok(bytes) => {
-                let version = Head::read(&bytes).map_or(0, |head| head.version());
+                let version = ObjectHeader::read(&bytes).map_or(0, |header| header.version());
                 let before = observed.map(meta::resource_version).and_then(|version| version.parse().ok());
                 // The API server knows better that nothing changed.
                 if before == Some(version) && taken_over.is_none() {
@@ -217,7 +215,7 @@ impl Controller {
 
 /// What a composite resource is remembered by.
 pub(super) fn name_of(composite: &Object) -> Name {
-    key(meta::namespace(composite), meta::name(composite)).into()
+    cache_key(meta::namespace(composite), meta::name(composite)).into()
 }
 
 fn cannot_apply(wanted: &Wanted) -> String {
@@ -235,6 +233,6 @@ fn losses(wanted: &Object, observed: &Object, manager: &str) -> Vec<Loss> {
     lost.map(|lost| Loss { object: object.clone(), field: lost.path, manager: lost.manager }).collect()
 }
 
-fn place_of<'a>(resource: &'a Resource, object: &'a Object) -> Place<'a> {
-    Place { resource, namespace: meta::namespace(object), name: meta::name(object) }
+fn path_of<'a>(resource: &'a Resource, object: &'a Object) -> ObjectPath<'a> {
+    ObjectPath { resource, namespace: meta::namespace(object), name: meta::name(object) }
 }

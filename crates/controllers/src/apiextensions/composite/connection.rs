@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{ObjectPath, Subresource};
 use ferroplane_engine::composite::{PUBLISH, SecretReference, composite_connection_secret, secret_data};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::problem::Problem;
 use super::required::secrets;
-use crate::cluster::{Part, Place};
 
 impl Controller {
     /// Write connection details to where the composite resource wants them. Whether that changed anything.
@@ -26,9 +26,9 @@ impl Controller {
         let wanted = self.published(details);
         let cluster = &self.shared.context.cluster;
         let resource = secrets();
-        let place = Place { resource: &resource, namespace, name };
+        let target = ObjectPath { resource: &resource, namespace, name };
         let fail = |error| Problem::refused(PUBLISH, "cannot publish connection details", &error);
-        match cluster.get_object(place).await.map_err(fail)? {
+        match cluster.get_object(target).await.map_err(fail)? {
             None => {
                 let secret = secret(composite, namespace, name, &wanted);
                 cluster.create(&resource, namespace, &secret).await.map_err(fail)?;
@@ -42,7 +42,7 @@ impl Controller {
                 }
                 let version = meta::resource_version(&present);
                 let patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(&wanted)});
-                cluster.merge(place, Part::Whole, &patch).await.map_err(fail)?;
+                cluster.merge(target, Subresource::None, &patch).await.map_err(fail)?;
                 Ok(true)
             }
         }

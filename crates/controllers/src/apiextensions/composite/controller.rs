@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Scope, TypeRef};
+use ferroplane_client::{Informer, InformerScope};
 use ferroplane_engine::{Defaults, Layout};
 use tokio::task::JoinHandle;
 use tracing::info;
@@ -11,9 +12,7 @@ use tracing::info;
 use super::memory::{Memory, Name};
 use super::triggers::follow_composites;
 use super::{GroupKind, Kind, Shared};
-use crate::cluster::Selector;
 use crate::metrics::Tally;
-use crate::mirror::{Mirror, Subject};
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
@@ -30,7 +29,7 @@ pub(super) struct Controller {
     pub(super) defaults: Defaults,
     pub(super) type_ref: TypeRef,
     pub(super) shared: Arc<Shared>,
-    pub(super) mirror: Arc<Mirror>,
+    pub(super) informer: Arc<Informer>,
     pub(super) memory: Memory,
     pub(super) recorder: Recorder,
     pub(super) queue: Queue<Name>,
@@ -45,7 +44,7 @@ impl Controller {
         let (resource, metrics) = (kind.resource.clone(), shared.context.metrics.clone());
         let name = format!("composite/{}", kind.definition);
         metrics.controller_started(&name);
-        let subject = Subject { resource, labels: Selector::default(), heads_only: false };
+        let scope = InformerScope::new(resource);
         let controller = Arc::new(Self {
             layout: if kind.scope == Scope::LegacyCluster { Layout::Legacy } else { Layout::Modern },
             defaults: Defaults::read(&kind.object),
@@ -53,7 +52,7 @@ impl Controller {
                 api_version: kind.resource.api_version.clone(),
                 kind: kind.resource.kind.clone(),
             },
-            mirror: Mirror::start(shared.context.cluster.clone(), subject),
+            informer: Informer::start(shared.context.cluster.clone(), scope),
             memory: Memory::new(metrics.breaking(&name)),
             recorder: shared.context.recorder.of(COMPONENT),
             queue: shared.context.queue(LONGEST_PAUSE, &name),
@@ -69,7 +68,7 @@ impl Controller {
     }
 
     pub(super) fn stop(&self) {
-        self.mirror.stop();
+        self.informer.stop();
         if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             worker.abort();
         }
@@ -93,7 +92,7 @@ impl Controller {
 
     async fn work(self: Arc<Self>) {
         // What was read last is what is worked on: before everything is read, much would be done twice.
-        self.mirror.complete().await;
+        self.informer.synced().await;
         let queue = self.queue.clone();
         queue.work_in_slots(CONCURRENCY, |name, slot| self.clone().reconcile(name, slot)).await;
     }

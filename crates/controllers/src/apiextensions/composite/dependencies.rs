@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ferroplane_api::keys;
+use ferroplane_client::{ApiClient, Change, Informer, InformerScope, LabelSelector, ObjectHeader, Resource};
 use ferroplane_engine::Requirement;
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
@@ -11,16 +12,13 @@ use ferroplane_wire::v1::resource_selector::Match;
 use super::Composites;
 use super::memory::Name;
 use super::triggers::{follow_composed, follow_required};
-use crate::cluster::{Cluster, Resource, Selector};
-use crate::head::Head;
-use crate::mirror::{Change, Mirror, Subject};
 
 #[derive(Debug)]
 pub(super) struct Dependencies {
-    cluster: Cluster,
+    cluster: ApiClient,
     composites: Weak<Composites>,
-    composed: Mutex<BTreeMap<Arc<Resource>, Arc<Mirror>>>,
-    required: Mutex<BTreeMap<Arc<Resource>, Arc<Mirror>>>,
+    composed: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
+    required: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
 }
 
@@ -58,16 +56,16 @@ impl Wanted {
         Self { namespace: selector.namespace.clone().filter(|namespace| !namespace.is_empty()), by }
     }
 
-    /// Whether it is the object with this head that is wanted.
-    pub(super) fn matches(&self, head: &Head<'_>) -> bool {
-        let namespace = &head.metadata.namespace;
+    /// Whether it is the object with this header that is wanted.
+    pub(super) fn matches(&self, header: &ObjectHeader<'_>) -> bool {
+        let namespace = &header.metadata.namespace;
         match &self.by {
             By::Name(name) => {
-                *name == head.metadata.name && self.namespace.as_deref().unwrap_or_default() == namespace
+                *name == header.metadata.name && self.namespace.as_deref().unwrap_or_default() == namespace
             }
             By::Labels(labels) => {
                 self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
-                    && labels.iter().all(|(key, value)| head.label(key) == Some(value))
+                    && labels.iter().all(|(key, value)| header.label(key) == Some(value))
             }
         }
     }
@@ -82,7 +80,7 @@ impl Wanted {
 }
 
 impl Dependencies {
-    pub(super) fn new(cluster: Cluster, composites: Weak<Composites>) -> Self {
+    pub(super) fn new(cluster: ApiClient, composites: Weak<Composites>) -> Self {
         Self {
             cluster,
             composites,
@@ -93,18 +91,18 @@ impl Dependencies {
     }
 
     pub(super) fn stop(&self) {
-        for mirrors in [&self.composed, &self.required] {
-            for mirror in mirrors.lock().unwrap_or_else(PoisonError::into_inner).values() {
-                mirror.stop();
+        for informers in [&self.composed, &self.required] {
+            for informer in informers.lock().unwrap_or_else(PoisonError::into_inner).values() {
+                informer.stop();
             }
         }
     }
 
     /// How many objects are held, and how many composite resources want to know of how many things.
     pub(super) fn len(&self) -> (usize, usize) {
-        let held = [&self.composed, &self.required].map(|mirrors| {
-            let mirrors = mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-            mirrors.values().map(|mirror| mirror.len()).sum::<usize>()
+        let held = [&self.composed, &self.required].map(|informers| {
+            let informers = informers.lock().unwrap_or_else(PoisonError::into_inner);
+            informers.values().map(|informer| informer.len()).sum::<usize>()
         });
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let interests = interests.values().flatten().map(|(_, interest)| interest.composites.len());
@@ -112,31 +110,30 @@ impl Dependencies {
     }
 
     /// Everything of a kind that is composed, by whomever.
-    pub(super) fn composed(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
-        let mut mirrors = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mirror) = mirrors.get(resource) {
-            return mirror.clone();
+    pub(super) fn composed(&self, resource: &Arc<Resource>) -> Arc<Informer> {
+        let mut informers = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(informer) = informers.get(resource) {
+            return informer.clone();
         }
-        let labels = Selector { exists: Some(keys::COMPOSITE), ..Selector::default() };
-        let subject = Subject { resource: resource.clone(), labels, heads_only: false };
-        let mirror = Mirror::start(self.cluster.clone(), subject);
-        follow_composed(&self.composites, &mirror);
-        mirrors.insert(resource.clone(), mirror.clone());
-        mirror
+        let labels = LabelSelector { exists: Some(keys::COMPOSITE), ..LabelSelector::default() };
+        let scope = InformerScope { labels, ..InformerScope::new(resource.clone()) };
+        let informer = Informer::start(self.cluster.clone(), scope);
+        follow_composed(&self.composites, &informer);
+        informers.insert(resource.clone(), informer.clone());
+        informer
     }
 
     /// Everything of a kind.
-    pub(super) fn required(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
-        let mut mirrors = self.required.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mirror) = mirrors.get(resource) {
-            return mirror.clone();
+    pub(super) fn required(&self, resource: &Arc<Resource>) -> Arc<Informer> {
+        let mut informers = self.required.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(informer) = informers.get(resource) {
+            return informer.clone();
         }
-        let labels = Selector::default();
-        let subject = Subject { resource: resource.clone(), labels, heads_only: false };
-        let mirror = Mirror::start(self.cluster.clone(), subject);
-        follow_required(&self.composites, &mirror);
-        mirrors.insert(resource.clone(), mirror.clone());
-        mirror
+        let scope = InformerScope::new(resource.clone());
+        let informer = Informer::start(self.cluster.clone(), scope);
+        follow_required(&self.composites, &informer);
+        informers.insert(resource.clone(), informer.clone());
+        informer
     }
 
     /// Whenever one of these changes, this composite resource wants to know.
@@ -193,14 +190,15 @@ impl Dependencies {
         change: Change<'_>,
     ) -> BTreeSet<(String, Name)> {
         let before = match change {
-            Change::Put { before, .. } => before.and_then(|before| Head::read(&before.bytes)),
-            Change::Gone { .. } => None,
+            Change::Applied { before, .. } => before.and_then(|before| ObjectHeader::read(&before.bytes)),
+            Change::Deleted { .. } => None,
         };
         let mut woken = BTreeSet::new();
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = (resource.api_version.clone(), resource.kind.clone());
         for (wanted, interest) in interests.get_mut(&kind).into_iter().flatten() {
-            if wanted.matches(change.head()) || before.as_ref().is_some_and(|head| wanted.matches(head)) {
+            if wanted.matches(change.header()) || before.as_ref().is_some_and(|header| wanted.matches(header))
+            {
                 interest.epoch += 1;
                 woken.extend(interest.composites.iter().cloned());
             }

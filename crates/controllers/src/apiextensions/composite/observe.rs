@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ApiClient, CachedObject, ObjectPath, Resource};
 use ferroplane_engine::composite::{
     COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret, observe,
 };
@@ -13,8 +14,6 @@ use ferroplane_wire::Struct;
 use super::controller::Controller;
 use super::problem::Problem;
 use super::required::read_secret;
-use crate::cluster::{Cluster, Place, Resource};
-use crate::mirror::Held;
 
 /// What a composite resource composes, as it is now.
 #[derive(Debug, Default)]
@@ -39,7 +38,7 @@ impl Controller {
             let mut object: Object = serde_json::from_slice(&held.bytes).map_err(|error| {
                 Problem::new(COMPOSE, format!("cannot read {}: {error}", what(&reference)))
             })?;
-            resource.name_kind(&mut object);
+            resource.add_kind(&mut object);
             found.push(object);
         }
         let observed = observe(composite, found).map_err(|error| Problem::new(COMPOSE, error.to_string()))?;
@@ -58,14 +57,17 @@ impl Controller {
         let mut versions = Vec::new();
         for reference in Machinery::of(composite, self.layout).references() {
             let resource = self.shared.context.cluster.resource(&reference.api_version, &reference.kind);
-            let mirror = self.shared.dependencies.composed(&resource.await.ok()??);
+            let informer = self.shared.dependencies.composed(&resource.await.ok()??);
             let namespace = reference.namespace.as_deref().unwrap_or_default();
-            versions.push(mirror.get(namespace, &reference.name).map_or(0, |held| held.version));
+            versions.push(informer.get(namespace, &reference.name).map_or(0, |held| held.version));
         }
         Some(versions)
     }
 
-    async fn find(&self, reference: &Reference) -> Result<Option<(std::sync::Arc<Resource>, Held)>, Problem> {
+    async fn find(
+        &self,
+        reference: &Reference,
+    ) -> Result<Option<(std::sync::Arc<Resource>, CachedObject)>, Problem> {
         let cluster = &self.shared.context.cluster;
         let fail = |error| Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), &error);
         let Some(resource) = cluster.resource(&reference.api_version, &reference.kind).await.map_err(fail)?
@@ -73,18 +75,18 @@ impl Controller {
             return Ok(None);
         };
         let namespace = reference.namespace.as_deref().unwrap_or_default();
-        let mirror = self.shared.dependencies.composed(&resource);
+        let informer = self.shared.dependencies.composed(&resource);
         // If it cannot be followed, it can perhaps be read.
-        let _ = mirror.settled().await;
-        if let Some(held) = mirror.get(namespace, &reference.name) {
+        let _ = informer.synced_or_failed().await;
+        if let Some(held) = informer.get(namespace, &reference.name) {
             return Ok(Some((resource, held)));
         }
-        // The mirror may be behind, or it lost the label by which it is mirrored. A function that is told that
+        // The informer may be behind, or it lost the label by which it is cached. A function that is told that
         // something is gone may want everything else gone, too.
-        let place = Place { resource: &resource, namespace, name: &reference.name };
-        let Some(bytes) = cluster.get(place).await.map_err(fail)? else { return Ok(None) };
-        let version = crate::head::Head::read(&bytes).map_or(0, |head| head.version());
-        Ok(Some((resource.clone(), Held { bytes, version })))
+        let path = ObjectPath { resource: &resource, namespace, name: &reference.name };
+        let Some(bytes) = cluster.get(path).await.map_err(fail)? else { return Ok(None) };
+        let version = ferroplane_client::ObjectHeader::read(&bytes).map_or(0, |head| head.version());
+        Ok(Some((resource.clone(), CachedObject { bytes, version })))
     }
 
     /// What the connection secret of the composite resource holds. Nothing if it has none.
@@ -114,8 +116,8 @@ pub(super) fn what(reference: &Reference) -> String {
 
 /// Used where only the kind is at hand.
 pub(super) async fn resource_of(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     object: &Object,
-) -> Result<Option<std::sync::Arc<Resource>>, crate::cluster::Error> {
+) -> Result<Option<std::sync::Arc<Resource>>, ferroplane_client::Error> {
     cluster.resource(meta::api_version(object), meta::kind(object)).await
 }

@@ -1,9 +1,8 @@
 //! Why a composite resource could not be composed.
 
 use ferroplane_api::meta;
+use ferroplane_client::Error;
 use ferroplane_engine::{Failure, Outcome, Trouble, Wanted, chain};
-
-use crate::cluster::Error;
 
 /// What stands in a condition instead of a refusal that would never be the same twice.
 const UNSTABLE: &str = "cannot compose resources: the API server finds an object invalid; its events say why";

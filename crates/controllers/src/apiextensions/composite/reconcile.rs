@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
 };
@@ -25,7 +26,6 @@ use super::problem::{Problem, Report};
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
-use crate::cluster::Place;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
@@ -92,7 +92,8 @@ struct Round {
 
 impl Controller {
     pub(super) async fn reconcile(self: Arc<Self>, name: Name, slot: Slot) -> Next {
-        let Some(live) = self.mirror.get_by_key(&name).and_then(|held| self.mirror.to_object(&held)) else {
+        let Some(live) = self.informer.get_by_key(&name).and_then(|held| self.informer.to_object(&held))
+        else {
             self.tally.remove(&name);
             self.forget(&name);
             return Next::Rest;
@@ -384,9 +385,9 @@ impl Controller {
         self.forget(&it.name);
         if finalizers::has(&it.live, keys::COMPOSITE_FINALIZER) {
             let (namespace, name) = (meta::namespace(&it.live), meta::name(&it.live));
-            let place = Place { resource: &self.kind.resource, namespace, name };
+            let path = ObjectPath { resource: &self.kind.resource, namespace, name };
             let cluster = &self.shared.context.cluster;
-            let removed = finalizers::remove(cluster, place, &it.live, keys::COMPOSITE_FINALIZER).await;
+            let removed = finalizers::remove(cluster, path, &it.live, keys::COMPOSITE_FINALIZER).await;
             let fail =
                 |error| Problem::refused("DeleteCompositeResource", "cannot remove the finalizer", &error);
             match removed.map_err(fail)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {

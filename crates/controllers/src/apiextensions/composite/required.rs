@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use ferroplane_api::meta;
+use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
 use ferroplane_engine::composite::secret_data;
 use ferroplane_engine::{Answer, Requirement, Want, chain, inlined_schema};
 use ferroplane_runner::Resources;
@@ -15,8 +16,6 @@ use serde_json::Value;
 use super::Shared;
 use super::dependencies::Wanted;
 use super::memory::Name;
-use crate::cluster::{Error, Place, Resource};
-use crate::head::Head;
 
 /// What functions require while one composite resource is reconciled.
 pub(super) struct RequiredResources<'a> {
@@ -65,18 +64,18 @@ impl<'a> RequiredResources<'a> {
         let Some(resource) = resource else {
             return Err(format!("there is no kind {} in {}", selector.kind, selector.api_version));
         };
-        let mirror = self.shared.dependencies.required(&resource);
-        mirror.settled().await?;
+        let informer = self.shared.dependencies.required(&resource);
+        informer.synced_or_failed().await?;
         let wanted = Wanted::of(selector);
         let found = match wanted.name() {
-            Some((namespace, name)) => mirror.get(namespace, name).into_iter().collect(),
-            None => mirror.all(),
+            Some((namespace, name)) => informer.get(namespace, name).into_iter().collect(),
+            None => informer.all(),
         };
         let found = found.iter().filter(|held| {
-            let head = Head::read(&held.bytes);
-            head.is_some_and(|head| wanted.matches(&head))
+            let header = ObjectHeader::read(&held.bytes);
+            header.is_some_and(|header| wanted.matches(&header))
         });
-        let objects = found.filter_map(|held| mirror.to_object(held));
+        let objects = found.filter_map(|held| informer.to_object(held));
         objects.map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
     }
 
@@ -135,8 +134,8 @@ pub(super) async fn read_secret(
     namespace: &str,
     name: &str,
 ) -> Result<Option<BTreeMap<String, Bytes>>, Error> {
-    let place = Place { resource: &secrets(), namespace, name };
-    let secret = shared.context.cluster.get_object(place).await?;
+    let target = ObjectPath { resource: &secrets(), namespace, name };
+    let secret = shared.context.cluster.get_object(target).await?;
     // No API server holds a Secret that cannot be read.
     Ok(secret.map(|secret| secret_data(&secret).unwrap_or_default()))
 }

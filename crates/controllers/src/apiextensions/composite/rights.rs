@@ -1,9 +1,9 @@
 //! What we may not do, told to the user who can change it.
 
+use ferroplane_client::Resource;
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use crate::cluster::Resource;
 
 const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -43,13 +43,13 @@ impl Controller {
                 "verb": verb, "group": resource.group(), "resource": resource.plural, "namespace": namespace,
             }},
         });
-        let answer = self.shared.context.cluster.ask(REVIEWS, &question).await.ok()?;
+        let answer = self.shared.context.cluster.review(REVIEWS, &question).await.ok()?;
         answer["status"]["allowed"].as_bool()
     }
 
     async fn ourselves(&self) -> String {
         let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let answer = self.shared.context.cluster.ask(OURSELVES, &question).await.unwrap_or(Value::Null);
+        let answer = self.shared.context.cluster.review(OURSELVES, &question).await.unwrap_or(Value::Null);
         answer["status"]["userInfo"]["username"].as_str().unwrap_or("the control plane").to_owned()
     }
 }

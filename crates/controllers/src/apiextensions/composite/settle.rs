@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{Error, ObjectPath, Subresource};
 use ferroplane_engine::composite::{COMPOSE, Ending, Facts, Selected, conclude, machinery_to_record};
 use ferroplane_engine::{Event, Reference, Target, conditions_in};
 use ferroplane_ownership::{extract, holds, owns};
@@ -14,7 +15,6 @@ use super::controller::Controller;
 use super::memory::Name;
 use super::problem::Problem;
 use super::reconcile::Reconciliation;
-use crate::cluster::{Error, Part, Place};
 use crate::runtime::events::{About, Event as Said};
 use crate::takeover::take_over;
 
@@ -50,7 +50,7 @@ impl Controller {
         if holds(&body, &it.live, keys::COMPOSITE_MANAGER, "status") {
             return Ok(settled);
         }
-        match self.write_self(&it.live, Part::Status, &body).await {
+        match self.write_self(&it.live, Subresource::Status, &body).await {
             Ok(written) => {
                 it.tape.wrote();
                 settled.is_written = true;
@@ -104,7 +104,7 @@ impl Controller {
             Ok(false) => {
                 // Before it is sent: it may be that nobody waits for the answer any more.
                 self.memory.doubt_record(&it.name, true);
-                self.write_self(live, Part::Whole, &body).await
+                self.write_self(live, Subresource::None, &body).await
             }
             Err(error) => Err(error),
         };
@@ -126,23 +126,34 @@ impl Controller {
 
     /// What Crossplane wrote before it applied is nobody's from now on. Returns whether there was such a thing.
     pub(super) async fn take_over_self(&self, live: &Object) -> Result<bool, Error> {
-        let place =
-            Place { resource: &self.kind.resource, namespace: meta::namespace(live), name: meta::name(live) };
+        let target = ObjectPath {
+            resource: &self.kind.resource,
+            namespace: meta::namespace(live),
+            name: meta::name(live),
+        };
         let is_ours = |manager: &str| manager == keys::COMPOSITE_MANAGER;
-        let taken_over = take_over(&self.shared.context.cluster, place, live, is_ours).await?;
+        let taken_over = take_over(&self.shared.context.cluster, target, live, is_ours).await?;
         if let Some(bytes) = &taken_over {
-            self.mirror.learn(bytes);
+            self.informer.insert_written(bytes);
         }
         Ok(taken_over.is_some())
     }
 
     /// Apply something to the composite resource itself. Returns what it is then.
-    pub(super) async fn write_self(&self, live: &Object, part: Part, body: &Object) -> Result<Object, Error> {
-        let place =
-            Place { resource: &self.kind.resource, namespace: meta::namespace(live), name: meta::name(live) };
-        let bytes = self.shared.context.cluster.apply(place, part, keys::COMPOSITE_MANAGER, body).await?;
-        self.mirror.learn(&bytes);
-        let written = serde_json::from_slice(&bytes).map_err(Error::garbled)?;
+    pub(super) async fn write_self(
+        &self,
+        live: &Object,
+        part: Subresource,
+        body: &Object,
+    ) -> Result<Object, Error> {
+        let target = ObjectPath {
+            resource: &self.kind.resource,
+            namespace: meta::namespace(live),
+            name: meta::name(live),
+        };
+        let bytes = self.shared.context.cluster.apply(target, part, keys::COMPOSITE_MANAGER, body).await?;
+        self.informer.insert_written(&bytes);
+        let written = serde_json::from_slice(&bytes).map_err(Error::invalid_answer)?;
         self.tally.set(&name_of(live), &written);
         Ok(written)
     }
@@ -172,8 +183,8 @@ impl Controller {
         let text = |field: &str| reference.get(field).and_then(Value::as_str);
         let cluster = &self.shared.context.cluster;
         let resource = cluster.resource(text("apiVersion")?, text("kind")?).await.ok()??;
-        let place = Place { resource: &resource, namespace: text("namespace")?, name: text("name")? };
-        cluster.get_object(place).await.ok()?
+        let target = ObjectPath { resource: &resource, namespace: text("namespace")?, name: text("name")? };
+        cluster.get_object(target).await.ok()?
     }
 }
 

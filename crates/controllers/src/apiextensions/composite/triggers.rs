@@ -15,21 +15,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use ferroplane_api::{keys, meta};
+use ferroplane_client::{Change, Informer, InformerScope, ObjectHeader, OwnerReference, Resource, cache_key};
 
 use super::Composites;
 use super::controller::Controller;
 use super::memory::Name;
-use crate::cluster::Resource;
-use crate::head::{Head, Owner};
-use crate::mirror::{Change, Mirror, Subject, key};
 
 /// Wake composite resources of a kind when they change.
 pub(super) fn follow_composites(controller: &Arc<Controller>) {
-    listen(&controller.mirror, &Arc::downgrade(controller), |controller, _, change| {
-        let name: Name = change.head().key().into();
+    listen(&controller.informer, &Arc::downgrade(controller), |controller, _, change| {
+        let name: Name = change.header().key().into();
         let is_ours = match change {
-            Change::Put { object, .. } => controller.memory.is_own_write(&name, object.version),
-            Change::Gone { .. } => false,
+            Change::Applied { object, .. } => controller.memory.is_own_write(&name, object.version),
+            Change::Deleted { .. } => false,
         };
         if !is_ours {
             controller.queue.add(name);
@@ -42,38 +40,38 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     let context = &composites.shared.context;
     let weak = Arc::downgrade(composites);
     listen(&context.compositions, &weak, |composites, _, change| {
-        composition_changed(composites, &change.head().metadata.name);
+        composition_changed(composites, &change.header().metadata.name);
     });
     listen(&context.revisions, &weak, |composites, _, change| {
-        composition_changed(composites, change.head().label(keys::COMPOSITION_NAME).unwrap_or_default());
+        composition_changed(composites, change.header().label(keys::COMPOSITION_NAME).unwrap_or_default());
     });
     listen(&context.functions, &weak, |composites, _, change| {
-        function_changed(composites, &change.head().metadata.name);
+        function_changed(composites, &change.header().metadata.name);
     });
     listen(&context.function_revisions, &weak, |composites, _, change| {
-        function_changed(composites, change.head().label(keys::PACKAGE).unwrap_or_default());
+        function_changed(composites, change.header().label(keys::PACKAGE).unwrap_or_default());
     });
 }
 
 /// Wake composite resources when what they compose changes.
-pub(super) fn follow_composed(composites: &Weak<Composites>, mirror: &Mirror) {
-    listen(mirror, composites, |composites, subject, change| {
-        if let Some(owner) = change.head().controller() {
-            composed_changed(composites, owner, &subject.resource, change);
-        } else if let Change::Put { before: Some(before), .. } = change
-            && let Some(head) = Head::read(&before.bytes)
-            && let Some(owner) = head.controller()
+pub(super) fn follow_composed(composites: &Weak<Composites>, informer: &Informer) {
+    listen(informer, composites, |composites, scope, change| {
+        if let Some(owner) = change.header().controller() {
+            composed_changed(composites, owner, &scope.resource, change);
+        } else if let Change::Applied { before: Some(before), .. } = change
+            && let Some(header) = ObjectHeader::read(&before.bytes)
+            && let Some(owner) = header.controller()
         {
             // Somebody has made it nobody's: whose it was wants it back.
-            composed_changed(composites, owner, &subject.resource, change);
+            composed_changed(composites, owner, &scope.resource, change);
         }
     });
 }
 
 /// Wake composite resources when what their functions required changes.
-pub(super) fn follow_required(composites: &Weak<Composites>, mirror: &Mirror) {
-    listen(mirror, composites, |composites, subject, change| {
-        let woken = composites.shared.dependencies.required_changed(&subject.resource, change);
+pub(super) fn follow_required(composites: &Weak<Composites>, informer: &Informer) {
+    listen(informer, composites, |composites, scope, change| {
+        let woken = composites.shared.dependencies.required_changed(&scope.resource, change);
         for (definition, name) in woken {
             if let Some(controller) = composites.get(&definition) {
                 controller.queue.add(name);
@@ -84,14 +82,14 @@ pub(super) fn follow_required(composites: &Weak<Composites>, mirror: &Mirror) {
 
 /// Have something told of changes for as long as it is there.
 fn listen<T: Send + Sync + 'static>(
-    mirror: &Mirror,
+    informer: &Informer,
     whom: &Weak<T>,
-    tell: impl Fn(&T, &Subject, Change<'_>) + Send + Sync + 'static,
+    tell: impl Fn(&T, &InformerScope, Change<'_>) + Send + Sync + 'static,
 ) {
     let whom = whom.clone();
-    mirror.listen(move |subject, change| {
+    informer.listen(move |scope, change| {
         if let Some(whom) = whom.upgrade() {
-            tell(&whom, subject, change);
+            tell(&whom, scope, change);
         }
     });
 }
@@ -109,19 +107,24 @@ fn function_changed(composites: &Composites, function: &str) {
     }
 }
 
-fn composed_changed(composites: &Composites, owner: &Owner<'_>, resource: &Resource, change: Change<'_>) {
+fn composed_changed(
+    composites: &Composites,
+    owner: &OwnerReference<'_>,
+    resource: &Resource,
+    change: Change<'_>,
+) {
     let kind = (meta::group(&owner.api_version).to_owned(), owner.kind.clone().into_owned());
     let Some(controller) = composites.of_kind(&kind) else { return };
-    let metadata = &change.head().metadata;
+    let metadata = &change.header().metadata;
     let namespace = if controller.is_namespaced() { metadata.namespace.as_ref() } else { "" };
-    let name: Name = key(namespace, &owner.name).into();
+    let name: Name = cache_key(namespace, &owner.name).into();
     let is_news = match change {
         // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
-        Change::Put { object, before, .. } => {
+        Change::Applied { object, before, .. } => {
             before.is_none_or(|before| before.version != object.version)
                 && !controller.memory.is_own_write(&name, object.version)
         }
-        Change::Gone { .. } => true,
+        Change::Deleted { .. } => true,
     };
     if is_news {
         let version = change.object().version;

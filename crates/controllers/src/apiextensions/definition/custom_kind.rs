@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{ObjectPath, Propagation, Resource, Subresource};
 use ferroplane_engine::adopt;
 use ferroplane_schema::builtin;
 use ferroplane_schema::structural::crd;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::report::Failure;
-use crate::cluster::{Part, Place, Propagation, Resource};
 use crate::context::Context;
 use crate::setup::install::{definitions, is_established};
 
@@ -81,7 +81,7 @@ impl CustomKinds {
             let is_served = self.settle_object(name, digest, &present);
             return Ok(Standing { is_served, change: Change::Nothing });
         }
-        let replaced = self.context.cluster.replace(self.place(name), Part::Whole, &adopted).await;
+        let replaced = self.context.cluster.replace(self.path(name), Subresource::None, &adopted).await;
         let replaced = replaced.map_err(Failure::doing("replace the CustomResourceDefinition"))?;
         Ok(Standing { is_served: self.settle(name, digest, &replaced), change: Change::Replaced })
     }
@@ -95,7 +95,7 @@ impl CustomKinds {
 
     pub(super) async fn delete(&self, crd: &Object) -> Result<(), Failure> {
         let (name, uid) = (meta::name(crd), meta::uid(crd));
-        let deleted = self.context.cluster.delete(self.place(name), Some(uid), Propagation::Background).await;
+        let deleted = self.context.cluster.delete(self.path(name), Some(uid), Propagation::Background).await;
         deleted.map_err(Failure::doing("delete the CustomResourceDefinition"))
     }
 
@@ -133,12 +133,12 @@ impl CustomKinds {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Object>, Failure> {
-        let object = self.context.cluster.get_object(self.place(name)).await;
+        let object = self.context.cluster.get_object(self.path(name)).await;
         object.map_err(Failure::doing("read the CustomResourceDefinition"))
     }
 
-    fn place<'p>(&'p self, name: &'p str) -> Place<'p> {
-        Place { resource: &self.resource, namespace: "", name }
+    fn path<'p>(&'p self, name: &'p str) -> ObjectPath<'p> {
+        ObjectPath { resource: &self.resource, namespace: "", name }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {

@@ -10,14 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{Informer, ObjectPath};
 use ferroplane_engine::Defined;
 
 use super::custom_kind::{Change, CustomKinds};
 use super::report::{Failure, State, observed};
 use super::side::Side;
-use crate::cluster::Place;
 use crate::context::Context;
-use crate::mirror::Mirror;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Queue};
@@ -34,7 +33,7 @@ pub(crate) struct Definer<S> {
     pub(super) kinds: CustomKinds,
     pub(super) queue: Queue<String>,
     /// The objects of definitions that are to go, followed until they are gone.
-    pub(super) going: Mutex<HashMap<String, Arc<Mirror>>>,
+    pub(super) going: Mutex<HashMap<String, Arc<Informer>>>,
 }
 
 impl<S: Side> Definer<S> {
@@ -52,11 +51,13 @@ impl<S: Side> Definer<S> {
     /// Work until dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let queue = self.queue.clone();
-        self.context.definitions.listen(move |_, change| queue.add(change.head().metadata.name.to_string()));
+        self.context
+            .definitions
+            .listen(move |_, change| queue.add(change.header().metadata.name.to_string()));
         let definer = Arc::downgrade(&self);
         self.context.kinds.listen(move |_, change| {
             if let Some(definer) = definer.upgrade()
-                && let Some(xrd) = definer.kinds.owner(&change.head().metadata.name)
+                && let Some(xrd) = definer.kinds.owner(&change.header().metadata.name)
             {
                 definer.queue.add(xrd);
             }
@@ -90,9 +91,12 @@ impl<S: Side> Definer<S> {
 
     /// See to it that the definition cannot go before what it defines.
     async fn hold(&self, xrd: &mut Object) -> Result<(), Failure> {
-        let place =
-            Place { resource: self.context.definitions.resource(), namespace: "", name: meta::name(xrd) };
-        let held = finalizers::add(&self.context.cluster, place, xrd, S::WORDS.finalizer).await;
+        let path = ObjectPath {
+            resource: self.context.definitions.resource(),
+            namespace: "",
+            name: meta::name(xrd),
+        };
+        let held = finalizers::add(&self.context.cluster, path, xrd, S::WORDS.finalizer).await;
         self.take_in(xrd, held.map_err(Failure::doing("add the finalizer"))?);
         Ok(())
     }
@@ -128,7 +132,7 @@ impl<S: Side> Definer<S> {
     /// Continue with what a write made of the definition.
     pub(super) fn take_in(&self, xrd: &mut Object, written: Option<bytes::Bytes>) {
         let Some(bytes) = written else { return };
-        self.context.definitions.learn(&bytes);
+        self.context.definitions.insert_written(&bytes);
         if let Ok(object) = serde_json::from_slice(&bytes) {
             *xrd = object;
         }

@@ -1,6 +1,7 @@
 //! What a definition says of itself after it was looked at: the only writer of its conditions.
 
 use ferroplane_api::{Condition, Object, Status, meta, set_condition};
+use ferroplane_client::{Error, ObjectPath, Subresource};
 use ferroplane_engine::{NotOurs, Underivable, chain, conditions_in, conditions_to_json};
 use serde_json::{Value, json};
 use tracing::{debug, warn};
@@ -8,7 +9,6 @@ use tracing::{debug, warn};
 use super::Observed;
 use super::definer::Definer;
 use super::side::Side;
-use crate::cluster::{Error, Part, Place};
 use crate::runtime::queue::Next;
 
 /// What became of a definition.
@@ -43,7 +43,7 @@ impl Failure {
     /// Somebody else was faster: look again, tell nobody.
     fn is_conflict(&self) -> bool {
         let Self::Request { source, .. } = self else { return false };
-        source.is_conflict() || source.is_taken() || source.is_not_found()
+        source.is_conflict() || source.is_already_exists() || source.is_not_found()
     }
 
     /// Nothing will come of trying again before something has changed.
@@ -129,10 +129,10 @@ impl<S: Side> Definer<S> {
         }
         let patch = json!({"metadata": {"resourceVersion": meta::resource_version(xrd)}, "status": status});
         let resource = self.context.definitions.resource();
-        let place = Place { resource, namespace: "", name: meta::name(xrd) };
-        match self.context.cluster.merge(place, Part::Status, &patch).await {
+        let target = ObjectPath { resource, namespace: "", name: meta::name(xrd) };
+        match self.context.cluster.merge(target, Subresource::Status, &patch).await {
             Ok(bytes) => {
-                self.context.definitions.learn(&bytes);
+                self.context.definitions.insert_written(&bytes);
                 Next::Rest
             }
             Err(error) if error.is_conflict() => Next::Conflict,

@@ -1,10 +1,10 @@
 //! What is different between defining composite resources and offering claims.
 
 use ferroplane_api::Object;
+use ferroplane_client::Resource;
 use ferroplane_engine::{Defined, Underivable};
 
 use super::Observed;
-use crate::cluster::Resource;
 
 /// A side of a definition: its composite resources, or its claims.
 pub(crate) trait Side: Send + Sync + 'static {

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use ferroplane_api::{Object, meta};
+use ferroplane_client::{Informer, InformerScope, ObjectHeader, ObjectPath, Query, Resource};
 use serde_json::Value;
 
 use super::definer::Definer;
 use super::report::{Failure, State};
 use super::side::Side;
-use crate::cluster::{Place, Query, Resource, Selector};
-use crate::head::Head;
-use crate::mirror::{Mirror, Subject};
 use crate::runtime::finalizers;
 
 impl<S: Side> Definer<S> {
@@ -50,29 +48,29 @@ impl<S: Side> Definer<S> {
         self.forget(meta::name(xrd));
         let resource = self.context.definitions.resource().clone();
         let name = meta::name(xrd).to_owned();
-        let place = Place { resource: &resource, namespace: "", name: &name };
-        let released = finalizers::remove(&self.context.cluster, place, xrd, S::WORDS.finalizer).await;
+        let path = ObjectPath { resource: &resource, namespace: "", name: &name };
+        let released = finalizers::remove(&self.context.cluster, path, xrd, S::WORDS.finalizer).await;
         self.take_in(xrd, released.map_err(Failure::doing("remove the finalizer"))?);
         Ok(State::Idle)
     }
 
     /// Delete every object of the kind. Whether none is left.
     async fn clear(&self, xrd: &Object, kind: Resource) -> Result<bool, Failure> {
-        let mirror = self.follow(meta::name(xrd), kind);
-        if mirror.settled().await.is_err() {
-            return self.is_empty(mirror.resource()).await;
+        let informer = self.follow(meta::name(xrd), kind);
+        if informer.synced_or_failed().await.is_err() {
+            return self.is_empty(informer.resource()).await;
         }
-        let objects = mirror.all();
-        let heads: Vec<_> = objects.iter().filter_map(|object| Head::read(&object.bytes)).collect();
-        if heads.is_empty() {
+        let objects = informer.all();
+        let headers: Vec<_> = objects.iter().filter_map(|object| ObjectHeader::read(&object.bytes)).collect();
+        if headers.is_empty() {
             // What was made a moment ago may not have been told yet.
-            return self.is_empty(mirror.resource()).await;
+            return self.is_empty(informer.resource()).await;
         }
         self.keep_running(xrd);
-        let left = heads.iter().filter(|head| !head.is_being_deleted());
-        let namespaces: BTreeSet<_> = left.map(|head| head.metadata.namespace.as_ref()).collect();
+        let left = headers.iter().filter(|header| !header.is_being_deleted());
+        let namespaces: BTreeSet<_> = left.map(|header| header.metadata.namespace.as_ref()).collect();
         for namespace in namespaces {
-            let deleted = self.context.cluster.delete_all(mirror.resource(), namespace).await;
+            let deleted = self.context.cluster.delete_all(informer.resource(), namespace).await;
             deleted.map_err(Failure::doing("delete what is defined"))?;
         }
         Ok(false)
@@ -92,31 +90,28 @@ impl<S: Side> Definer<S> {
         match self.context.cluster.list(kind, "", &query).await {
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) => Err(Failure::doing("list what is defined")(error)),
-            Ok(pieces) => {
-                let list: Value = serde_json::from_slice(pieces.text()).unwrap_or_default();
-                Ok(list["items"].as_array().is_none_or(Vec::is_empty))
-            }
+            Ok(page) => Ok(page.is_empty()),
         }
     }
 
     /// Follow the objects of a definition that is to go: when the last one is gone, it is its turn.
-    fn follow(&self, xrd: &str, kind: Resource) -> Arc<Mirror> {
+    fn follow(&self, xrd: &str, kind: Resource) -> Arc<Informer> {
         let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mirror) = going.get(xrd) {
-            return mirror.clone();
+        if let Some(informer) = going.get(xrd) {
+            return informer.clone();
         }
-        let subject = Subject { resource: kind.into(), labels: Selector::default(), heads_only: true };
-        let mirror = Mirror::start(self.context.cluster.clone(), subject);
+        let scope = InformerScope { metadata_only: true, ..InformerScope::new(kind.into()) };
+        let informer = Informer::start(self.context.cluster.clone(), scope);
         let (queue, name) = (self.queue.clone(), xrd.to_owned());
-        mirror.listen(move |_, _| queue.add(name.clone()));
-        going.insert(xrd.to_owned(), mirror.clone());
-        mirror
+        informer.listen(move |_, _| queue.add(name.clone()));
+        going.insert(xrd.to_owned(), informer.clone());
+        informer
     }
 
     pub(super) fn unfollow(&self, xrd: &str) {
-        let mirror = self.going.lock().unwrap_or_else(PoisonError::into_inner).remove(xrd);
-        if let Some(mirror) = mirror {
-            mirror.stop();
+        let informer = self.going.lock().unwrap_or_else(PoisonError::into_inner).remove(xrd);
+        if let Some(informer) = informer {
+            informer.stop();
         }
     }
 
@@ -126,9 +121,10 @@ impl<S: Side> Definer<S> {
         said.or_else(|| {
             let all = self.context.kinds.all();
             all.iter().find_map(|kind| {
-                let head = Head::read(&kind.bytes)?;
-                let is_ours = head.controller().is_some_and(|owner| owner.uid == meta::uid(xrd));
-                (is_ours && head.metadata.name != meta::name(xrd)).then(|| head.metadata.name.into_owned())
+                let header = ObjectHeader::read(&kind.bytes)?;
+                let is_ours = header.controller().is_some_and(|owner| owner.uid == meta::uid(xrd));
+                (is_ours && header.metadata.name != meta::name(xrd))
+                    .then(|| header.metadata.name.into_owned())
             })
         })
     }

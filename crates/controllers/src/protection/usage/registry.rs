@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{ApiClient, Change, Informer, InformerScope, Resource};
 use ferroplane_engine::{Used, used_by};
-
-use crate::cluster::{Cluster, Resource, Selector};
-use crate::mirror::{Change, Mirror, Subject};
 
 /// The kinds that usages come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,7 +55,7 @@ pub(crate) struct Key {
 /// All usages.
 #[derive(Debug)]
 pub(crate) struct Usages {
-    mirrors: [Arc<Mirror>; 3],
+    informers: [Arc<Informer>; 3],
     index: Mutex<Index>,
 }
 
@@ -72,30 +70,30 @@ struct Index {
 
 impl Usages {
     /// Begin to follow all usages, until [`Usages::stop`].
-    pub(crate) async fn start(cluster: &Cluster) -> Arc<Self> {
+    pub(crate) async fn start(cluster: &ApiClient) -> Arc<Self> {
         let follow = |flavour: Flavour| {
             let resource = Arc::new(flavour.resource());
-            let subject = Subject { resource, labels: Selector::default(), heads_only: false };
-            Mirror::start(cluster.clone(), subject)
+            let scope = InformerScope::new(resource);
+            Informer::start(cluster.clone(), scope)
         };
-        let usages = Arc::new(Self { mirrors: Flavour::ALL.map(follow), index: Mutex::default() });
+        let usages = Arc::new(Self { informers: Flavour::ALL.map(follow), index: Mutex::default() });
         for flavour in Flavour::ALL {
             let follower = Arc::downgrade(&usages);
-            usages.mirror(flavour).listen(move |_, change| {
+            usages.informer(flavour).listen(move |_, change| {
                 if let Some(usages) = follower.upgrade() {
                     usages.notice(flavour, change);
                 }
             });
         }
-        for mirror in &usages.mirrors {
-            mirror.complete().await;
+        for informer in &usages.informers {
+            informer.synced().await;
         }
         usages
     }
 
     pub(crate) fn stop(&self) {
-        for mirror in &self.mirrors {
-            mirror.stop();
+        for informer in &self.informers {
+            informer.stop();
         }
     }
 
@@ -104,21 +102,21 @@ impl Usages {
         let listener = Arc::new(listener);
         for flavour in Flavour::ALL {
             let listener = listener.clone();
-            self.mirror(flavour).listen(move |_, change| listener(key(flavour, change)));
+            self.informer(flavour).listen(move |_, change| listener(key(flavour, change)));
         }
     }
 
     pub(crate) fn resource(&self, flavour: Flavour) -> &Arc<Resource> {
-        self.mirror(flavour).resource()
+        self.informer(flavour).resource()
     }
 
     pub(crate) fn object(&self, key: &Key) -> Option<Object> {
-        self.mirror(key.flavour).object(&key.namespace, &key.name)
+        self.informer(key.flavour).object(&key.namespace, &key.name)
     }
 
     /// Learn at once what a write came to.
     pub(crate) fn learn(&self, key: &Key, bytes: &Bytes) {
-        self.mirror(key.flavour).learn(bytes);
+        self.informer(key.flavour).insert_written(bytes);
         if let Some(usage) = self.object(key) {
             self.index().put(key.clone(), used_by(&usage));
         }
@@ -140,16 +138,16 @@ impl Usages {
         self.index().kinds.contains_key(&(group.to_owned(), kind.to_owned()))
     }
 
-    fn mirror(&self, flavour: Flavour) -> &Arc<Mirror> {
-        &self.mirrors[flavour as usize]
+    fn informer(&self, flavour: Flavour) -> &Arc<Informer> {
+        &self.informers[flavour as usize]
     }
 
     fn notice(&self, flavour: Flavour, change: Change<'_>) {
         let used = match change {
-            Change::Put { object, .. } => {
-                self.mirror(flavour).to_object(object).and_then(|usage| used_by(&usage))
+            Change::Applied { object, .. } => {
+                self.informer(flavour).to_object(object).and_then(|usage| used_by(&usage))
             }
-            Change::Gone { .. } => None,
+            Change::Deleted { .. } => None,
         };
         self.index().put(key(flavour, change), used);
     }
@@ -193,7 +191,7 @@ impl Index {
 }
 
 fn key(flavour: Flavour, change: Change<'_>) -> Key {
-    let metadata = &change.head().metadata;
+    let metadata = &change.header().metadata;
     Key { flavour, namespace: metadata.namespace.to_string(), name: metadata.name.to_string() }
 }
 

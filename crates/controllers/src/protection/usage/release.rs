@@ -3,12 +3,12 @@
 use std::sync::PoisonError;
 
 use ferroplane_api::{Object, UsageSpec, keys, meta};
+use ferroplane_client::{Error, ObjectPath, Propagation, Subresource};
 use ferroplane_engine::{chain, used_by};
 use serde_json::Value;
 use tracing::{info, warn};
 
 use super::{Controller, Failure, Key, used_place};
-use crate::cluster::{Error, Part, Place, Propagation};
 use crate::runtime::queue::Next;
 
 impl Controller {
@@ -19,7 +19,7 @@ impl Controller {
             return Ok(Next::Rest);
         }
         self.let_go(key, usage, spec).await?;
-        match self.context.cluster.replace(self.place(key), Part::Whole, &released).await {
+        match self.context.cluster.replace(self.path(key), Subresource::None, &released).await {
             Err(error) if !error.is_not_found() => Err(Failure::api("RemoveFinalizer")(error)),
             _ => Ok(Next::Rest),
         }
@@ -51,17 +51,17 @@ impl Controller {
         let (api_version, kind) = (&spec.of.api_version, &spec.of.kind);
         let resource = self.context.cluster.resource(api_version, kind).await;
         let Some(resource) = resource.map_err(Failure::api("GetUsedResource"))? else { return Ok(()) };
-        let place = Place { resource: &resource, namespace, name };
-        let used = self.context.cluster.get_object(place).await.map_err(Failure::api("GetUsedResource"))?;
+        let path = ObjectPath { resource: &resource, namespace, name };
+        let used = self.context.cluster.get_object(path).await.map_err(Failure::api("GetUsedResource"))?;
         let Some(used) = used else { return Ok(()) };
         if !meta::label(&used, keys::IN_USE).is_empty() {
-            match self.set_mark(place, &used, &Value::Null).await {
+            match self.set_mark(path, &used, &Value::Null).await {
                 Err(error) if !error.is_not_found() => return Err(Failure::api("RemoveInUseLabel")(error)),
                 _ => {}
             }
         }
         if spec.replay_deletion == Some(true) {
-            return self.replay(place, &used).await;
+            return self.replay(path, &used).await;
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Controller {
     }
 
     /// Delete what somebody wanted to delete while it was in use. It is not marked any more, so nobody refuses.
-    async fn replay(&self, place: Place<'_>, used: &Object) -> Result<(), Failure> {
+    async fn replay(&self, path: ObjectPath<'_>, used: &Object) -> Result<(), Failure> {
         let propagation = match meta::annotation(used, keys::DELETION_ATTEMPT) {
             "" => return Ok(()),
             "Foreground" => Propagation::Foreground,
@@ -85,13 +85,13 @@ impl Controller {
         if meta::is_being_deleted(used) {
             return Ok(());
         }
-        match self.context.cluster.delete(place, Some(meta::uid(used)), propagation).await {
-            Ok(()) => info!(kind = place.resource.kind, name = place.name, "made up for a deletion"),
+        match self.context.cluster.delete(path, Some(meta::uid(used)), propagation).await {
+            Ok(()) => info!(kind = path.resource.kind, name = path.name, "made up for a deletion"),
             // It is not ours to insist.
             Err(Error::Refused(refusal)) if refusal.code < 500 => {
                 warn!(
-                    kind = place.resource.kind,
-                    name = place.name,
+                    kind = path.resource.kind,
+                    name = path.name,
                     error = chain(&refusal),
                     "cannot make up for a deletion"
                 );

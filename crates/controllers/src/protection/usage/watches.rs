@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ferroplane_api::keys;
+use ferroplane_client::{
+    ApiClient, Error, Informer, InformerScope, LabelSelector, ObjectHeader, Query, Resource, WatchEvent,
+};
 use ferroplane_engine::Used;
-use serde::Deserialize;
 use tokio::task::JoinHandle;
 
 use super::registry::{Key, Usages};
-use crate::cluster::{Cluster, Error, Query, Resource, Selector, WatchEvent};
-use crate::head::Head;
-use crate::mirror::{Mirror, Subject};
 use crate::runtime::queue::Queue;
 
 /// How long to wait for what is there to be read, before it is asked for one by one.
@@ -22,44 +21,44 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows the marked objects of every kind of which something is used.
 pub(super) struct Watches {
-    cluster: Cluster,
+    cluster: ApiClient,
     usages: Weak<Usages>,
     queue: Queue<Key>,
-    mirrors: Mutex<BTreeMap<Resource, Arc<Mirror>>>,
+    informers: Mutex<BTreeMap<Resource, Arc<Informer>>>,
 }
 
 impl Watches {
-    pub(super) fn new(cluster: Cluster, usages: &Arc<Usages>, queue: &Queue<Key>) -> Self {
-        Self { cluster, usages: Arc::downgrade(usages), queue: queue.clone(), mirrors: Mutex::default() }
+    pub(super) fn new(cluster: ApiClient, usages: &Arc<Usages>, queue: &Queue<Key>) -> Self {
+        Self { cluster, usages: Arc::downgrade(usages), queue: queue.clone(), informers: Mutex::default() }
     }
 
     /// Whether an object is known to be marked. From now on, its usages are told when it is not.
     pub(super) async fn is_marked(&self, resource: &Arc<Resource>, namespace: &str, name: &str) -> bool {
-        let mirror = self.follow(resource);
-        let _ = tokio::time::timeout(PATIENCE, mirror.settled()).await;
+        let informer = self.follow(resource);
+        let _ = tokio::time::timeout(PATIENCE, informer.synced_or_failed()).await;
         let namespace = if resource.is_namespaced { namespace } else { "" };
-        let held = mirror.get(namespace, name);
+        let held = informer.get(namespace, name);
         held.is_some_and(|held| {
-            Head::read(&held.bytes).is_some_and(|head| head.label(keys::IN_USE) == Some("true"))
+            ObjectHeader::read(&held.bytes).is_some_and(|header| header.label(keys::IN_USE) == Some("true"))
         })
     }
 
-    fn follow(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
-        let mut mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        mirrors.entry(Resource::clone(resource)).or_insert_with(|| self.start(resource)).clone()
+    fn follow(&self, resource: &Arc<Resource>) -> Arc<Informer> {
+        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        informers.entry(Resource::clone(resource)).or_insert_with(|| self.start(resource)).clone()
     }
 
-    fn start(&self, resource: &Arc<Resource>) -> Arc<Mirror> {
-        let labels = [(keys::IN_USE, "true")].into_iter().collect::<Selector>();
-        let subject = Subject { resource: resource.clone(), labels, heads_only: true };
-        let mirror = Mirror::start(self.cluster.clone(), subject);
+    fn start(&self, resource: &Arc<Resource>) -> Arc<Informer> {
+        let labels = [(keys::IN_USE, "true")].into_iter().collect::<LabelSelector>();
+        let scope = InformerScope { labels, metadata_only: true, ..InformerScope::new(resource.clone()) };
+        let informer = Informer::start(self.cluster.clone(), scope);
         let (usages, queue) = (self.usages.clone(), self.queue.clone());
-        mirror.listen(move |subject, change| {
+        informer.listen(move |scope, change| {
             let Some(usages) = usages.upgrade() else { return };
-            let metadata = &change.head().metadata;
+            let metadata = &change.header().metadata;
             let used = Used {
-                group: subject.resource.group().to_owned(),
-                kind: subject.resource.kind.clone(),
+                group: scope.resource.group().to_owned(),
+                kind: scope.resource.kind.clone(),
                 namespace: metadata.namespace.to_string(),
                 name: metadata.name.to_string(),
             };
@@ -67,16 +66,16 @@ impl Watches {
                 queue.add(usage);
             }
         });
-        mirror
+        informer
     }
 
     /// Follow no longer what nothing is used of.
     pub(super) fn tidy(&self, usages: &Usages) {
-        let mut mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        mirrors.retain(|resource, mirror| {
+        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        informers.retain(|resource, informer| {
             let is_needed = usages.has_kind(resource.group(), &resource.kind);
             if !is_needed {
-                mirror.stop();
+                informer.stop();
             }
             is_needed
         });
@@ -85,35 +84,21 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        for mirror in self.mirrors.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            mirror.stop();
+        for informer in self.informers.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            informer.stop();
         }
     }
 }
 
 /// Waits for objects to go, each for one usage.
 pub(super) struct Waits {
-    cluster: Cluster,
+    cluster: ApiClient,
     queue: Queue<Key>,
     tasks: Mutex<HashMap<Key, JoinHandle<()>>>,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    metadata: PageMetadata,
-    #[serde(default)]
-    items: Vec<serde::de::IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMetadata {
-    #[serde(default)]
-    resource_version: String,
-}
-
 impl Waits {
-    pub(super) fn new(cluster: Cluster, queue: &Queue<Key>) -> Self {
+    pub(super) fn new(cluster: ApiClient, queue: &Queue<Key>) -> Self {
         Self { cluster, queue: queue.clone(), tasks: Mutex::default() }
     }
 
@@ -127,14 +112,13 @@ impl Waits {
     ) -> Result<bool, Error> {
         let fields = format!("metadata.name={name}");
         let query = Query { fields: Some(&fields), ..Query::default() };
-        let pieces = self.cluster.list(&resource, namespace, &query).await?;
-        let page: Page = serde_json::from_slice(pieces.text()).map_err(Error::garbled)?;
-        if page.items.is_empty() {
+        let page = self.cluster.list(&resource, namespace, &query).await?;
+        if page.is_empty() {
             self.stop(key);
             return Ok(false);
         }
         let (cluster, queue, usage) = (self.cluster.clone(), self.queue.clone(), key.clone());
-        let (namespace, version) = (namespace.to_owned(), page.metadata.resource_version);
+        let (namespace, version) = (namespace.to_owned(), page.resource_version);
         let task = tokio::spawn(async move {
             if !matches!(until_gone(&cluster, &resource, &namespace, &fields, &version).await, Ok(true)) {
                 tokio::time::sleep(PAUSE).await;
@@ -171,17 +155,16 @@ impl Drop for Waits {
 
 /// Whether the object was seen to go before the watch ended.
 async fn until_gone(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     resource: &Resource,
     namespace: &str,
     fields: &str,
     version: &str,
 ) -> Result<bool, Error> {
-    let query =
-        Query { fields: Some(fields), resource_version: Some(version), is_watch: true, ..Query::default() };
+    let query = Query { fields: Some(fields), resource_version: Some(version), ..Query::default() };
     let mut watch = cluster.watch(resource, namespace, &query).await?;
     while let Some(event) = watch.next().await? {
-        if matches!(event, WatchEvent::Gone(_)) {
+        if matches!(event, WatchEvent::Deleted(_)) {
             return Ok(true);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_client::{Line, Token, Way};
+use ferroplane_client::{BearerToken, Endpoint, Transport};
 use ferroplane_controllers::Protection;
 use http::Method;
 use serde_json::json;
@@ -18,7 +18,7 @@ use crate::plane::send;
 static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
 pub(crate) struct Real {
-    line: Line,
+    transport: Transport,
     hook: Hook,
     _turn: OwnedMutexGuard<()>,
 }
@@ -26,10 +26,10 @@ pub(crate) struct Real {
 impl Real {
     /// The server that the environment names, swept, if it names one.
     pub(super) async fn find() -> Option<Self> {
-        let line = line()?;
+        let transport = transport()?;
         env::var_os("FERROPLANE_ORACLE_CONTROLLERS").expect("the server runs with controllers");
         let turn = TURN.clone().lock_owned().await;
-        let real = Self { line, hook: Hook::start().await, _turn: turn };
+        let real = Self { transport, hook: Hook::start().await, _turn: turn };
         broom::sweep(&real.client(&master("user"))).await;
         Some(real)
     }
@@ -38,8 +38,8 @@ impl Real {
         kube::Client::new(self.door(who), "default")
     }
 
-    pub(super) fn door(&self, who: &Identity) -> Line {
-        self.line.speaking_for(&who.name, &who.groups)
+    pub(super) fn door(&self, who: &Identity) -> Transport {
+        self.transport.impersonating(&who.name, &who.groups)
     }
 
     /// Have this asked before anything is deleted that is in use, and wait until it is.
@@ -63,16 +63,16 @@ impl Real {
     }
 }
 
-/// The way to the server that the environment names, if it names one.
-pub(super) fn line() -> Option<Line> {
+/// The server that the environment names, if it names one.
+pub(super) fn transport() -> Option<Transport> {
     let url = env::var("FERROPLANE_ORACLE_URL").ok().filter(|url| !url.is_empty())?;
     let authority = env::var("FERROPLANE_ORACLE_CA").expect("the server has a certificate");
     let token = env::var("FERROPLANE_ORACLE_TOKEN").expect("the server has a token");
-    let way = Way {
+    let endpoint = Endpoint {
         server: url,
         authorities: Some(std::fs::read(authority).unwrap()),
-        token: Some(Token::Text(token)),
-        ..Way::default()
+        token: Some(BearerToken::Text(token)),
+        ..Endpoint::default()
     };
-    Some(Line::new(way).unwrap())
+    Some(Transport::new(endpoint).unwrap())
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use ferroplane_controllers::{BuiltIns, Clock, Cluster, Controllers, Holdings, Settings, install};
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, install};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
@@ -91,7 +92,7 @@ fn installed() -> Tape {
                 ferroplane_apiserver::random::simulate(u64::MAX);
                 let server = Moving::start(tape.clone()).await;
                 let client = kube::Client::new(server.door(&master("ferroplane")), "default");
-                install(&Cluster::new(client)).await.unwrap();
+                install(&ApiClient::new(client)).await.unwrap();
                 // Until all of them are served.
                 tokio::time::sleep(Duration::from_mins(1)).await;
                 tape

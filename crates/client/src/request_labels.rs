@@ -1,13 +1,13 @@
-//! What a request is about, for whoever counts requests and whoever follows them.
+//! What a request is about, for metrics and traces.
 
 use http::Method;
 use tracing::{Span, debug_span, field};
 
-use super::{Part, Place, Resource};
+use crate::{ObjectPath, Resource, Subresource};
 
-/// What is to be done to objects, in Kubernetes' words.
+/// What a request does, in Kubernetes' words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
     Get,
     List,
     Watch,
@@ -20,7 +20,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::List => "list",
@@ -34,7 +34,7 @@ impl Verb {
         }
     }
 
-    pub(crate) fn method(self) -> Method {
+    pub fn method(self) -> Method {
         match self {
             Self::Get | Self::List | Self::Watch => Method::GET,
             Self::Create => Method::POST,
@@ -44,45 +44,41 @@ impl Verb {
         }
     }
 
-    pub(super) fn is_write(self) -> bool {
+    pub(crate) fn is_write(self) -> bool {
         self.method() != Method::GET
     }
 }
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Errand<'a> {
-    pub(super) verb: Verb,
-    /// None if it is about no kind.
-    pub(super) resource: Option<&'a Resource>,
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
-    pub(super) subresource: &'static str,
+pub struct RequestLabels<'a> {
+    pub verb: Verb,
+    /// None if it is about no kind of object.
+    pub resource: Option<&'a Resource>,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub subresource: Subresource,
 }
 
-impl<'a> Errand<'a> {
-    /// About something that is no object.
-    pub(super) fn elsewhere(verb: Verb) -> Self {
-        Self { verb, resource: None, namespace: "", name: "", subresource: "" }
+impl<'a> RequestLabels<'a> {
+    /// A request that is about no object.
+    pub(crate) fn other(verb: Verb) -> Self {
+        Self { verb, resource: None, namespace: "", name: "", subresource: Subresource::None }
     }
 
-    /// About all objects of a kind, or one that has no name yet.
-    pub(super) fn among(verb: Verb, resource: &'a Resource, namespace: &'a str) -> Self {
-        Self { verb, resource: Some(resource), namespace, name: "", subresource: "" }
+    /// A request about all objects of a kind, or about one that has no name yet.
+    pub(crate) fn collection(verb: Verb, resource: &'a Resource, namespace: &'a str) -> Self {
+        Self { verb, resource: Some(resource), namespace, name: "", subresource: Subresource::None }
     }
 
-    /// About one object.
-    pub(super) fn to(verb: Verb, place: Place<'a>, part: Part) -> Self {
-        let Place { resource, namespace, name } = place;
-        let subresource = match part {
-            Part::Whole => "",
-            Part::Status => "status",
-        };
+    /// A request about one object.
+    pub(crate) fn object(verb: Verb, path: ObjectPath<'a>, subresource: Subresource) -> Self {
+        let ObjectPath { resource, namespace, name } = path;
         Self { verb, resource: Some(resource), namespace, name, subresource }
     }
 
-    /// How a write is seen in a trace. What is written without anybody following it is nobody's business.
-    pub(super) fn span(&self) -> Span {
+    /// The span of a write. Reads, and writes outside of any trace, have none.
+    pub(crate) fn span(&self) -> Span {
         if !self.verb.is_write() || Span::current().is_none() {
             return Span::none();
         }
@@ -97,17 +93,17 @@ impl<'a> Errand<'a> {
             kind,
             namespace = self.namespace,
             name = self.name,
-            subresource = self.subresource,
+            subresource = self.subresource.as_str(),
             http.response.status_code = field::Empty,
         )
     }
 
-    /// Note in a trace how it ended.
-    pub(super) fn close(span: &Span, code: Option<u16>) {
+    /// Record in the span how the request ended.
+    pub(crate) fn close(span: &Span, code: Option<u16>) {
         if let Some(code) = code {
             span.record("http.response.status_code", code);
         }
-        // What is not there any more, or was changed meanwhile, is no fault.
+        // An object that is gone, or was changed meanwhile, is no fault.
         if code.is_none_or(|code| code >= 400 && code != 404 && code != 409) {
             span.record("otel.status_code", "ERROR");
         }

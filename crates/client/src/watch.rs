@@ -1,4 +1,4 @@
-//! What happens to objects, as the API server tells it, one line each.
+//! The events of a watch, one line each.
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -6,30 +6,37 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Error, Pieces, Refusal};
+use crate::body_chunks::BodyChunks;
+use crate::{Error, StatusError};
 
 /// No event is longer than this.
 const LONGEST_LINE: usize = 64 << 20;
 
 /// A watch that runs.
-pub(crate) struct Watch {
+pub struct Watch {
     body: Body,
-    /// What came and was not yet handed out, or forgotten.
-    pieces: Pieces,
-    /// How much of it was handed out, and how much is known to be no whole line.
+    /// What came and was not yet handed out, or dropped.
+    chunks: BodyChunks,
+    /// How much of it was handed out, and how much is known to contain no whole line.
     read: usize,
     searched: usize,
 }
 
-/// Something that happened.
+/// What happened, with the object as the server sent it.
 #[derive(Debug)]
-pub(crate) enum WatchEvent {
-    /// It is there now, and says this.
-    Put(Bytes),
-    /// It is gone. This is what it said last.
-    Gone(Bytes),
-    /// Nothing, but everything before has been told.
+pub enum WatchEvent {
+    /// The object was created or changed.
+    Applied(Bytes),
+    /// The object was deleted. This is its last state.
+    Deleted(Bytes),
+    /// Nothing happened, but everything up to this resource version has been sent.
     Bookmark(Bytes),
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,12 +48,12 @@ struct Line<'a> {
 }
 
 impl Watch {
-    pub(super) fn new(body: Body) -> Self {
-        Self { body, pieces: Pieces::default(), read: 0, searched: 0 }
+    pub(crate) fn new(body: Body) -> Self {
+        Self { body, chunks: BodyChunks::default(), read: 0, searched: 0 }
     }
 
-    /// The next thing that happens. None if the server has ended the watch.
-    pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
+    /// The next event. None if the server has ended the watch.
+    pub async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
         loop {
             if let Some(event) = self.line()? {
                 return Ok(Some(event));
@@ -62,7 +69,7 @@ impl Watch {
     /// What the next line says, if it is there.
     fn line(&mut self) -> Result<Option<WatchEvent>, Error> {
         loop {
-            let text = self.pieces.text();
+            let text = self.chunks.text();
             let Some(length) = text[self.searched..].iter().position(|byte| *byte == b'\n') else {
                 self.searched = text.len();
                 return Ok(None);
@@ -71,15 +78,15 @@ impl Watch {
             self.searched = self.read;
             let line = &text[start..self.read];
             if !line.iter().all(u8::is_ascii_whitespace) {
-                return read(line, &self.pieces).map(Some);
+                return read(line, &self.chunks).map(Some);
             }
         }
     }
 
     fn take(&mut self, data: Bytes) -> Result<(), Error> {
-        self.pieces.forget(self.read);
+        self.chunks.drop_front(self.read);
         self.searched -= std::mem::take(&mut self.read);
-        self.pieces.push(data);
+        self.chunks.push(data);
         if self.searched > LONGEST_LINE {
             return Err(Error::Unreachable("an event is too long".into()));
         }
@@ -87,15 +94,15 @@ impl Watch {
     }
 }
 
-fn read(line: &[u8], pieces: &Pieces) -> Result<WatchEvent, Error> {
-    let event: Line<'_> = serde_json::from_slice(line).map_err(Error::garbled)?;
+fn read(line: &[u8], chunks: &BodyChunks) -> Result<WatchEvent, Error> {
+    let event: Line<'_> = serde_json::from_slice(line).map_err(Error::invalid_answer)?;
     let text = event.object.get();
-    let object = pieces.part(text);
+    let object = chunks.part(chunks.range(text));
     match event.kind {
-        "ADDED" | "MODIFIED" => Ok(WatchEvent::Put(object)),
-        "DELETED" => Ok(WatchEvent::Gone(object)),
+        "ADDED" | "MODIFIED" => Ok(WatchEvent::Applied(object)),
+        "DELETED" => Ok(WatchEvent::Deleted(object)),
         "BOOKMARK" => Ok(WatchEvent::Bookmark(object)),
-        "ERROR" => Err(Error::Refused(Refusal::read(500, text.as_bytes()))),
+        "ERROR" => Err(Error::Refused(StatusError::read(500, text.as_bytes()))),
         kind => Err(Error::Unreachable(format!("`{kind}` is no event").into())),
     }
 }
@@ -111,8 +118,8 @@ mod tests {
             watch.take(Bytes::copy_from_slice(piece.as_bytes())).unwrap();
             while let Some(event) = watch.line().unwrap() {
                 told.push(match event {
-                    WatchEvent::Put(object) => format!("put {}", String::from_utf8_lossy(&object)),
-                    WatchEvent::Gone(object) => format!("gone {}", String::from_utf8_lossy(&object)),
+                    WatchEvent::Applied(object) => format!("put {}", String::from_utf8_lossy(&object)),
+                    WatchEvent::Deleted(object) => format!("gone {}", String::from_utf8_lossy(&object)),
                     WatchEvent::Bookmark(_) => "bookmark".to_owned(),
                 });
             }

@@ -1,18 +1,18 @@
-//! Programs that log in: they print who one is (`client.authentication.k8s.io`), and for how long that holds.
+//! Credential plugins (`client.authentication.k8s.io`): programs that print a token or a certificate, and when it expires.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-/// How long before its end a credential is not used any more: clocks differ.
-const EARLY: SignedDuration = SignedDuration::from_secs(10);
+/// A credential is not used in its last seconds, because clocks differ.
+const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// A program that does not log in.
+/// Why a credential plugin provides no credential.
 #[derive(Debug, thiserror::Error)]
-pub enum NoLogin {
+pub enum ExecError {
     #[error("the user logs in with a program (`exec`), but its `command` is not said")]
     NoCommand,
     #[error("cannot run `{command}`, with which the user logs in{}", hint.as_deref().map(|hint| format!(": {hint}")).unwrap_or_default())]
@@ -25,40 +25,40 @@ pub enum NoLogin {
     Nothing { command: String },
 }
 
-/// How to run it, and what it said last.
-pub struct Program {
+/// A credential plugin, and the credential that it printed last.
+pub struct ExecPlugin {
     command: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    /// What it is told about why it is run.
-    task: Value,
-    /// What to do if it is not there.
+    /// The `ExecCredential` that it is given.
+    request: Value,
+    /// How to install it.
     hint: Option<String>,
-    said: Mutex<Option<Credential>>,
+    cached: Mutex<Option<Credential>>,
 }
 
-/// Who one is, for a while.
+/// A token, a certificate, or both, until they expire.
 #[derive(Clone)]
 pub(crate) struct Credential {
     pub(crate) token: Option<String>,
     /// A certificate and its key, in PEM.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-    ends_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
 }
 
-impl std::fmt::Debug for Program {
-    /// Says nothing of what is secret.
+impl std::fmt::Debug for ExecPlugin {
+    /// Leaves out the credential.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("command", &self.command).finish_non_exhaustive()
+        f.debug_struct("ExecPlugin").field("command", &self.command).finish_non_exhaustive()
     }
 }
 
-impl Program {
+impl ExecPlugin {
     /// As a kubeconfig in this directory describes it, for this cluster.
-    pub(crate) fn read(directory: &Path, exec: &Value, cluster: &Value) -> Result<Self, NoLogin> {
+    pub(crate) fn read(directory: &Path, exec: &Value, cluster: &Value) -> Result<Self, ExecError> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let command = text(&exec["command"]).filter(|command| !command.is_empty());
-        let command = command.ok_or(NoLogin::NoCommand)?;
+        let command = command.ok_or(ExecError::NoCommand)?;
         // A name is looked for on the path; a path is relative to the kubeconfig.
         let command = if command.contains('/') { directory.join(command) } else { command.into() };
         let items = |field: &str| exec[field].as_array().cloned().unwrap_or_default();
@@ -73,46 +73,48 @@ impl Program {
             command,
             arguments: items("args").iter().filter_map(text).collect(),
             environment: items("env").iter().filter_map(variable).collect(),
-            task: json!({"apiVersion": version, "kind": "ExecCredential", "spec": spec}),
+            request: json!({"apiVersion": version, "kind": "ExecCredential", "spec": spec}),
             hint: text(&exec["installHint"]),
-            said: Mutex::default(),
+            cached: Mutex::default(),
         })
     }
 
-    /// Who one is. Runs the program if that is not known, or does not hold any more.
-    pub(crate) fn log_in(&self) -> Result<Credential, NoLogin> {
-        // Held while it runs: whoever needs it too waits, rather than to run it once more.
-        let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(credential) = said.as_ref().filter(|credential| credential.holds_at(Timestamp::now())) {
+    /// The cached credential, or a new one if there is none or it has expired.
+    pub(crate) fn credential(&self) -> Result<Credential, ExecError> {
+        // Held while the program runs: others wait for its answer instead of running it once more.
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(credential) =
+            cached.as_ref().filter(|credential| credential.is_valid_at(Timestamp::now()))
+        {
             return Ok(credential.clone());
         }
         let credential = self.run()?;
-        *said = Some(credential.clone());
+        *cached = Some(credential.clone());
         Ok(credential)
     }
 
-    /// The server did not believe what it said last.
-    pub(crate) fn forget(&self) {
-        *self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    /// The server did not accept the credential.
+    pub(crate) fn discard(&self) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn run(&self) -> Result<Credential, NoLogin> {
+    fn run(&self) -> Result<Credential, ExecError> {
         let command = self.command.display().to_string();
         let ran = std::process::Command::new(&self.command)
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env("KUBERNETES_EXEC_INFO", self.task.to_string())
+            .env("KUBERNETES_EXEC_INFO", self.request.to_string())
             .stdin(Stdio::null())
             .output();
         let Output { status, stdout, stderr } = ran.map_err(|source| {
             let (command, hint) = (command.clone(), self.hint.clone());
-            NoLogin::Missing { command, hint, source }
+            ExecError::Missing { command, hint, source }
         })?;
         if !status.success() {
             let said = String::from_utf8_lossy(&stderr).trim().to_owned();
-            return Err(NoLogin::Failed { command, status, said });
+            return Err(ExecError::Failed { command, status, said });
         }
-        Credential::read(&stdout).ok_or(NoLogin::Nothing { command })
+        Credential::read(&stdout).ok_or(ExecError::Nothing { command })
     }
 }
 
@@ -126,12 +128,12 @@ impl Credential {
         if token.is_none() && identity.is_none() {
             return None;
         }
-        let ends_at = text("expirationTimestamp").and_then(|time| time.parse().ok());
-        Some(Self { token, identity, ends_at })
+        let expires_at = text("expirationTimestamp").and_then(|time| time.parse().ok());
+        Some(Self { token, identity, expires_at })
     }
 
-    fn holds_at(&self, now: Timestamp) -> bool {
-        self.ends_at.is_none_or(|end| now.saturating_add(EARLY).is_ok_and(|soon| soon < end))
+    fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|end| now.saturating_add(MARGIN).is_ok_and(|soon| soon < end))
     }
 }
 
@@ -140,10 +142,10 @@ mod tests {
     use super::*;
 
     /// A program that counts in a file how often it was run, and prints this.
-    fn program(directory: &Path, prints: &str) -> Program {
+    fn program(directory: &Path, prints: &str) -> ExecPlugin {
         let script = format!("echo run >> {}/runs; printf '%s' '{prints}'", directory.display());
         let exec = json!({"command": "sh", "args": ["-c", script], "installHint": "install it"});
-        Program::read(directory, &exec, &Value::Null).unwrap()
+        ExecPlugin::read(directory, &exec, &Value::Null).unwrap()
     }
 
     fn runs(directory: &Path) -> usize {
@@ -151,38 +153,40 @@ mod tests {
     }
 
     #[test]
-    fn program_runs_again_when_what_it_said_does_not_hold_any_more() {
+    fn plugin_runs_again_when_its_credential_has_expired() {
         for (end, expected) in [("2999-01-01T00:00:00Z", 1), ("2020-01-01T00:00:00Z", 2)] {
             let directory = tempfile::tempdir().unwrap();
             let prints = format!(r#"{{"status":{{"token":"t","expirationTimestamp":"{end}"}}}}"#);
             let program = program(directory.path(), &prints);
             for _ in 0..2 {
-                assert_eq!(program.log_in().unwrap().token.as_deref(), Some("t"));
+                assert_eq!(program.credential().unwrap().token.as_deref(), Some("t"));
             }
             assert_eq!(runs(directory.path()), expected, "{end}");
-            program.forget();
-            program.log_in().unwrap();
+            program.discard();
+            program.credential().unwrap();
             assert_eq!(runs(directory.path()), expected + 1, "{end}");
         }
     }
 
     #[test]
-    fn program_that_says_nothing_of_use_is_named() {
+    fn plugin_without_a_credential_is_named() {
         let directory = tempfile::tempdir().unwrap();
         for prints in
             ["", "{}", "[", r#"{"status":{"token":""}}"#, r#"{"status":{"clientCertificateData":"c"}}"#]
         {
-            let error = program(directory.path(), prints).log_in().err().unwrap();
+            let error = program(directory.path(), prints).credential().err().unwrap();
             assert!(
                 error.to_string().starts_with("`sh`, with which the user logs in, printed no"),
                 "{error}"
             );
         }
         let failing = json!({"command": "sh", "args": ["-c", "echo no such account >&2; exit 3"]});
-        let error = Program::read(directory.path(), &failing, &Value::Null).unwrap().log_in().err().unwrap();
+        let error =
+            ExecPlugin::read(directory.path(), &failing, &Value::Null).unwrap().credential().err().unwrap();
         assert!(error.to_string().ends_with("(exit status: 3): no such account"), "{error}");
         let missing = json!({"command": "no-such-program", "installHint": "install it"});
-        let error = Program::read(directory.path(), &missing, &Value::Null).unwrap().log_in().err().unwrap();
+        let error =
+            ExecPlugin::read(directory.path(), &missing, &Value::Null).unwrap().credential().err().unwrap();
         assert_eq!(
             error.to_string(),
             "cannot run `no-such-program`, with which the user logs in: install it"
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn program_is_told_for_which_cluster_it_is_run() {
+    fn plugin_is_told_for_which_cluster_it_runs() {
         let directory = tempfile::tempdir().unwrap();
         let script =
             r#"printf '{"status":{"token":"%s"}}' "$(printf %s "$KUBERNETES_EXEC_INFO$ROLE" | tr -d '"{}')""#;
@@ -198,8 +202,8 @@ mod tests {
             "apiVersion": "client.authentication.k8s.io/v1beta1", "command": "sh", "args": ["-c", script],
             "env": [{"name": "ROLE", "value": "admin"}], "provideClusterInfo": true,
         });
-        let program = Program::read(directory.path(), &exec, &json!({"server": "https://a"})).unwrap();
-        let token = program.log_in().unwrap().token.unwrap();
+        let program = ExecPlugin::read(directory.path(), &exec, &json!({"server": "https://a"})).unwrap();
+        let token = program.credential().unwrap().token.unwrap();
         for words in
             ["client.authentication.k8s.io/v1beta1", "server:https://a", "interactive:false", "admin"]
         {

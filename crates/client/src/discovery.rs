@@ -1,0 +1,136 @@
+//! Which kinds the API server has, and what they are called in paths. Learned when needed, forgotten when kinds change.
+
+mod catalogue;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+
+use crate::resource::group_version_path;
+use crate::{ApiClient, Error, Resource};
+pub use catalogue::ResourceCatalogue;
+
+type Kinds = HashMap<String, Arc<Resource>>;
+
+/// The kinds that were looked up, by version of an API group.
+#[derive(Debug, Default)]
+pub(crate) struct Discovery {
+    learned: Mutex<Learned>,
+}
+
+#[derive(Debug, Default)]
+struct Learned {
+    /// Counts how often everything was forgotten: an answer that was asked for before must not be kept after.
+    era: u64,
+    kinds: HashMap<String, Arc<Kinds>>,
+}
+
+/// The `APIResourceList` of a version of an API group.
+#[derive(Deserialize)]
+struct ApiResourceList {
+    resources: Vec<ApiResource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiResource {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    singular_name: String,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+impl Discovery {
+    /// None if there is no such kind now.
+    pub(crate) async fn resource(
+        &self,
+        client: &ApiClient,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Arc<Resource>>, Error> {
+        if !is_api_version(api_version) {
+            return Ok(None);
+        }
+        let (era, known) = self.recall(api_version);
+        if let Some(resource) = known.and_then(|kinds| kinds.get(kind).cloned()) {
+            return Ok(Some(resource));
+        }
+        // A kind that is not known may have come since.
+        let kinds = Arc::new(learn(client, api_version).await?);
+        let resource = kinds.get(kind).cloned();
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.era == era {
+            learned.kinds.insert(api_version.to_owned(), kinds);
+        }
+        Ok(resource)
+    }
+
+    pub(crate) fn forget(&self) {
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        learned.era += 1;
+        learned.kinds.clear();
+    }
+
+    fn recall(&self, api_version: &str) -> (u64, Option<Arc<Kinds>>) {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        (learned.era, learned.kinds.get(api_version).cloned())
+    }
+}
+
+impl ApiResource {
+    fn read_list(bytes: &[u8]) -> Result<Vec<Self>, Error> {
+        let mut list: ApiResourceList = serde_json::from_slice(bytes).map_err(Error::invalid_answer)?;
+        // Subresources are listed too, as `plural/subresource`.
+        list.resources.retain(|entry| !entry.name.contains('/'));
+        Ok(list.resources)
+    }
+
+    fn resource(&self, api_version: &str) -> Arc<Resource> {
+        Arc::new(Resource {
+            api_version: api_version.to_owned(),
+            kind: self.kind.clone(),
+            plural: self.name.clone(),
+            is_namespaced: self.namespaced,
+        })
+    }
+}
+
+/// Functions and users choose it, and it becomes part of a path.
+fn is_api_version(text: &str) -> bool {
+    let is_plain = |part: &str| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+        !part.is_empty() && part.bytes().all(plain) && !part.bytes().all(|byte| byte == b'.')
+    };
+    text.split('/').count() <= 2 && text.split('/').all(is_plain)
+}
+
+async fn learn(client: &ApiClient, api_version: &str) -> Result<Kinds, Error> {
+    let served = served(client, api_version).await?;
+    Ok(served.iter().map(|entry| (entry.kind.clone(), entry.resource(api_version))).collect())
+}
+
+/// What a version of an API group serves. Nothing if there is no such version.
+async fn served(client: &ApiClient, api_version: &str) -> Result<Vec<ApiResource>, Error> {
+    let Some(bytes) = client.read(&group_version_path(api_version)).await? else { return Ok(Vec::new()) };
+    ApiResource::read_list(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_versions_of_apis_become_paths() {
+        for version in ["v1", "apps/v1", "a.b-c.io/v1beta1"] {
+            assert!(is_api_version(version), "{version}");
+        }
+        for version in ["", "/", "v1/", "a/b/c", "../v1", "v1?x", "a b", "V1", ".."] {
+            assert!(!is_api_version(version), "{version}");
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! A cache of all objects of a kind that are selected, as compact bytes, kept up to date by a list and watches.
+//!
+//! # Invariants
+//! * A cache never goes back: an object that is older than the cached one is ignored.
+//! * Listeners are told of every object that changed, however the watch was interrupted; several changes of one object may be
+//!   told as one.
+//! * An informer of one namespace asks for nothing but that namespace.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+use crate::api_client::{JsonObject, PAGE_SIZE};
+use crate::backoff::Backoff;
+use crate::error::chain;
+use crate::{ApiClient, Error, LabelSelector, ObjectHeader, Query, Resource, WatchEvent};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Which objects are cached.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InformerScope {
+    pub resource: Arc<Resource>,
+    /// None for all namespaces.
+    pub namespace: Option<String>,
+    pub labels: LabelSelector,
+    /// Only their metadata is kept.
+    pub metadata_only: bool,
+}
+
+impl InformerScope {
+    /// All objects of a kind, whole and in all namespaces.
+    pub fn new(resource: Arc<Resource>) -> Self {
+        Self { resource, namespace: None, labels: LabelSelector::default(), metadata_only: false }
+    }
+}
+
+/// An object as the API server has it.
+#[derive(Debug, Clone)]
+pub struct CachedObject {
+    pub bytes: Bytes,
+    /// Grows with every change.
+    pub version: u64,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
+    /// It was created or changed. With what it was before, if it was there.
+    Applied { header: &'a ObjectHeader<'a>, object: &'a CachedObject, before: Option<&'a CachedObject> },
+    /// It was deleted. With its last state.
+    Deleted { header: &'a ObjectHeader<'a>, object: &'a CachedObject },
+}
+
+impl<'a> Change<'a> {
+    pub fn header(&self) -> &'a ObjectHeader<'a> {
+        match self {
+            Self::Applied { header, .. } | Self::Deleted { header, .. } => header,
+        }
+    }
+
+    pub fn object(&self) -> &'a CachedObject {
+        match self {
+            Self::Applied { object, .. } | Self::Deleted { object, .. } => object,
+        }
+    }
+}
+
+/// What happened to an informer.
+#[derive(Debug, Clone, Copy)]
+pub enum InformerEvent<'a> {
+    Started,
+    Stopped,
+    /// It read everything.
+    Listed,
+    /// It continued with a new watch after one had ended.
+    WatchRestarted,
+    /// It cannot list or watch.
+    Failed(&'a Error),
+}
+
+/// Is told what changes.
+type Listener = Arc<dyn Fn(&InformerScope, Change<'_>) + Send + Sync>;
+
+/// The objects of a kind.
+pub struct Informer {
+    scope: InformerScope,
+    client: ApiClient,
+    listeners: RwLock<Vec<Listener>>,
+    cache: RwLock<Cache>,
+    state: Mutex<SyncState>,
+    /// Wakes those who wait for another state, in the order in which they began to.
+    state_changed: Notify,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SyncState {
+    Listing,
+    /// Everything that was there has been read.
+    Synced,
+    /// It cannot be read, for this reason.
+    Failing(String),
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    objects: HashMap<Box<str>, CachedObject>,
+    /// The API server has sent everything up to this version.
+    version: u64,
+}
+
+impl std::fmt::Debug for Informer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Informer").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+impl Informer {
+    /// Keep a cache up to date until [`Informer::stop`].
+    pub fn start(client: ApiClient, scope: InformerScope) -> Arc<Self> {
+        let informer = Arc::new(Self {
+            scope,
+            client,
+            listeners: RwLock::default(),
+            cache: RwLock::default(),
+            state: Mutex::new(SyncState::Listing),
+            state_changed: Notify::new(),
+            task: Mutex::default(),
+        });
+        informer.observe(InformerEvent::Started);
+        let task = tokio::spawn(informer.clone().run());
+        *informer.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        informer
+    }
+
+    /// Tell this listener of every object that is there, and of everything that changes from now on.
+    pub fn listen(&self, listener: impl Fn(&InformerScope, Change<'_>) + Send + Sync + 'static) {
+        let listener: Listener = Arc::new(listener);
+        // Before it is told what is there: it may hear of something twice, but never not at all.
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener.clone());
+        for object in self.all() {
+            if let Some(header) = ObjectHeader::read(&object.bytes) {
+                listener(&self.scope, Change::Applied { header: &header, object: &object, before: None });
+            }
+        }
+    }
+
+    fn announce(&self, change: Change<'_>) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(&self.scope, change);
+        }
+    }
+
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.scope.resource
+    }
+
+    /// Stop to list and watch. What is cached stays.
+    pub fn stop(&self) {
+        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+            self.observe(InformerEvent::Stopped);
+        }
+    }
+
+    fn observe(&self, event: InformerEvent<'_>) {
+        self.client.observe_informer(&self.scope.resource, event);
+    }
+
+    /// Wait until everything that was there has been read.
+    pub async fn synced(&self) {
+        self.wait_for(|state| *state == SyncState::Synced).await;
+    }
+
+    /// Wait until everything that was there has been read, or it is known why that cannot be.
+    pub async fn synced_or_failed(&self) -> Result<(), String> {
+        match self.wait_for(|state| *state != SyncState::Listing).await {
+            SyncState::Failing(reason) => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    async fn wait_for(&self, is_wanted: impl Fn(&SyncState) -> bool) -> SyncState {
+        loop {
+            // From before looking, so that nothing is missed.
+            let changed = self.state_changed.notified();
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if is_wanted(&state) {
+                return state;
+            }
+            changed.await;
+        }
+    }
+
+    fn set_state(&self, state: SyncState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.state_changed.notify_waiters();
+    }
+
+    /// How many objects are cached.
+    pub fn len(&self) -> usize {
+        self.read().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn get(&self, namespace: &str, name: &str) -> Option<CachedObject> {
+        self.get_by_key(&cache_key(namespace, name))
+    }
+
+    pub fn get_by_key(&self, key: &str) -> Option<CachedObject> {
+        self.read().objects.get(key).cloned()
+    }
+
+    /// One object, as JSON.
+    pub fn object(&self, namespace: &str, name: &str) -> Option<JsonObject> {
+        self.to_object(&self.get(namespace, name)?)
+    }
+
+    /// A cached object, as JSON.
+    pub fn to_object(&self, cached: &CachedObject) -> Option<JsonObject> {
+        let mut object: JsonObject = serde_json::from_slice(&cached.bytes).ok()?;
+        self.scope.resource.add_kind(&mut object);
+        Some(object)
+    }
+
+    /// Everything that is cached, by namespace and name.
+    pub fn all(&self) -> Vec<CachedObject> {
+        let cache = self.read();
+        let mut all: Vec<_> = cache.objects.iter().collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Everything that is cached, as JSON, by namespace and name.
+    pub fn objects(&self) -> Vec<JsonObject> {
+        self.all().iter().filter_map(|object| self.to_object(object)).collect()
+    }
+
+    /// Cache the answer to a write at once, without waiting for the watch. Listeners are not told.
+    pub fn insert_written(&self, bytes: &Bytes) {
+        let Some(header) = ObjectHeader::read(bytes) else { return };
+        let version = header.version();
+        let mut cache = self.write();
+        // After what the watch has sent already, the object may have been deleted.
+        if version > cache.version {
+            cache.insert(&header, &CachedObject { bytes: bytes.clone(), version });
+        }
+    }
+
+    /// Drop an object at once that, after a write with this answer, is not selected any more. Listeners are not told.
+    pub fn remove_written(&self, bytes: &Bytes) {
+        if let Some(header) = ObjectHeader::read(bytes) {
+            self.write().remove(&header);
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut logged = String::new();
+        loop {
+            let result = match self.list().await {
+                Ok(version) => {
+                    logged.clear();
+                    self.watch(version, &mut backoff).await
+                }
+                Err(error) => Err(error),
+            };
+            let Err(error) = result else { continue };
+            self.observe(InformerEvent::Failed(&error));
+            if error.is_gone() {
+                debug!(kind = self.scope.resource.kind, "lists everything again");
+                continue;
+            }
+            if error.is_not_found() {
+                self.remove_all();
+            }
+            let reason = chain(&error);
+            if self.read().version == 0 {
+                self.set_state(SyncState::Failing(reason.clone()));
+            }
+            let pause = backoff.next().max(error.retry_after().unwrap_or_default());
+            self.log(&mut logged, reason);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Warn of a failure once: a kind that is gone may stay so.
+    fn log(&self, logged: &mut String, error: String) {
+        let kind = &self.scope.resource.kind;
+        if *logged == error {
+            debug!(kind, error, "still cannot follow objects");
+        } else {
+            warn!(kind, error, "cannot follow objects; trying again");
+            *logged = error;
+        }
+    }
+
+    fn query(&self) -> Query<'_> {
+        let InformerScope { labels, metadata_only, .. } = &self.scope;
+        Query { labels: Some(labels), metadata_only: *metadata_only, ..Query::default() }
+    }
+
+    fn namespace(&self) -> &str {
+        self.scope.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Read everything. Returns the version at which a watch continues.
+    async fn list(&self) -> Result<String, Error> {
+        let mut present = HashSet::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let query =
+                Query { limit: Some(PAGE_SIZE), continuation: continuation.as_deref(), ..self.query() };
+            let page = self.client.list(&self.scope.resource, self.namespace(), &query).await?;
+            for bytes in page.items() {
+                if let Some(header) = ObjectHeader::read(&bytes) {
+                    self.insert(&header, &bytes);
+                    present.insert(header.key().into_boxed_str());
+                }
+            }
+            continuation = page.continuation;
+            if continuation.is_none() {
+                self.remove_all_but(&present);
+                self.advance(page.resource_version.parse().unwrap_or_default());
+                self.set_state(SyncState::Synced);
+                self.observe(InformerEvent::Listed);
+                return Ok(page.resource_version);
+            }
+        }
+    }
+
+    /// Follow what happens after this version, through as many watches as it takes.
+    async fn watch(&self, mut version: String, backoff: &mut Backoff) -> Result<(), Error> {
+        let mut is_first = true;
+        loop {
+            if !std::mem::take(&mut is_first) {
+                self.observe(InformerEvent::WatchRestarted);
+            }
+            let query = Query { resource_version: Some(&version), ..self.query() };
+            let mut watch = self.client.watch(&self.scope.resource, self.namespace(), &query).await?;
+            let mut has_events = false;
+            while let Some(event) = watch.next().await? {
+                if !std::mem::replace(&mut has_events, true) {
+                    backoff.reset();
+                }
+                if let Some(newer) = self.take(&event) {
+                    version = newer;
+                }
+            }
+            if !has_events {
+                // A server that ends every watch at once must not be asked again at once.
+                tokio::time::sleep(backoff.next()).await;
+            }
+        }
+    }
+
+    /// Apply an event to the cache. Returns the resource version that it brings.
+    fn take(&self, event: &WatchEvent) -> Option<String> {
+        let (WatchEvent::Applied(bytes) | WatchEvent::Deleted(bytes) | WatchEvent::Bookmark(bytes)) = event;
+        let header = ObjectHeader::read(bytes)?;
+        match event {
+            WatchEvent::Applied(bytes) => self.insert(&header, bytes),
+            WatchEvent::Deleted(bytes) => self.remove(&header, bytes),
+            WatchEvent::Bookmark(_) => {}
+        }
+        self.advance(header.version());
+        Some(header.metadata.resource_version.into_owned())
+    }
+
+    fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes) {
+        let object = CachedObject { version: header.version(), bytes: bytes.clone() };
+        let inserted = self.write().insert(header, &object);
+        if let Some(before) = inserted {
+            self.announce(Change::Applied { header, object: &object, before: before.as_ref() });
+        }
+    }
+
+    fn remove(&self, header: &ObjectHeader<'_>, bytes: &Bytes) {
+        if self.write().remove(header) {
+            let object = CachedObject { bytes: bytes.clone(), version: header.version() };
+            self.announce(Change::Deleted { header, object: &object });
+        }
+    }
+
+    /// What was not listed was deleted meanwhile.
+    fn remove_all_but(&self, present: &HashSet<Box<str>>) {
+        let lost: BTreeMap<_, _> = {
+            let cache = self.read();
+            let lost = cache.objects.iter().filter(|(key, _)| !present.contains(*key));
+            lost.map(|(key, object)| (key.clone(), object.bytes.clone())).collect()
+        };
+        for bytes in lost.into_values() {
+            if let Some(header) = ObjectHeader::read(&bytes) {
+                self.remove(&header, &bytes);
+            }
+        }
+    }
+
+    fn remove_all(&self) {
+        self.remove_all_but(&HashSet::new());
+    }
+
+    fn advance(&self, version: u64) {
+        let mut cache = self.write();
+        cache.version = cache.version.max(version);
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Cache> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Cache> {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    /// Keep an object, unless the cached one is newer. Returns what was cached before, if it was kept.
+    #[expect(clippy::option_option, reason = "whether it was kept, and what was there")]
+    fn insert(&mut self, header: &ObjectHeader<'_>, object: &CachedObject) -> Option<Option<CachedObject>> {
+        let key = header.key();
+        match self.objects.get_mut(key.as_str()) {
+            Some(present) if present.version > object.version => None,
+            Some(present) => Some(Some(std::mem::replace(present, object.clone()))),
+            None => Some(self.objects.insert(key.into(), object.clone())),
+        }
+    }
+
+    /// Drop an object, unless it has been created anew since. Returns whether it was there.
+    fn remove(&mut self, header: &ObjectHeader<'_>) -> bool {
+        let key = header.key();
+        let is_there =
+            self.objects.get(key.as_str()).is_some_and(|object| object.version <= header.version());
+        if is_there {
+            self.objects.remove(key.as_str());
+        }
+        is_there
+    }
+}
+
+/// The key of an object in the cache of its kind.
+pub fn cache_key(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}

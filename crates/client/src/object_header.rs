@@ -1,0 +1,77 @@
+//! The metadata of an object, read without reading the rest.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::cache_key;
+
+/// The metadata of an object, as far as caches and their listeners need it.
+#[derive(Debug, Deserialize)]
+pub struct ObjectHeader<'a> {
+    #[serde(borrow)]
+    pub metadata: ObjectMetadata<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectMetadata<'a> {
+    #[serde(borrow, default)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub resource_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub deletion_timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    #[serde(borrow, default)]
+    pub owner_references: Option<Vec<OwnerReference<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference<'a> {
+    #[serde(borrow, default)]
+    pub api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub uid: Cow<'a, str>,
+    #[serde(default)]
+    pub controller: Option<bool>,
+}
+
+impl<'a> ObjectHeader<'a> {
+    /// None if the bytes are no object.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Grows with every change. Zero if the resource version is no number.
+    pub fn version(&self) -> u64 {
+        self.metadata.resource_version.parse().unwrap_or_default()
+    }
+
+    /// Its key in the cache of its kind.
+    pub fn key(&self) -> String {
+        cache_key(&self.metadata.namespace, &self.metadata.name)
+    }
+
+    pub fn is_being_deleted(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The owner that controls it.
+    pub fn controller(&self) -> Option<&OwnerReference<'a>> {
+        self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(key).map(AsRef::as_ref)
+    }
+}

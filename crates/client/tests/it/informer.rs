@@ -1,0 +1,122 @@
+//! Informers of one namespace, and of all.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ferroplane_client::{Change, Informer, InformerScope};
+use http::StatusCode;
+use tokio::sync::Notify;
+
+use crate::server::{TestServer, config_maps};
+
+/// What an informer told of, as `+namespace/name` and `-namespace/name`.
+struct Told {
+    informer: Arc<Informer>,
+    changes: Arc<Mutex<Vec<String>>>,
+    news: Arc<Notify>,
+}
+
+impl Told {
+    async fn by(server: &TestServer, namespace: Option<&str>) -> Self {
+        let scope = InformerScope {
+            namespace: namespace.map(str::to_owned),
+            ..InformerScope::new(config_maps().into())
+        };
+        let informer = Informer::start(server.client(), scope);
+        let told = Self { informer, changes: Arc::default(), news: Arc::default() };
+        let (changes, news) = (told.changes.clone(), told.news.clone());
+        told.informer.listen(move |_, change| {
+            let sign = if matches!(change, Change::Applied { .. }) { '+' } else { '-' };
+            changes.lock().unwrap().push(format!("{sign}{}", change.header().key()));
+            news.notify_one();
+        });
+        told.informer.synced().await;
+        told
+    }
+
+    async fn wait_for(&self, change: &str) {
+        let seen = async {
+            while !self.changes.lock().unwrap().iter().any(|told| told == change) {
+                self.news.notified().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), seen).await.expect(change);
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        let changes = self.changes.lock().unwrap();
+        let mut namespaces: Vec<_> =
+            changes.iter().map(|change| change[1..].split('/').next().unwrap().to_owned()).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.informer.stop();
+    }
+}
+
+async fn server_with_two_namespaces() -> TestServer {
+    let server = TestServer::start().await;
+    server.create_namespaces(&["a", "b"]).await;
+    server.create_config_map("a", "first").await;
+    server.create_config_map("b", "first").await;
+    server
+}
+
+#[tokio::test]
+async fn informer_of_a_namespace_never_sees_another() {
+    let server = server_with_two_namespaces().await;
+    let told = Told::by(&server, Some("a")).await;
+    server.create_config_map("b", "second").await;
+    server.create_config_map("a", "second").await;
+    told.wait_for("+a/second").await;
+    assert_eq!(told.namespaces(), ["a"]);
+    assert_eq!(told.informer.len(), 2);
+    assert!(told.informer.get("a", "first").is_some() && told.informer.get("b", "first").is_none());
+}
+
+#[tokio::test]
+async fn informer_of_all_namespaces_sees_each() {
+    let server = server_with_two_namespaces().await;
+    let told = Told::by(&server, None).await;
+    told.wait_for("+a/first").await;
+    told.wait_for("+b/first").await;
+}
+
+#[tokio::test]
+async fn watch_that_ended_is_restarted_in_the_same_namespace() {
+    let server = server_with_two_namespaces().await;
+    let told = Told::by(&server, Some("a")).await;
+    server.create_config_map("a", "second").await;
+    told.wait_for("+a/second").await;
+    server.end_watches();
+    server.create_config_map("b", "third").await;
+    server.create_config_map("a", "third").await;
+    told.wait_for("+a/third").await;
+    assert_eq!(told.namespaces(), ["a"]);
+    let watches = server.requests("watch=true");
+    assert!(watches.len() >= 2, "{watches:?}");
+    assert!(watches.iter().all(|uri| uri.starts_with("/api/v1/namespaces/a/configmaps?")), "{watches:?}");
+    let lists = server.requests("limit=");
+    assert_eq!(lists.len(), 1, "a watch that ended is continued without a list: {lists:?}");
+}
+
+#[tokio::test]
+async fn informer_that_fell_behind_lists_its_namespace_again() {
+    let server = server_with_two_namespaces().await;
+    let told = Told::by(&server, Some("a")).await;
+    server.create_config_map("a", "second").await;
+    told.wait_for("+a/second").await;
+    server.refuse_next_watch(StatusCode::GONE);
+    server.end_watches();
+    server.create_config_map("a", "third").await;
+    told.wait_for("+a/third").await;
+    assert_eq!(told.namespaces(), ["a"]);
+    let lists = server.requests("limit=");
+    assert_eq!(lists.len(), 2, "{lists:?}");
+    assert!(lists.iter().all(|uri| uri.starts_with("/api/v1/namespaces/a/configmaps?")), "{lists:?}");
+}

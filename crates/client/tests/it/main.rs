@@ -1,0 +1,7 @@
+//! The client on an API server in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod informer;
+mod list;
+mod server;
