@@ -37,6 +37,8 @@ pub struct Endpoint {
     /// The name that the certificate of the server must be for, if not its host.
     pub server_name: Option<String>,
     pub skips_tls_verification: bool,
+    /// The address of a proxy, perhaps with a password. Without one, the environment names it.
+    pub proxy: Option<String>,
     /// A client certificate and its key, in PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     pub token: Option<BearerToken>,

@@ -85,6 +85,7 @@ impl Kubeconfig {
             authorities: material(cluster_directory, cluster, "certificate-authority")?,
             server_name: text(cluster, "tls-server-name").map(str::to_owned),
             skips_tls_verification: cluster["insecure-skip-tls-verify"] == true,
+            proxy: text(cluster, "proxy-url").map(str::to_owned),
             identity: identity.or(exec_identity),
             token: token_file.or(token).or(exec_token),
         })
@@ -160,7 +161,7 @@ contexts:
 - {name: a, context: {cluster: a, user: a}}
 - {name: b, context: {cluster: b, user: b, namespace: team}}
 clusters:
-- {name: a, cluster: {server: 'https://a:6443/', certificate-authority-data: YQ==}}
+- {name: a, cluster: {server: 'https://a:6443/', certificate-authority-data: YQ==, proxy-url: 'http://proxy:3128'}}
 - {name: b, cluster: {server: 'https://b', insecure-skip-tls-verify: true}}
 users:
 - {name: a, user: {client-certificate-data: Yg==, client-key-data: Yw==}}
@@ -172,6 +173,7 @@ users:
         let endpoint = read(TWO).endpoint(None).unwrap();
         assert_eq!((endpoint.server.as_str(), endpoint.namespace.as_str()), ("https://a:6443", "default"));
         assert_eq!(endpoint.authorities.as_deref(), Some(b"a".as_slice()));
+        assert_eq!(endpoint.proxy.as_deref(), Some("http://proxy:3128"));
         assert_eq!(endpoint.identity, Some((b"b".to_vec(), b"c".to_vec())));
     }
 

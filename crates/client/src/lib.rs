@@ -35,5 +35,5 @@ pub use object_header::{ObjectHeader, ObjectMetadata, OwnerReference};
 pub use page::Page;
 pub use request_labels::{RequestLabels, Verb};
 pub use resource::{LabelSelector, ObjectPath, Query, Resource, Subresource};
-pub use transport::{EndpointError, Transport};
+pub use transport::{EndpointError, Transport, TransportBody};
 pub use watch::{Watch, WatchEvent};

@@ -1,24 +1,27 @@
-//! HTTP to an API server, over TLS: a tower service for `kube::Client`. Connections are used again once they are free.
+//! HTTP to an API server, over TLS: a tower service for `kube::Client`.
+//!
+//! Speaks HTTP/2 if the server does, so that hundreds of watches share a few connections, and HTTP/1.1 otherwise.
 
+mod connector;
+mod pool;
+mod proxy;
 mod tls;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::{AUTHORIZATION, HOST};
-use http::uri::{Authority, Scheme};
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use kube::client::Body;
-use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::{BearerToken, Endpoint};
+use connector::Connector;
+use pool::Pool;
+pub use pool::TransportBody;
+use proxy::Proxy;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
@@ -35,6 +38,9 @@ pub enum EndpointError {
     NoHost,
     #[error("the host is no name for a server")]
     Name(#[source] rustls::pki_types::InvalidDnsNameError),
+    // Without its address, which may contain a password.
+    #[error("cannot use the proxy: it is no address with `http` or `https`")]
+    Proxy,
     #[error("cannot read the certificate authority")]
     Authority(#[source] Failure),
     #[error("cannot read the client's certificate or its key")]
@@ -46,17 +52,14 @@ pub enum EndpointError {
 /// Sends requests to one API server. Clones share connections.
 #[derive(Clone)]
 pub struct Transport {
+    scheme: Scheme,
     authority: Authority,
     /// What comes before every path.
     prefix: String,
-    port: u16,
-    name: ServerName<'static>,
-    /// None for plain HTTP.
-    connector: Option<TlsConnector>,
     token: Option<BearerToken>,
-    idle: Arc<Mutex<Vec<SendRequest<Body>>>>,
     /// The user and the groups to impersonate.
     impersonated: Option<Arc<(String, Vec<String>)>>,
+    pool: Arc<Pool>,
 }
 
 impl std::fmt::Debug for Transport {
@@ -70,22 +73,15 @@ impl Transport {
     pub fn new(endpoint: Endpoint) -> Result<Self, EndpointError> {
         let uri: Uri = endpoint.server.parse().map_err(EndpointError::Address)?;
         let authority = uri.authority().ok_or(EndpointError::NoHost)?.clone();
-        let is_plain = uri.scheme() == Some(&Scheme::HTTP);
-        let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
-        let host = endpoint.server_name.clone().unwrap_or_else(|| bare(authority.host()).to_owned());
-        let name = ServerName::try_from(host).map_err(EndpointError::Name)?;
-        let connector =
-            if is_plain { None } else { Some(TlsConnector::from(Arc::new(tls::client_config(&endpoint)?))) };
-        let prefix = uri.path().trim_end_matches('/').to_owned();
+        let proxy = Proxy::find(&endpoint, &uri)?;
+        let connector = Connector::new(&endpoint, &uri, proxy)?;
         Ok(Self {
+            scheme: uri.scheme().cloned().unwrap_or(Scheme::HTTPS),
             authority,
-            prefix,
-            port,
-            name,
-            connector,
+            prefix: uri.path().trim_end_matches('/').to_owned(),
             token: endpoint.token,
-            idle: Arc::default(),
             impersonated: None,
+            pool: Arc::new(Pool::new(connector)),
         })
     }
 
@@ -95,13 +91,21 @@ impl Transport {
         Self { impersonated: Some(Arc::new((user.to_owned(), groups.to_vec()))), ..self.clone() }
     }
 
-    /// Adds address and credentials to a request.
-    async fn prepare(&self, request: &mut Request<Body>) -> Result<(), Failure> {
-        let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<TransportBody>, Failure> {
+        let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
+        self.add_credentials(&mut request).await?;
+        let response = self.pool.send(request, |request, version| self.address(request, version)).await?;
+        if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) = (response.status(), &self.token)
+        {
+            plugin.discard();
+        }
+        Ok(response)
+    }
+
+    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<(), Failure> {
         let token = self.token().await?;
         let headers = request.headers_mut();
-        headers.insert(HOST, self.authority.as_str().parse()?);
         if let Some(token) = token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
             value.set_sensitive(true);
@@ -128,58 +132,25 @@ impl Transport {
         })
     }
 
-    /// On a connection that is free, or on a new one if the server has closed that meanwhile.
-    async fn send(
-        &self,
-        mut request: Request<Body>,
-    ) -> Result<(SendRequest<Body>, Response<Incoming>), Failure> {
-        while let Some(mut sender) = self.free() {
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok((sender, response)),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(error.into_error().into()),
-                },
-            }
+    /// Addresses a request as a version of HTTP wants it.
+    fn address(&self, request: &mut Request<Body>, version: Version) -> Result<(), Failure> {
+        let path = request.uri().path_and_query().cloned();
+        let uri = Uri::builder().path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        *request.version_mut() = version;
+        if version == Version::HTTP_2 {
+            // `:authority` takes the place of the header.
+            request.headers_mut().remove(HOST);
+            *request.uri_mut() = uri.scheme(self.scheme.clone()).authority(self.authority.clone()).build()?;
+        } else {
+            request.headers_mut().insert(HOST, self.authority.as_str().parse()?);
+            *request.uri_mut() = uri.build()?;
         }
-        let mut sender = self.connect().await?;
-        let response = sender.send_request(request).await?;
-        Ok((sender, response))
+        Ok(())
     }
-
-    /// A connection on which nobody is answered any more.
-    fn free(&self) -> Option<SendRequest<Body>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|sender| !sender.is_closed());
-        idle.iter().position(SendRequest::is_ready).map(|place| idle.swap_remove(place))
-    }
-
-    async fn connect(&self) -> Result<SendRequest<Body>, Failure> {
-        let stream = TcpStream::connect((bare(self.authority.host()), self.port)).await?;
-        stream.set_nodelay(true)?;
-        match &self.connector {
-            Some(connector) => open(connector.connect(self.name.clone(), stream).await?).await,
-            None => open(stream).await,
-        }
-    }
-}
-
-async fn open<S>(stream: S) -> Result<SendRequest<Body>, Failure>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// Addresses of IPv6 stand in brackets.
-fn bare(host: &str) -> &str {
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 impl tower_service::Service<Request<Body>> for Transport {
-    type Response = Response<Incoming>;
+    type Response = Response<TransportBody>;
     type Error = Failure;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
 
@@ -187,19 +158,8 @@ impl tower_service::Service<Request<Body>> for Transport {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         let transport = self.clone();
-        Box::pin(async move {
-            transport.prepare(&mut request).await?;
-            let (sender, response) = transport.send(request).await?;
-            if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) =
-                (response.status(), &transport.token)
-            {
-                plugin.discard();
-            }
-            // It is free once the answer has been read.
-            transport.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-            Ok(response)
-        })
+        Box::pin(async move { transport.send(request).await })
     }
 }

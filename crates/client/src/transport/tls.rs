@@ -10,7 +10,19 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::{Endpoint, EndpointError};
 
+/// The configuration for an API server, with either version of HTTP.
 pub(super) fn client_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
+    let mut config = http1_config(endpoint)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The configuration for a proxy: HTTP/1.1, the authorities of the system, and no credentials of the cluster.
+pub(super) fn proxy_config() -> Result<ClientConfig, EndpointError> {
+    http1_config(&Endpoint::default())
+}
+
+fn http1_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()

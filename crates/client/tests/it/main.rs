@@ -5,3 +5,4 @@
 mod informer;
 mod list;
 mod server;
+mod transport;

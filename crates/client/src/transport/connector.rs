@@ -1,0 +1,136 @@
+//! Opens connections to an API server, through a proxy if there is one, and agrees on a version of HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use kube::client::Body;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+
+use super::{EndpointError, Failure, Proxy, tls};
+use crate::Endpoint;
+
+/// How many requests share a connection at most.
+const MAX_STREAMS: usize = 100;
+/// How much of an answer may be sent before somebody reads it.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The same for all answers of a connection: more than they can use, so that a watch which nobody reads holds up no other.
+const CONNECTION_WINDOW: u32 = 128 << 20;
+/// How often to look whether a server has sent its settings.
+const SETTINGS_INTERVAL: Duration = Duration::from_millis(1);
+/// How long a connection is silent before it is checked, as in client-go.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Something to read from and write to.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+/// Opens connections to one API server.
+pub(super) struct Connector {
+    host: String,
+    port: u16,
+    server_name: ServerName<'static>,
+    /// None for plain HTTP.
+    tls: Option<TlsConnector>,
+    proxy: Option<Proxy>,
+}
+
+/// A new connection.
+pub(super) enum Connection {
+    Http1(http1::SendRequest<Body>),
+    Http2 {
+        sender: http2::SendRequest<Body>,
+        /// How many requests the server answers at the same time, as it said last.
+        limit: Arc<AtomicUsize>,
+    },
+}
+
+impl Connector {
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        server: &Uri,
+        proxy: Option<Proxy>,
+    ) -> Result<Self, EndpointError> {
+        let host = bare(server.host().ok_or(EndpointError::NoHost)?).to_owned();
+        let is_plain = server.scheme() == Some(&Scheme::HTTP);
+        let name = endpoint.server_name.clone().unwrap_or_else(|| host.clone());
+        let tls = if is_plain { None } else { Some(Arc::new(tls::client_config(endpoint)?).into()) };
+        Ok(Self {
+            host,
+            port: server.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
+            server_name: ServerName::try_from(name).map_err(EndpointError::Name)?,
+            tls,
+            proxy,
+        })
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let stream: Box<dyn Stream> = match &self.proxy {
+            None => Box::new(dial(&self.host, self.port).await?),
+            Some(proxy) => proxy.connect(&self.host, self.port).await?,
+        };
+        let Some(tls) = &self.tls else { return http1(stream).await };
+        let stream = tls.connect(self.server_name.clone(), stream).await?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if is_http2 { http2(stream).await } else { http1(stream).await }
+    }
+}
+
+pub(super) async fn dial(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn http1(stream: impl Stream) -> Result<Connection, Failure> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(Connection::Http1(sender))
+}
+
+async fn http2(stream: impl Stream) -> Result<Connection, Failure> {
+    let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true)
+        // None until the server has said how many it allows.
+        .initial_max_send_streams(0)
+        .handshake(TokioIo::new(stream))
+        .await?;
+    let limit = Arc::new(AtomicUsize::new(0));
+    let (told, (known, settings)) = (limit.clone(), oneshot::channel());
+    // Nobody wakes us when the settings come, so look for them.
+    let mut unknown = Some((known, tokio::time::interval(SETTINGS_INTERVAL)));
+    tokio::spawn(std::future::poll_fn(move |context| {
+        let ended = std::pin::Pin::new(&mut connection).poll(context);
+        let allowed = connection.current_max_send_streams().min(MAX_STREAMS);
+        told.store(allowed, Ordering::Relaxed);
+        if let Some((known, _)) = unknown.take_if(|_| allowed > 0) {
+            let _ = known.send(());
+        }
+        if let Some((_, interval)) = &mut unknown {
+            while interval.poll_tick(context).is_ready() {}
+        }
+        ended
+    }));
+    // Requests that were sent before could be more than the server allows, and wait for watches that do not end.
+    settings.await.map_err(|_| "the connection ended before the server sent its settings")?;
+    Ok(Connection::Http2 { sender, limit })
+}
+
+/// Addresses of IPv6 stand in brackets.
+pub(super) fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
