@@ -1,7 +1,7 @@
 //! What the server knows about single kinds of Kubernetes. Other modules treat all kinds alike, but for those whose input is
 //! objects: `auth` reads roles and bindings, `webhooks` what configures webhooks and where it leads.
 //!
-//! Most of what distinguishes a kind is a row of a table ([`resources`]) or its `Behaviour` in `ferroplane-schema`. Here is what
+//! Most of what distinguishes a kind is a row of a table ([`resources()`]) or its `Behaviour` in `ferroplane-schema`. Here is what
 //! needs other objects, or a state of its own: what kube-apiserver has in the registries and admission plugins of single
 //! kinds. What kube-controller-manager does for single kinds is in [`crate::controllers`].
 

@@ -1,7 +1,7 @@
 //! What can be called, and which version of it a step gets.
 //!
 //! A [`Catalogue`] has one [`Record`] per version of a function, whether it is built in or came in a package.
-//! [`resolve`] joins what a step asks for with what there is. Versions come and go with releases of the plane:
+//! [`resolve()`] joins what a step asks for with what there is. Versions come and go with releases of the plane:
 //! the state of a version is never stored, but follows from its [`Lifecycle`] and the release that asks.
 //!
 //! # Invariants

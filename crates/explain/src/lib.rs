@@ -1,7 +1,7 @@
 //! Explains what an API server has: the tree of what was composed, and why something is not ready. Performs no I/O.
 //!
 //! It is a conversation: [`wants`] says what to read next, given what was read before, until there is nothing more to read;
-//! then [`tree`] and [`diagnose`] answer. Only what any user can read is used: objects, their conditions, and events.
+//! then [`tree()`] and [`diagnose`] answer. Only what any user can read is used: objects, their conditions, and events.
 //!
 //! # Invariants
 //! * The same snapshot always gives the same answer.

@@ -5,7 +5,7 @@
 //! many requests carry it, and a [`State`] is a composite resource and what it is composed of, likewise.
 //!
 //! # Invariants
-//! * The same content always has the same [`tag`], whatever order a function put its map entries in.
+//! * The same content always has the same [`tag()`], whatever order a function put its map entries in.
 //! * Nothing here trusts a peer: depth is limited, numbers are finite, text is UTF-8, or there is an error.
 //! * This crate knows no kind of Kubernetes object.
 
