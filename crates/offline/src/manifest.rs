@@ -4,8 +4,9 @@ mod files;
 mod node;
 pub mod yaml;
 
-use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use ferroplane_api::{Object, meta};
 use serde::de::DeserializeOwned;
@@ -49,6 +50,34 @@ impl fmt::Display for Located {
 }
 
 impl std::error::Error for Located {}
+
+/// Why manifests cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Located(#[from] Located),
+
+    #[error("cannot read {}", path.display())]
+    File { path: PathBuf, source: io::Error },
+
+    #[error(transparent)]
+    Directory(#[from] io::Error),
+
+    #[error("{}: found no {extensions} files", path.display())]
+    NoFiles { path: PathBuf, extensions: String },
+
+    #[error("{}: directories are nested too deeply (a loop of links?)", .0.display())]
+    TooDeep(PathBuf),
+
+    #[error("{}: expected a {what}, found nothing", path.display())]
+    Nothing { path: PathBuf, what: String },
+
+    #[error("`-` is there twice: standard input can be read only once")]
+    StandardInputTwice,
+
+    #[error("cannot read standard input")]
+    StandardInput(#[source] io::Error),
+}
 
 impl Manifest {
     /// The objects in a document of a file, keys that are there twice included. Lists of objects are those objects.

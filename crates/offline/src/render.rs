@@ -52,16 +52,16 @@ pub(crate) struct RenderInput {
 
 /// What a composite resource would become.
 #[derive(Debug)]
-pub(crate) struct Rendered {
-    pub(crate) xr: Object,
-    pub(crate) composed: Vec<Object>,
+pub struct Rendered {
+    pub xr: Object,
+    pub composed: Vec<Object>,
     /// The name the composition knew it by, and the resource.
-    pub(crate) deleted: Vec<(String, Object)>,
-    pub(crate) events: Vec<Event>,
+    pub deleted: Vec<(String, Object)>,
+    pub events: Vec<Event>,
     /// What functions, or the composition for them, asked to see.
-    pub(crate) asked: Vec<Want>,
-    pub(crate) context: Option<Struct>,
-    pub(crate) failure: Option<Failure>,
+    pub asked: Vec<Want>,
+    pub context: Option<Struct>,
+    pub failure: Option<Failure>,
 }
 
 impl Rendered {

@@ -7,8 +7,7 @@ pub mod rerun;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
-use ferroplane_recorder::{Archive, Head, Recording};
+use ferroplane_recorder::{Archive, Damaged, Head, Recording, Unreadable};
 use jiff::Timestamp;
 
 /// Where recordings are in a data directory.
@@ -23,6 +22,37 @@ pub enum Recordings {
     Path(PathBuf),
 }
 
+/// Why a recording cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "nothing was recorded in `{}`: `ferroplane up --data-dir` says where it keeps everything",
+        .0.display()
+    )]
+    NothingRecorded(PathBuf),
+
+    #[error("say which recording: its number, or KIND/NAME")]
+    NoneSelected,
+
+    #[error("cannot tell what is meant by `{0}`: name a composite resource as KIND/NAME")]
+    Unclear(String),
+
+    #[error("nothing was recorded of `{0}`")]
+    Unknown(String),
+
+    #[error("nothing is recorded of `{what}` from that time: the oldest is of {oldest}")]
+    TooEarly { what: String, oldest: Timestamp },
+
+    #[error("there is no recording {0} (any more); `ferroplane replay list` shows what there is")]
+    Gone(u64),
+
+    #[error("cannot read recording {id}")]
+    Damaged { id: u64, source: Damaged },
+
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
 /// Which recording is meant.
 #[derive(Debug, Default)]
 pub struct Selector {
@@ -35,23 +65,20 @@ pub struct Selector {
 }
 
 impl Recordings {
-    fn archive(&self) -> anyhow::Result<Archive> {
+    fn archive(&self) -> Result<Archive, Error> {
         let directory = match self {
             Self::Path(path) => return Ok(Archive::open(path)?),
             Self::DataDirectory(directory) => directory,
         };
         let recordings = directory.join(RECORDINGS);
         if !recordings.is_dir() {
-            bail!(
-                "nothing was recorded in `{}`: `ferroplane up --data-dir` says where it keeps everything",
-                directory.display()
-            );
+            return Err(Error::NothingRecorded(directory.clone()));
         }
         Ok(Archive::open(&recordings)?)
     }
 
     /// What there is of a composite resource, or of all, oldest first.
-    pub fn heads(&self, what: Option<&str>, namespace: Option<&str>) -> anyhow::Result<Vec<Head>> {
+    pub fn heads(&self, what: Option<&str>, namespace: Option<&str>) -> Result<Vec<Head>, Error> {
         let mut heads = self.archive()?.heads()?;
         if let Some(what) = what {
             let (kind, name) = names(what)?;
@@ -61,32 +88,32 @@ impl Recordings {
     }
 
     /// The one that is meant.
-    pub fn get(&self, selector: &Selector) -> anyhow::Result<Recording> {
+    pub fn get(&self, selector: &Selector) -> Result<Recording, Error> {
         let id = self.id(selector)?;
-        let recording = self.archive()?.get(id)?.with_context(|| gone(id))?;
-        recording.with_context(|| format!("cannot read recording {id}"))
+        let recording = self.archive()?.get(id)?.ok_or(Error::Gone(id))?;
+        recording.map_err(|source| Error::Damaged { id, source })
     }
 
-    pub fn export(&self, selector: &Selector) -> anyhow::Result<Vec<u8>> {
+    pub fn export(&self, selector: &Selector) -> Result<Vec<u8>, Error> {
         let id = self.id(selector)?;
-        self.archive()?.export(id)?.with_context(|| gone(id))
+        self.archive()?.export(id)?.ok_or(Error::Gone(id))
     }
 
-    fn id(&self, selector: &Selector) -> anyhow::Result<u64> {
+    fn id(&self, selector: &Selector) -> Result<u64, Error> {
+        if let Some(Ok(id)) = selector.which.as_deref().map(str::parse) {
+            return Ok(id);
+        }
         let heads = match selector.which.as_deref() {
-            Some(which) if which.parse::<u64>().is_ok() => return Ok(which.parse()?),
             // A file may hold the only one there is.
             None if matches!(self, Self::Path(_)) => self.heads(None, None)?,
-            None => bail!("say which recording: its number, or KIND/NAME"),
+            None => return Err(Error::NoneSelected),
             Some(what) => self.heads(Some(what), selector.namespace.as_deref())?,
         };
         let what = selector.which.as_deref().unwrap_or("it");
-        let Some(first) = heads.first() else { bail!("nothing was recorded of `{what}`") };
+        let first = heads.first().ok_or_else(|| Error::Unknown(what.to_owned()))?;
         let had_begun = |head: &&Head| selector.at.is_none_or(|at| began_at(head) <= at);
-        let last = heads.iter().rev().find(had_begun).with_context(|| {
-            format!("nothing is recorded of `{what}` from that time: the oldest is of {}", began_at(first))
-        });
-        Ok(last?.id)
+        let too_early = || Error::TooEarly { what: what.to_owned(), oldest: began_at(first) };
+        Ok(heads.iter().rev().find(had_begun).ok_or_else(too_early)?.id)
     }
 }
 
@@ -96,14 +123,10 @@ pub fn began_at(head: &Head) -> Timestamp {
     Timestamp::from_millisecond(milliseconds).unwrap_or_default()
 }
 
-fn gone(id: u64) -> String {
-    format!("there is no recording {id} (any more); `ferroplane replay list` shows what there is")
-}
-
-fn names(what: &str) -> anyhow::Result<(&str, &str)> {
+fn names(what: &str) -> Result<(&str, &str), Error> {
     match what.split_once('/') {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
-        _ => bail!("cannot tell what is meant by `{what}`: name a composite resource as KIND/NAME"),
+        _ => Err(Error::Unclear(what.to_owned())),
     }
 }
 

@@ -24,7 +24,7 @@ mod split;
 
 use std::path::{Path, PathBuf};
 
-use crate::manifest::{Files, Located};
+use crate::manifest::{self, Files, Located};
 use documents::Documents;
 use judge::Judge;
 use packages::Cache;
@@ -32,13 +32,24 @@ use packages::Cache;
 pub use finding::{Report, Summary};
 pub use output::{Format, Layout, Style, print};
 
+/// Why manifests cannot be validated at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
+
+    /// There are no threads to validate on.
+    #[error(transparent)]
+    Threads(#[from] std::io::Error),
+}
+
 /// Manifests to validate, and everything that is known about their kinds.
 #[derive(Debug)]
 pub struct Validation {
     objects: Documents,
     schemas: Documents,
     judge: Judge,
-    unreadable: Vec<anyhow::Error>,
+    unreadable: Vec<manifest::Error>,
     /// There is nothing at the path that is said to be a cache.
     pub is_cache_missing: bool,
 }
@@ -48,13 +59,13 @@ pub struct Validation {
 pub struct Validated {
     pub report: Report,
     /// What could not be read or used. The report says nothing about it.
-    pub unreadable: Vec<anyhow::Error>,
+    pub unreadable: Vec<manifest::Error>,
 }
 
 impl Validation {
     /// Read the manifests to validate, those that only define kinds, and what the cache knows of the packages among
     /// them.
-    pub fn read(files: &[PathBuf], schemas: &[PathBuf], cache: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn read(files: &[PathBuf], schemas: &[PathBuf], cache: Option<&Path>) -> Result<Self, Error> {
         let (mut reader, mut unreadable) = (Files::default(), Vec::new());
         let (mut defining, mut objects) = (Documents::default(), Documents::default());
         unreadable.extend(defining.add_all(&mut reader, schemas)?);
@@ -79,7 +90,7 @@ impl Validation {
     }
 
     /// What is wrong with definitions that are not validated themselves.
-    pub fn check_schemas(&mut self) -> anyhow::Result<Vec<Located>> {
+    pub fn check_schemas(&mut self) -> Result<Vec<Located>, Error> {
         let (doubtful, unusable) = Judge::judge_definitions(&self.schemas)?;
         self.unreadable.extend(unusable);
         Ok(doubtful)
@@ -87,7 +98,7 @@ impl Validation {
 
     /// Validate everything, and tell whenever a document is done. For upstream's layout, inputs of functions are objects
     /// of their own.
-    pub fn run(self, layout: Layout, is_done: impl Fn() + Sync) -> anyhow::Result<Validated> {
+    pub fn run(self, layout: Layout, is_done: impl Fn() + Sync) -> Result<Validated, Error> {
         let judge = self.judge.splitting_inputs(layout == Layout::Upstream);
         let (findings, unreadable) = judge.judge_all(&self.objects, is_done)?;
         let mut all = self.unreadable;

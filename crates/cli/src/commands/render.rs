@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use ferroplane_functions::Library;
 use ferroplane_offline::manifest::Files;
 use ferroplane_offline::render::{self, InputFiles, PrintOptions, PrintedComposite, Renderer};
 use ferroplane_runner::grpc;
@@ -156,7 +157,8 @@ impl Render {
         files: &mut Files,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
-        let renderer = Renderer::load(inputs, files)?;
+        let library = Library::built_in().context("this build is broken")?;
+        let renderer = Renderer::load(inputs, files, &library)?;
         for note in renderer.notes() {
             terminal.note(note);
         }
@@ -170,7 +172,7 @@ impl Render {
         spinner.finish_and_clear();
         let mut functions = functions?;
         functions.set_deadline(deadline);
-        let progress = terminal.progress(renderer.composite_count(), "rendering");
+        let progress = terminal.progress(renderer.composites().len(), "rendering");
         let mut results = Results { verdict: Verdict::Yes, errors: Vec::new(), progress };
         let print = |result| results.print(result, terminal);
         renderer.render_all(functions, self.max_concurrency as usize, self.print_options(), print).await?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use ferroplane_functions::Library;
 use ferroplane_offline::replay::{comparison, document, listing, rerun};
 
 use crate::Verdict;
@@ -120,7 +121,7 @@ impl Replay {
         for (number, take) in recording.takes.iter().enumerate() {
             let replayed = match self.functions {
                 Functions::None => take.replay(),
-                Functions::BuiltIn => rerun::replay(take)?,
+                Functions::BuiltIn => rerun::replay(take, &Library::built_in().context("this build is broken")?)?,
             };
             let text = comparison::describe(number + 1, take, &replayed, recording.head.is_redacted);
             terminal.data(text.as_bytes())?;

@@ -126,14 +126,15 @@ impl Options {
             is_colourful: terminal.shows_data_in_colour(),
         };
         terminal.data(validate::print(&validated.report, self.output.into(), style)?.as_bytes())?;
-        self.verdict(&validated, terminal)
+        self.verdict(validated, terminal)
     }
 
-    fn verdict(&self, validated: &Validated, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        for error in &validated.unreadable {
-            terminal.error(error);
+    fn verdict(&self, validated: Validated, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let is_readable = validated.unreadable.is_empty();
+        for error in validated.unreadable {
+            terminal.error(&error.into());
         }
-        if !validated.unreadable.is_empty() {
+        if !is_readable {
             return Err(anyhow!("not everything could be read and used"));
         }
         let summary = validated.report.summary;

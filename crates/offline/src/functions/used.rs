@@ -1,13 +1,12 @@
 //! Which steps in manifests call versions that will not be there for ever.
 
-use anyhow::Context as _;
 use ferroplane_api::{Composition, Function, keys, meta};
 use ferroplane_engine::versions::{Catalogue, State, Unresolved, Version};
-use ferroplane_engine::{Pipeline, to_pipeline};
+use ferroplane_engine::{Pipeline, PipelineError, to_pipeline};
 use ferroplane_functions::{Library, Native};
 use serde::Serialize;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Located, Manifest};
 
 /// A step, and what becomes of the version it calls.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -36,8 +35,18 @@ pub struct Uses {
     pub foreign: usize,
 }
 
+/// Why the steps in manifests cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Located(#[from] Located),
+
+    #[error("cannot read {composition} of {file}")]
+    Pipeline { composition: String, file: String, source: PipelineError },
+}
+
 /// Look at every Composition, as this release would. Functions say which packages are built in.
-pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> anyhow::Result<Uses> {
+pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Result<Uses, Error> {
     let catalogue = catalogue(manifests, library, release)?;
     let mut uses = Uses::default();
     for manifest in manifests.iter().filter(|manifest| is(manifest, keys::APIEXTENSIONS, "Composition")) {
@@ -46,10 +55,14 @@ pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> any
         for step in steps.iter() {
             uses.steps += 1;
             let pipeline = Pipeline::new(std::slice::from_ref(step))
-                .with_context(|| format!("cannot read {} of {}", composition.name(), manifest.source()))?;
+                .map_err(|source| Error::Pipeline {
+                    composition: composition.name().to_owned(),
+                    file: manifest.source().to_string(),
+                    source,
+                })?;
             let (version, state, message, breaks) = match pipeline.resolve(&catalogue) {
                 Ok(pipeline) => {
-                    let callee = pipeline.steps()[0].callee.clone().context("every step is resolved")?;
+                    let callee = pipeline.steps()[0].callee.clone().expect("every step is resolved");
                     if callee.advisories.is_empty() {
                         continue;
                     }
@@ -99,7 +112,7 @@ fn is(manifest: &Manifest, group: &str, kind: &str) -> bool {
 
 /// What is built in, under the names that the Functions in the manifests give it. Packages that are not built in are
 /// not ours to judge.
-fn catalogue(manifests: &[Manifest], library: &Library, release: &Version) -> anyhow::Result<Catalogue> {
+fn catalogue(manifests: &[Manifest], library: &Library, release: &Version) -> Result<Catalogue, Located> {
     let mut catalogue = library.catalogue().at(release.clone());
     for manifest in manifests.iter().filter(|manifest| is(manifest, keys::PKG, "Function")) {
         let function: Function = manifest.parse()?;

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, bail};
-
-use super::{Located, Manifest, Node, yaml};
+use super::{Error, Located, Manifest, Node, yaml};
 
 /// Where manifests come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +49,7 @@ pub struct Files {
 
 impl Files {
     /// Every object in a file, in a directory and all below it, or on standard input (`-`).
-    pub fn load(&mut self, path: &Path) -> anyhow::Result<Vec<Manifest>> {
+    pub fn load(&mut self, path: &Path) -> Result<Vec<Manifest>, Error> {
         self.load_documents(path, MANIFESTS)
     }
 
@@ -60,7 +58,7 @@ impl Files {
         &mut self,
         path: &Path,
         extensions: &[&str],
-    ) -> anyhow::Result<Vec<Manifest>> {
+    ) -> Result<Vec<Manifest>, Error> {
         let mut manifests = Vec::new();
         for source in self.sources(path, extensions)? {
             let text = self.read(&source)?;
@@ -74,39 +72,39 @@ impl Files {
     }
 
     /// The one object in a file.
-    pub(crate) fn load_one(&mut self, path: &Path, what: &str) -> anyhow::Result<Manifest> {
+    pub(crate) fn load_one(&mut self, path: &Path, what: &str) -> Result<Manifest, Error> {
         let mut manifests = self.load(path)?;
         match manifests.len() {
             1 => Ok(manifests.remove(0)),
-            0 => bail!("{}: expected a {what}, found nothing", path.display()),
+            0 => Err(Error::Nothing { path: path.to_owned(), what: what.to_owned() }),
             _ => Err(manifests[1].error(&[], format!("expected one {what}, found another object")).into()),
         }
     }
 
     /// The text of a file that is not a manifest.
-    pub(crate) fn load_text(&mut self, path: &Path) -> anyhow::Result<String> {
+    pub(crate) fn load_text(&mut self, path: &Path) -> Result<String, Error> {
         self.see(path);
         self.read(&Source::File(path.to_owned()))
     }
 
     /// The files of manifests that a path stands for.
-    pub fn find(&mut self, path: &Path) -> anyhow::Result<Vec<Source>> {
+    pub fn find(&mut self, path: &Path) -> Result<Vec<Source>, Error> {
         self.sources(path, MANIFESTS)
     }
 
-    fn sources(&mut self, path: &Path, extensions: &[&str]) -> anyhow::Result<Vec<Source>> {
+    fn sources(&mut self, path: &Path, extensions: &[&str]) -> Result<Vec<Source>, Error> {
         if path == Path::new("-") {
             return Ok(vec![Source::Stdin]);
         }
         self.see(path);
-        let info = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let info = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
         if !info.is_dir() {
             return Ok(vec![Source::File(path.to_owned())]);
         }
         let mut found = Vec::new();
         self.walk(path, extensions, &mut found, MAX_DEPTH)?;
         if found.is_empty() {
-            bail!("{}: found no {} files", path.display(), extensions.join(" or "));
+            return Err(Error::NoFiles { path: path.to_owned(), extensions: extensions.join(" or ") });
         }
         Ok(found)
     }
@@ -117,12 +115,11 @@ impl Files {
         extensions: &[&str],
         found: &mut Vec<Source>,
         depth: usize,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         let Some(depth) = depth.checked_sub(1) else {
-            bail!("{}: directories are nested too deeply (a loop of links?)", directory.display());
+            return Err(Error::TooDeep(directory.to_owned()));
         };
-        let entries =
-            std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        let entries = std::fs::read_dir(directory).map_err(|source| unreadable(directory, source))?;
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
         paths.sort();
         for path in paths {
@@ -145,20 +142,18 @@ impl Files {
     }
 
     /// What a file says.
-    pub(crate) fn read(&mut self, source: &Source) -> anyhow::Result<String> {
+    pub(crate) fn read(&mut self, source: &Source) -> Result<String, Error> {
         match source {
             Source::File(path) => {
-                let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+                let bytes = std::fs::read(path).map_err(|source| unreadable(path, source))?;
                 String::from_utf8(bytes).map_err(|error| {
                     Located::new(source, line_of_bad_text(&error), "the file is not UTF-8 text").into()
                 })
             }
-            Source::Stdin if self.stdin.is_some() => {
-                bail!("`-` is there twice: standard input can be read only once")
-            }
+            Source::Stdin if self.stdin.is_some() => Err(Error::StandardInputTwice),
             Source::Stdin => {
                 let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+                std::io::stdin().read_to_string(&mut text).map_err(Error::StandardInput)?;
                 self.stdin = Some(text.clone());
                 Ok(text)
             }
@@ -198,6 +193,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How deep directories may nest.
 const MAX_DEPTH: usize = 32;
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    Error::File { path: path.to_owned(), source }
+}
 
 fn line_of_bad_text(error: &std::string::FromUtf8Error) -> Option<u64> {
     let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];

@@ -85,15 +85,18 @@ fn explain(error: &Error) -> BadYaml {
     BadYaml { line, message }
 }
 
+/// Why something cannot be written as YAML.
+pub type PrintError = serde_saphyr::SerializeError;
+
 /// One document, without a separator.
-pub fn print(value: &impl Serialize) -> anyhow::Result<String> {
+pub fn print(value: &impl Serialize) -> Result<String, PrintError> {
     let options = ser_options! {
         compact_list_indent: true,
         // Never fold: a diff should show the line that changed, and only that.
         min_fold_chars: usize::MAX,
         folded_wrap_chars: usize::MAX,
     };
-    Ok(serde_saphyr::to_string_with_options(value, options)?)
+    serde_saphyr::to_string_with_options(value, options)
 }
 
 #[cfg(test)]

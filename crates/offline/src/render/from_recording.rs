@@ -34,8 +34,10 @@ pub struct WrittenTest {
 /// Write a recorded reconcile as files to render, and what they are rendered to as `expected.yaml`. The directory must
 /// be empty or not exist.
 pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Result<WrittenTest> {
-    let arguments = describe(recording)?.write(directory)?;
-    let renderer = Renderer::load(&InputFiles::from_arguments(&arguments), &mut Files::default())?;
+    let library = Library::built_in().context("this build is broken")?;
+    let arguments = describe(recording, &library)?.write(directory)?;
+    let input = InputFiles::from_arguments(&arguments);
+    let renderer = Renderer::load(&input, &mut Files::default(), &library)?;
     let functions = renderer.start_functions(&grpc::Options::default()).await?;
     let xr = renderer.xrs.first().context("there is no composite resource in it")?;
     let mut result = renderer.render(xr, &functions).await?;
@@ -70,16 +72,15 @@ struct TestFiles {
 }
 
 /// The last run of a reconcile, as files.
-fn describe(recording: &Recording) -> anyhow::Result<TestFiles> {
+fn describe(recording: &Recording, library: &Library) -> anyhow::Result<TestFiles> {
     let Some(take) = recording.takes.last() else {
         bail!("nothing was decided in this reconcile: there is nothing to render");
     };
-    let library = Library::built_in().context("this build is broken")?;
     let mut files = TestFiles::default();
     files.add("xr.yaml", [without_owners(&take.inputs.composite)]);
     files
         .add("observed.yaml", take.inputs.observed.values().map(|observed| without_owners(&observed.object)));
-    files.add_pipeline(&recording.head, take, &library);
+    files.add_pipeline(&recording.head, take, library);
     files.add_answers(take);
     if take.inputs.layout == Layout::Legacy {
         files.add("xrd.yaml", [definition(&recording.head)]);

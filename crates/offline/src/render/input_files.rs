@@ -74,7 +74,7 @@ impl InputFiles {
     }
 
     /// Read everything and check it. Nothing is started yet.
-    pub(super) fn load(&self, files: &mut Files) -> anyhow::Result<Renderer> {
+    pub(super) fn load(&self, files: &mut Files, library: &Library) -> anyhow::Result<Renderer> {
         let composition = self.composition.as_ref().context("a Composition is needed")?;
         let manifest = files.load_one(composition, "Composition")?;
         let composition = load_composition(&manifest)?;
@@ -90,8 +90,7 @@ impl InputFiles {
             Some(path) => Functions::load(files, path, &self.function_annotations)?,
             None => Functions::default(),
         };
-        let library = Library::built_in().context("this build is broken")?;
-        let runtimes = Runtimes::of(&pipeline, &functions, &library)?;
+        let runtimes = Runtimes::of(&pipeline, &functions, library)?;
         let pipeline = pipeline
             .resolve(&runtimes.catalogue)
             .map_err(|error| unresolved(&manifest, &composition, &error))?;

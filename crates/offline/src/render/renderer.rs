@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
 use ferroplane_engine::Pipeline;
+use ferroplane_functions::Library;
 use ferroplane_runner::{Directory, grpc};
 use ferroplane_wire::Struct;
 
@@ -31,14 +32,14 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Read all files and check what is in them. Nothing is started yet.
-    pub fn load(input: &InputFiles, files: &mut Files) -> anyhow::Result<Self> {
-        input.load(files)
+    /// Read all files and check what is in them. Functions in the library need not be listed. Nothing is started yet.
+    pub fn load(input: &InputFiles, files: &mut Files, library: &Library) -> anyhow::Result<Self> {
+        input.load(files, library)
     }
 
-    /// How many composite resources there are.
-    pub fn composite_count(&self) -> usize {
-        self.xrs.len()
+    /// The composite resources to render.
+    pub fn composites(&self) -> &[Manifest] {
+        &self.xrs
     }
 
     /// What the user should know before anything is rendered.
@@ -56,8 +57,8 @@ impl Renderer {
         self.runtimes.start(&self.pipeline, options).await
     }
 
-    /// Render one of the XRs.
-    pub(super) async fn render(&self, xr: &Manifest, functions: &Directory) -> anyhow::Result<Rendered> {
+    /// Render one of the composite resources.
+    pub async fn render(&self, xr: &Manifest, functions: &Directory) -> anyhow::Result<Rendered> {
         let layout = layout_of(self.definition.as_ref());
         let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
         let mut cluster = ClusterState::new(self.shared.clone());

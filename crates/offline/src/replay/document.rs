@@ -10,7 +10,7 @@ use super::{began_at, listing};
 use crate::manifest::yaml;
 
 /// Everything that was recorded of a reconcile, as YAML.
-pub fn print(recording: &Recording) -> anyhow::Result<String> {
+pub fn print(recording: &Recording) -> Result<String, yaml::PrintError> {
     let head = &recording.head;
     let document = json!({
         "recording": {

@@ -1,6 +1,5 @@
 //! Has a run again in which built-in functions are really asked.
 
-use anyhow::Context as _;
 use ferroplane_engine::{Answer, Outcome, Said, Turn, Want, chain, replay as repeat, start};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Replayed, Take, portrait};
@@ -16,9 +15,8 @@ struct Memory {
 }
 
 /// Have a run again, and ask the functions that are built in.
-pub fn replay(take: &Take) -> anyhow::Result<Replayed> {
-    let library = Library::built_in().context("this build is broken")?;
-    let functions = Directory::built_in(&library);
+pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
+    let functions = Directory::built_in(library);
     let mut memory = Memory::default();
     // Only to learn what each answer was about; whether it comes to the same is seen below.
     let _ = repeat(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| match (turn, &note.said) {

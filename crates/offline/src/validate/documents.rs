@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::manifest::{Files, Located, Manifest, Source};
+use crate::manifest::{Error, Files, Located, Manifest, Source};
 
 /// Documents in files.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Document {
 impl Documents {
     /// Add every document in a file, in a directory and all below it, or on standard input (`-`). Says which files
     /// cannot be read.
-    pub(crate) fn add(&mut self, files: &mut Files, path: &Path) -> anyhow::Result<Vec<anyhow::Error>> {
+    pub(crate) fn add(&mut self, files: &mut Files, path: &Path) -> Result<Vec<Error>, Error> {
         let mut unreadable = Vec::new();
         for source in files.find(path)? {
             match files.read(&source) {
@@ -40,7 +40,7 @@ impl Documents {
         &mut self,
         files: &mut Files,
         paths: &[PathBuf],
-    ) -> anyhow::Result<Vec<anyhow::Error>> {
+    ) -> Result<Vec<Error>, Error> {
         let mut unreadable = Vec::new();
         for path in paths {
             unreadable.extend(self.add(files, path)?);

@@ -9,7 +9,7 @@ use super::finding::{Finding, Kind, Problem, Status};
 use super::inputs::Functions;
 use super::kinds::Kinds;
 use super::{builtin, custom, definitions, parallel, pipelines, split};
-use crate::manifest::{Located, Manifest, kind_of};
+use crate::manifest::{Error, Located, Manifest, kind_of};
 
 /// Knows what is given, and judges objects by it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// Take note of everything that defines kinds, or is called.
-    pub(crate) fn new(documents: &Documents) -> anyhow::Result<Self> {
+    pub(crate) fn new(documents: &Documents) -> std::io::Result<Self> {
         let mut judge = Self {
             kinds: Kinds::new(),
             functions: Functions::default(),
@@ -40,7 +40,7 @@ impl Judge {
     }
 
     /// Take note of more.
-    pub(crate) fn add(&mut self, documents: &Documents) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, documents: &Documents) -> std::io::Result<()> {
         let candidates: Vec<_> =
             documents.as_slice().iter().filter(|document| may_matter(document.text())).collect();
         let read = parallel::map(&candidates, |document| {
@@ -84,7 +84,7 @@ impl Judge {
         &self,
         documents: &Documents,
         is_done: impl Fn() + Sync,
-    ) -> anyhow::Result<(Vec<Finding>, Vec<anyhow::Error>)> {
+    ) -> std::io::Result<(Vec<Finding>, Vec<Error>)> {
         let judged = parallel::map(documents.as_slice(), |document| {
             let judged = document
                 .read()
@@ -105,7 +105,7 @@ impl Judge {
     /// What is wrong with definitions that are not judged themselves, and why others cannot be used at all.
     pub(crate) fn judge_definitions(
         documents: &Documents,
-    ) -> anyhow::Result<(Vec<Located>, Vec<anyhow::Error>)> {
+    ) -> std::io::Result<(Vec<Located>, Vec<Error>)> {
         let judged = parallel::map(documents.as_slice(), |document| {
             let manifests = document.read()?;
             let mut doubtful = Vec::new();

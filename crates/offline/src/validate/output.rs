@@ -30,8 +30,17 @@ pub struct Style {
     pub is_colourful: bool,
 }
 
+/// Why findings cannot be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum PrintError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Yaml(#[from] yaml::PrintError),
+}
+
 /// All findings.
-pub fn print(report: &Report, format: Format, style: Style) -> anyhow::Result<String> {
+pub fn print(report: &Report, format: Format, style: Style) -> Result<String, PrintError> {
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(report)? + "\n",
         Format::Yaml => yaml::print(report)?,
