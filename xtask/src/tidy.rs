@@ -99,7 +99,21 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-wire",
         ],
     ),
-    ("ferroplane-testkit", &["ferroplane-wire"]),
+    (
+        "ferroplane-testkit",
+        &[
+            "ferroplane-api",
+            "ferroplane-apiserver",
+            "ferroplane-client",
+            "ferroplane-controllers",
+            "ferroplane-engine",
+            "ferroplane-functions",
+            "ferroplane-metrics",
+            "ferroplane-recorder",
+            "ferroplane-runner",
+            "ferroplane-wire",
+        ],
+    ),
     (
         "benches",
         &[

@@ -5,15 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{BuiltIns, Clock, Controllers, Settings, install};
-use ferroplane_functions::{Library, Native};
+use ferroplane_controllers::{Controllers, Settings, install};
 use ferroplane_recorder::Recorder;
-use ferroplane_runner::{Directory, ResponseCache, grpc};
+use ferroplane_runner::grpc;
+use ferroplane_testkit::plane::{ApiServer, master, send as send_as, settings};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -82,27 +80,13 @@ impl Plane {
     pub(super) async fn start_with(directory: &Path, functions: &Functions, recorder: Recorder) -> Self {
         let store = Store::open(directory, Options::default()).expect("nobody else has it");
         let server = Server::start(store, ServerSettings::default()).await.expect("it starts");
-        let client = |name: &str| {
-            let identity = Identity::authenticated(name, ["system:masters".to_owned()]);
-            kube::Client::new(HttpService::in_process(server.clone(), identity), "default")
-        };
-        install(&ApiClient::new(client("ferroplane"))).await.expect("kinds are installed");
-        let library = Library::built_in().expect("functions are in order");
-        let settings = Settings {
-            clock: Clock::system(),
-            built_ins: BuiltIns {
-                catalogue: library.catalogue().clone(),
-                directory: Directory::built_in(&library),
-                capabilities: library.capabilities(),
-                natives: Arc::new(|_| Native::Unknown),
-            },
-            calls: functions.calls.clone(),
-            answers: Arc::new(ResponseCache::in_memory()),
-            recorder,
-            writes_roles: true,
-        };
-        let controllers = Controllers::start(client("ferroplane"), settings).await.expect("they start");
-        Self { client: client("user"), server, controllers, ready: Arc::default() }
+        let api = ApiServer::Embedded(server.clone());
+        let client = api.client(&master("ferroplane"));
+        install(&ApiClient::new(client.clone())).await.expect("kinds are installed");
+        let calls = functions.calls.clone();
+        let settings = Settings { calls, recorder, writes_roles: true, ..settings(&[]) };
+        let controllers = Controllers::start(client, settings).await.expect("they start");
+        Self { client: api.client(&master("user")), server, controllers, ready: Arc::default() }
     }
 
     pub(super) async fn stop(self) {
@@ -229,14 +213,8 @@ pub(super) fn site(name: &str) -> Value {
 }
 
 async fn send(client: &kube::Client, method: Method, path: &str, body: &Value) -> (u16, Value) {
-    let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    let response =
-        client.send(request.body(Body::from(text)).expect("it is a request")).await.expect("it is answered");
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect_bytes().await.expect("it is read");
-    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+    send_as(client, method, path, kind, body).await
 }
 
 fn note(ready: &Seen, line: &[u8]) {

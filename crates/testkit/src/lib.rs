@@ -1,15 +1,19 @@
-//! What tests need: function servers that do as they are told, servers that do as no server should, and
-//! certificates. Never shipped.
+//! What tests need: a control plane in one line, programs and the lines they write, function servers that do as they are
+//! told, servers that do as no server should, and certificates. Never shipped.
 
 mod api_client;
 mod background;
 mod pki;
+mod process;
 mod server;
 mod tcp;
 
+#[cfg(feature = "plane")]
+pub mod plane;
 pub mod raw;
 
 pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch};
 pub use pki::{Leaf, Pki};
+pub use process::Process;
 pub use server::{FunctionServer, Versions};
 pub use tcp::{TcpServer, forward};

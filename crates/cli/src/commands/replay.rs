@@ -121,7 +121,9 @@ impl Replay {
         for (number, take) in recording.takes.iter().enumerate() {
             let replayed = match self.functions {
                 Functions::None => take.replay(),
-                Functions::BuiltIn => rerun::replay(take, &Library::built_in().context("this build is broken")?)?,
+                Functions::BuiltIn => {
+                    rerun::replay(take, &Library::built_in().context("this build is broken")?)?
+                }
             };
             let text = comparison::describe(number + 1, take, &replayed, recording.head.is_redacted);
             terminal.data(text.as_bytes())?;

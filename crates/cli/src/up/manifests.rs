@@ -121,7 +121,7 @@ impl Manifests {
         };
         for path in &self.paths {
             match files.find(path) {
-                Err(error) => take(Err(error)),
+                Err(error) => take(Err(error.into())),
                 Ok(sources) => sources.iter().for_each(|source| take(read_source(files, source))),
             }
         }

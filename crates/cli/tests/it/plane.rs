@@ -1,24 +1,19 @@
 //! A control plane that runs as a process of its own, and the commands that people type beside it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use ferroplane_testkit::Process;
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use crate::peers::free_ports;
 use crate::sandbox::Ran;
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
-
 /// A control plane that runs, with a directory of files beside it. Ends when it is dropped.
 pub(crate) struct Plane {
-    child: Child,
-    lines: Receiver<String>,
+    process: Process,
     directory: TempDir,
 }
 
@@ -80,14 +75,8 @@ impl Plane {
         Self::run_until(directory, command, "the API server is ready at https://127.0.0.1:")
     }
 
-    fn run_until(directory: TempDir, mut command: Command, words: &str) -> Self {
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let (sender, lines) = mpsc::channel();
-        let errors = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        let plane = Self { child, lines, directory };
+    fn run_until(directory: TempDir, command: Command, words: &str) -> Self {
+        let plane = Self { process: Process::spawn(command), directory };
         plane.until(words);
         plane
     }
@@ -99,19 +88,12 @@ impl Plane {
 
     /// The same, and everything that it said before.
     pub(crate) fn heard_until(&self, words: &str) -> Vec<String> {
-        let mut said = Vec::new();
-        while !said.last().is_some_and(|line: &String| line.contains(words)) {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => said.push(line),
-                Err(error) => panic!("{error} before {words:?}: {said:#?}"),
-            }
-        }
-        said
+        self.process.lines_until(words, |line| line.contains(words))
     }
 
     /// Everything that it says until it ends.
     pub(crate) fn heard_to_the_end(&self) -> Vec<String> {
-        std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect()
+        self.process.lines_to_the_end()
     }
 
     /// The directory of one that has ended.
@@ -120,16 +102,16 @@ impl Plane {
     }
 
     pub(crate) fn id(&self) -> Pid {
-        Pid::from_child(&self.child)
+        self.process.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.id(), signal).unwrap();
+        self.process.signal(signal);
     }
 
     /// Waits for the end of the process.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        self.process.wait()
     }
 
     /// Tells it to end, and returns its directory once it has.
@@ -206,12 +188,5 @@ impl Plane {
         let word = |word: &str| if is_time(word) { "AGE".to_owned() } else { word.to_owned() };
         let lines = said.lines().map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "));
         lines.filter(|line| !line.is_empty()).collect()
-    }
-}
-
-impl Drop for Plane {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,9 +1,9 @@
 //! Claims: offered, bound to composite resources, and kept in step with them.
 
+use ferroplane_testkit::plane::{Plane, condition};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, condition};
 use crate::takeover::{age, managers_of};
 
 const XRD: &str =

@@ -20,9 +20,8 @@ use ferroplane_client::ApiClient;
 use ferroplane_controllers::{Clock, Controllers, Settings, install};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
+use ferroplane_testkit::plane::{ApiServer, built_ins, master};
 
-use crate::ground::{Ground, master};
-use crate::plane::built_ins;
 use chapter::Chapter;
 use crossplane::Crossplane;
 use functions::Functions;
@@ -41,7 +40,7 @@ enum Troupe {
 
 impl Troupe {
     /// Start the one that the environment names.
-    async fn start(ground: &Ground, functions: &Functions) -> Self {
+    async fn start(ground: &ApiServer, functions: &Functions) -> Self {
         if name() == "crossplane" {
             return Self::Crossplane(Crossplane::start(&ground.client(&master("user")), functions).await);
         }
@@ -77,7 +76,7 @@ fn name() -> String {
 #[tokio::test]
 async fn chapters_are_played() {
     let (Some(directory), false) = (directory(), name().is_empty()) else { return };
-    let ground = Ground::find().await;
+    let ground = ApiServer::find().await;
     let client = ground.client(&master("user"));
     let mut functions = Functions::prepare();
     let troupe = Troupe::start(&ground, &functions).await;

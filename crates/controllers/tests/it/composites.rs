@@ -1,9 +1,8 @@
 //! Composite resources: what they become, and how it stays so.
 
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
 use serde_json::{Value, json};
-
-use crate::plane::condition;
-use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
 
 #[tokio::test]
 async fn site_becomes_settings_and_is_ready() {

@@ -1,9 +1,8 @@
 //! Compositions and their revisions.
 
+use ferroplane_testkit::plane::Plane;
 use http::Method;
 use serde_json::{Value, json};
-
-use crate::plane::Plane;
 
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
 const REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";

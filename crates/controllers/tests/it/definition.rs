@@ -1,10 +1,9 @@
 //! Definitions become kinds of composite resources.
 
 use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_testkit::plane::{Plane, condition};
 use http::Method;
 use serde_json::{Value, json};
-
-use crate::plane::{Plane, condition};
 
 const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 const OLD_XRDS: &str = "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions";

@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::Holdings;
+use ferroplane_testkit::plane::Plane;
+use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
-
-use crate::plane::Plane;
-use crate::sites::{SITES, is_ready, plane_with_sites};
 
 /// How many there are if nobody says otherwise, and what each becomes.
 const COUNT: usize = 300;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ferroplane_testkit::FunctionServer;
+use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
+use ferroplane_testkit::plane::{Plane, condition};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
-
-use crate::plane::{Plane, condition};
-use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use ferroplane_recorder::{Ending, Head, Recording};
+use ferroplane_testkit::plane::sites::{is_ready, plane_with_sites, plane_with_sites_by};
+use ferroplane_testkit::plane::{Plane, assert_same};
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-use crate::plane::{Plane, assert_same};
-use crate::sites::{is_ready, plane_with_sites, plane_with_sites_by};
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";

@@ -1,9 +1,9 @@
 //! Whether revisions of compositions can be used.
 
+use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
 
 use crate::composition::composition;
-use crate::plane::{Plane, condition};
 
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
 const REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";

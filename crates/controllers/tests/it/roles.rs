@@ -1,10 +1,9 @@
 //! Rights on what is defined.
 
 use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_testkit::plane::Plane;
 use http::Method;
 use serde_json::{Value, json};
-
-use crate::plane::Plane;
 
 const XRD: &str =
     "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.legacy.example.org";

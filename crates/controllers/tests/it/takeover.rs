@@ -1,9 +1,8 @@
 //! Objects that an old Crossplane wrote before it applied.
 
+use ferroplane_testkit::plane::Plane;
+use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
 use serde_json::{Value, json};
-
-use crate::plane::Plane;
-use crate::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
 
 /// Make an object one that an old Crossplane updated and nobody ever applied.
 pub(crate) async fn age(plane: &Plane, path: &str) {

@@ -1,9 +1,8 @@
 //! What is used cannot be deleted.
 
+use ferroplane_testkit::plane::{Plane, condition};
 use http::Method;
 use serde_json::{Value, json};
-
-use crate::plane::{Plane, condition};
 
 const USAGES: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages";
 const CLUSTER_USAGES: &str = "/apis/protection.crossplane.io/v1beta1/clusterusages";

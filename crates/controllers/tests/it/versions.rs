@@ -1,9 +1,8 @@
 //! What users hear of versions of functions that will go.
 
+use ferroplane_testkit::plane::sites::{SITES, is_ready};
+use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
-
-use crate::plane::{Plane, condition};
-use crate::sites::{SITES, is_ready};
 
 const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
 const REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";

@@ -54,12 +54,11 @@ pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Res
         let steps = to_pipeline(&composition.spec);
         for step in steps.iter() {
             uses.steps += 1;
-            let pipeline = Pipeline::new(std::slice::from_ref(step))
-                .map_err(|source| Error::Pipeline {
-                    composition: composition.name().to_owned(),
-                    file: manifest.source().to_string(),
-                    source,
-                })?;
+            let pipeline = Pipeline::new(std::slice::from_ref(step)).map_err(|source| Error::Pipeline {
+                composition: composition.name().to_owned(),
+                file: manifest.source().to_string(),
+                source,
+            })?;
             let (version, state, message, breaks) = match pipeline.resolve(&catalogue) {
                 Ok(pipeline) => {
                     let callee = pipeline.steps()[0].callee.clone().expect("every step is resolved");

@@ -36,11 +36,7 @@ impl Documents {
     }
 
     /// Add everything in several places.
-    pub(crate) fn add_all(
-        &mut self,
-        files: &mut Files,
-        paths: &[PathBuf],
-    ) -> Result<Vec<Error>, Error> {
+    pub(crate) fn add_all(&mut self, files: &mut Files, paths: &[PathBuf]) -> Result<Vec<Error>, Error> {
         let mut unreadable = Vec::new();
         for path in paths {
             unreadable.extend(self.add(files, path)?);

@@ -103,9 +103,7 @@ impl Judge {
     }
 
     /// What is wrong with definitions that are not judged themselves, and why others cannot be used at all.
-    pub(crate) fn judge_definitions(
-        documents: &Documents,
-    ) -> std::io::Result<(Vec<Located>, Vec<Error>)> {
+    pub(crate) fn judge_definitions(documents: &Documents) -> std::io::Result<(Vec<Located>, Vec<Error>)> {
         let judged = parallel::map(documents.as_slice(), |document| {
             let manifests = document.read()?;
             let mut doubtful = Vec::new();

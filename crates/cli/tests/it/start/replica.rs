@@ -1,12 +1,12 @@
 //! A replica that runs as a process of its own.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use ferroplane_testkit::Process;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ground::Ground;
@@ -18,8 +18,7 @@ use crate::sandbox::Ran;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) struct Replica {
-    child: Child,
-    lines: Receiver<String>,
+    process: Process,
     ports: [u16; 3],
 }
 
@@ -67,46 +66,30 @@ impl Replica {
 
     /// The same on these ports: health, metrics, webhooks.
     pub(super) fn begin_on(ground: &Ground, ports: [u16; 3], flags: &[&str]) -> Self {
-        let mut command = command(ground, ports, flags);
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let (sender, lines) = mpsc::channel();
-        let errors = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, lines, ports }
+        Self { process: Process::spawn(command(ground, ports, flags)), ports }
     }
 
     /// Waits until it says just this.
     pub(super) fn until(&self, message: &str) -> Value {
-        let mut said = Vec::new();
-        loop {
-            let line = match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => line,
-                Err(error) => panic!("{error} before {message:?}: {said:#?}"),
-            };
-            let fields: Value = serde_json::from_str(&line).unwrap_or_default();
-            if fields["message"] == message {
-                return fields;
-            }
-            said.push(line);
-        }
+        let fields = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_default();
+        let lines = self.process.lines_until(message, |line| fields(line)["message"] == message);
+        lines.last().map(|line| fields(line)).unwrap_or_default()
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.process.signal(signal);
     }
 
     /// Waits for its end.
     pub(super) fn end(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        self.process.wait()
     }
 
     /// Tells it to end, and waits until it has, well.
     pub(super) fn stop(mut self) {
         self.signal(Signal::TERM);
         let status = self.end();
-        assert!(status.success(), "{status}: {:#?}", self.lines.try_iter().collect::<Vec<_>>());
+        assert!(status.success(), "{status}: {:#?}", self.process.unread_lines());
     }
 
     pub(super) fn page(&self, path: &str) -> (u16, String) {
@@ -115,13 +98,6 @@ impl Replica {
 
     pub(super) fn metrics(&self) -> (u16, String) {
         get(self.ports[1], "/metrics")
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -7,12 +7,12 @@
 //!
 //! A chapter has a namespace of its name, and a group of kinds, `NAME.example.org`. Nothing else is looked at.
 
+use ferroplane_testkit::plane::send;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::functions::has_environment;
 use super::photograph::{Camera, Photograph};
-use crate::plane::send;
 
 /// One story, and where it is told.
 pub(super) struct Chapter {

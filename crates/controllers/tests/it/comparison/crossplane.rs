@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ferroplane_testkit::plane::send;
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::chapter::apply;
 use super::functions::{Functions, base64, free_port, peer};
-use crate::plane::send;
 
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use ferroplane_testkit::Pki;
+use ferroplane_testkit::plane::send;
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::chapter::apply;
-use crate::plane::send;
 
 const NAMES: [&str; 4] =
     ["function-auto-ready", "function-patch-and-transform", "greeter-go", "function-environment-configs"];

@@ -7,6 +7,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::plane::{ApiServer, condition, master, send};
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -14,8 +15,6 @@ use serde_json::{Value, json};
 use super::chapter::apply;
 use super::functions::Functions;
 use super::{Troupe, name};
-use crate::ground::{Ground, master};
-use crate::plane::{condition, send};
 
 const SITES: &str = "/apis/measure.example.org/v1/namespaces/default/sites";
 /// How many are made one after the other, and how many requests are under way at once when there are many.
@@ -34,7 +33,7 @@ async fn composing_is_measured() {
     let (Some(count), false, None) = (count(), name().is_empty(), std::env::var_os("FERROPLANE_LOAD")) else {
         return;
     };
-    let ground = Ground::find().await;
+    let ground = ApiServer::find().await;
     let client = ground.client(&master("user"));
     let mut functions = Functions::prepare();
     let troupe = Troupe::start(&ground, &functions).await;
@@ -172,7 +171,7 @@ async fn others_make_composite_resources() {
     let Ok(load) = std::env::var("FERROPLANE_LOAD") else { return };
     let (how, count) = load.split_once(' ').unwrap();
     let count: usize = count.parse().unwrap();
-    let client = Ground::reach(&master("user"));
+    let client = ApiServer::reach(&master("user"));
     let took = if how == "single" { one_by_one(&client, count).await } else { many(&client, count).await };
     println!("\ntook {}", took.as_micros());
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use ferroplane_testkit::plane::send;
 use http::Method;
 use serde_json::Value;
 
 use super::portrait::{self, Aliases, Portraits};
-use crate::plane::send;
 
 /// How long nothing must change. Crossplane looks again at what failed after at most this long in the beginning.
 const STILL: u32 = 4;

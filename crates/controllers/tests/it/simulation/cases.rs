@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use serde_json::json;
 
 use super::chance::Chance;
 use super::user::{Intent, User};
 use super::world::World;
 use super::{in_virtual_time, settle};
-use crate::plane::condition;
-use crate::sites::SITES;
 
 /// How many writes the life of a site takes at most.
 const WRITES: u64 = 24;
@@ -53,7 +53,7 @@ fn fight_over_one_site_is_told_and_does_not_slow_down_another() {
         assert_eq!(condition(&blog, "Responsive").as_deref(), Some("False/WatchCircuitOpen"));
         user.create_one("shop", "blue").await;
         let began_at = tokio::time::Instant::now();
-        world.plane.until(&format!("{SITES}/shop"), crate::sites::is_ready).await;
+        world.plane.until(&format!("{SITES}/shop"), is_ready).await;
         assert!(began_at.elapsed() < Duration::from_secs(1), "{:?}", began_at.elapsed());
         assert_eq!(settle(&user).await, Ok(()));
         world.end().await;

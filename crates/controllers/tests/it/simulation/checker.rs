@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,8 +12,6 @@ use super::functions::KINDS;
 use super::kinds::{BOOKS, LIBRARIES, LIBRARY, TOWN, TOWNS, references};
 use super::user::{DEFINITION, Intent, USAGE, VAULT};
 use super::world::World;
-use crate::plane::condition;
-use crate::sites::{SITES, is_ready};
 
 /// Nothing has happened for this long: nothing will. Longer than any pause before another attempt.
 const CALM: Duration = Duration::from_mins(10);

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ferroplane_testkit::plane::RestartableDoor;
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -18,7 +19,6 @@ use tower_service::Service;
 use super::kinds::{path_of, references};
 use super::watches;
 use super::weather::Weather;
-use crate::ground::moving::MovingDoor;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
@@ -29,7 +29,7 @@ const LATEST: Duration = Duration::from_secs(90);
 /// The way to an API server through bad weather.
 #[derive(Clone)]
 pub(super) struct Passage {
-    pub(super) door: MovingDoor,
+    pub(super) door: RestartableDoor,
     pub(super) weather: Arc<Weather>,
     /// Whether whoever uses it still lives. The dead send nothing.
     pub(super) is_alive: Arc<AtomicBool>,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_runner::{CallError, Inside};
+use ferroplane_testkit::plane::condition;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 use super::weather::Weather;
-use crate::plane::condition;
 
 pub(super) const NAME: &str = "function-wishes";
 const TARGET: &str = "function.example:9443";

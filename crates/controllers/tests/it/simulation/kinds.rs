@@ -1,11 +1,11 @@
 //! The kinds of composite resources of a simulation: sites, towns that are composed of sites, and libraries, which are of
 //! the old kind and claimed as books.
 
+use ferroplane_testkit::plane::Plane;
+use ferroplane_testkit::plane::sites::SITES;
 use serde_json::{Value, json};
 
 use super::functions::NAME;
-use crate::plane::Plane;
-use crate::sites::SITES;
 
 pub(super) const TOWNS: &str = "/apis/example.org/v1/namespaces/default/towns";
 pub(super) const LIBRARIES: &str = "/apis/legacy.example.org/v1/libraries";

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready};
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,8 +15,6 @@ use super::functions::{self, Function};
 use super::user::{Intent, User};
 use super::world::World;
 use super::{in_virtual_time, settle};
-use crate::plane::condition;
-use crate::sites::{SETTINGS, SITES, is_ready};
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SHOP: &str = "/apis/example.org/v1/namespaces/default/sites/shop";

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ferroplane_testkit::plane::sites::SITES;
 use serde_json::{Value, json};
 
 use super::chance::Chance;
 use super::functions::{KINDS, NAME};
 use super::kinds::{BOOKS, TOWNS};
 use super::world::World;
-use crate::sites::SITES;
 
 const SITE_NAMES: [&str; 3] = ["blog", "shop", "wiki"];
 const TOWN_NAMES: [&str; 2] = ["arles", "berne"];

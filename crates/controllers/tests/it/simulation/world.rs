@@ -9,6 +9,9 @@ use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, i
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
+use ferroplane_testkit::plane::{
+    ApiServer, Plane, RestartableServer, StoredState, built_ins, master, protection_address,
+};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -16,16 +19,13 @@ use tokio::task::JoinHandle;
 use super::faults::Passage;
 use super::functions::{self, Function};
 use super::weather::Weather;
-use crate::ground::moving::{Moving, Tape};
-use crate::ground::{Ground, address, master};
-use crate::plane::{Plane, built_ins};
 
 /// What no clock says in a simulation: the time of this machine.
 const EPOCH: i64 = 1_800_000_000;
 
 pub(super) struct World {
     pub(super) plane: Plane,
-    server: Moving,
+    server: RestartableServer,
     pub(super) weather: Arc<Weather>,
     controllers: Arc<Mutex<Weak<Controllers>>>,
     ending: watch::Sender<bool>,
@@ -47,8 +47,8 @@ impl World {
         let tape = installed();
         ferroplane_apiserver::random::simulate(seed);
         let weather = Arc::new(Weather::new(seed, is_steady));
-        let server = Moving::start(tape).await;
-        let plane = Plane::installed(Ground::Moving(server.clone()));
+        let server = RestartableServer::start(tape).await;
+        let plane = Plane::installed(ApiServer::Restartable(server.clone()));
         functions.push(functions::function(weather.clone()));
         let (ending, ended) = watch::channel(false);
         let controllers = Arc::default();
@@ -81,16 +81,16 @@ impl World {
 }
 
 /// What an API server has that all kinds were made known to, and nothing else.
-fn installed() -> Tape {
-    static INSTALLED: OnceLock<Tape> = OnceLock::new();
+fn installed() -> StoredState {
+    static INSTALLED: OnceLock<StoredState> = OnceLock::new();
     let install = || {
         // On a thread of its own: whoever comes first is to see the same as everybody else.
         let making = std::thread::spawn(|| {
             super::in_virtual_time(async {
-                let tape = Tape::default();
+                let tape = StoredState::default();
                 // No seed of a simulation: no two objects may have the same identifier.
                 ferroplane_apiserver::random::simulate(u64::MAX);
-                let server = Moving::start(tape.clone()).await;
+                let server = RestartableServer::start(tape.clone()).await;
                 let client = kube::Client::new(server.door(&master("ferroplane")), "default");
                 install(&ApiClient::new(client)).await.unwrap();
                 // Until all of them are served.
@@ -106,7 +106,7 @@ fn installed() -> Tape {
 /// See to it that there are controllers: whenever they are killed, others come that know nothing.
 async fn keep(
     passage: Passage,
-    server: Moving,
+    server: RestartableServer,
     functions: Vec<Function>,
     shown: Arc<Mutex<Weak<Controllers>>>,
     mut ended: watch::Receiver<bool>,
@@ -126,8 +126,8 @@ async fn keep(
                 }
             };
             *shown.lock().unwrap() = Arc::downgrade(&controllers);
-            Ground::Moving(server.clone()).protect(controllers.protection()).await;
-            while controllers.protection().announce(&address()).await.is_err() {
+            ApiServer::Restartable(server.clone()).protect(controllers.protection()).await;
+            while controllers.protection().announce(&protection_address()).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             std::future::pending::<()>().await;

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, condition};
+use super::{Plane, condition};
 
-pub(crate) const SITES: &str = "/apis/example.org/v1/namespaces/default/sites";
-pub(crate) const SETTINGS: &str = "/api/v1/namespaces/default/configmaps";
+pub const SITES: &str = "/apis/example.org/v1/namespaces/default/sites";
+pub const SETTINGS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A plane with a kind of site, which becomes two settings.
-pub(crate) async fn plane_with_sites() -> Plane {
+pub async fn plane_with_sites() -> Plane {
     let plane = Plane::new().await;
     plane.define_sites().await;
     plane.compose_sites(&["one", "two"]).await;
@@ -18,7 +18,7 @@ pub(crate) async fn plane_with_sites() -> Plane {
 }
 
 /// A plane with a kind of site, which becomes what a function says.
-pub(crate) async fn plane_with_sites_by(
+pub async fn plane_with_sites_by(
     answer: impl Fn(&ferroplane_wire::v1::RunFunctionRequest) -> Value + Send + Sync + 'static,
 ) -> Plane {
     let plane = Plane::with_function("function-test", move |request| {
@@ -35,7 +35,7 @@ pub(crate) async fn plane_with_sites_by(
 }
 
 impl Plane {
-    pub(crate) async fn define_sites(&self) {
+    pub async fn define_sites(&self) {
         let schema = json!({
             "type": "object", "properties": {
                 "spec": {"type": "object", "properties": {"color": {"type": "string"}}},
@@ -65,7 +65,7 @@ impl Plane {
     }
 
     /// Sites become settings of these names.
-    pub(crate) async fn compose_sites(&self, settings: &[&str]) {
+    pub async fn compose_sites(&self, settings: &[&str]) {
         let resources = settings.iter().map(|name| {
             json!({
                 "name": name,
@@ -87,7 +87,7 @@ impl Plane {
     }
 
     /// Sites become what these steps say.
-    pub(crate) async fn compose_sites_of(&self, pipeline: &Value) {
+    pub async fn compose_sites_of(&self, pipeline: &Value) {
         self.apply(
             "/apis/apiextensions.crossplane.io/v1/compositions/sites",
             &json!({
@@ -101,7 +101,7 @@ impl Plane {
         .await;
     }
 
-    pub(crate) async fn create_site(&self, name: &str, color: &str) {
+    pub async fn create_site(&self, name: &str, color: &str) {
         let site = json!({
             "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name}, "spec": {"color": color},
         });
@@ -109,7 +109,7 @@ impl Plane {
     }
 
     /// The settings that a site has, by who they are.
-    pub(crate) async fn settings_of(&self, site: &str) -> Vec<Value> {
+    pub async fn settings_of(&self, site: &str) -> Vec<Value> {
         let list = self.get(&format!("{SETTINGS}?labelSelector=crossplane.io/composite={site}")).await;
         let mut settings = list["items"].as_array().cloned().unwrap_or_default();
         settings.sort_by_key(|object| object["data"]["who"].to_string());
@@ -118,7 +118,7 @@ impl Plane {
 }
 
 /// Whether a site is ready as it is now, not as it was before it was changed.
-pub(crate) fn is_ready(site: &Value) -> bool {
+pub fn is_ready(site: &Value) -> bool {
     let conditions = site["status"]["conditions"].as_array().into_iter().flatten();
     let mut synced = conditions.filter(|condition| condition["type"] == "Synced");
     condition(site, "Ready").as_deref() == Some("True/Available")

@@ -1,4 +1,13 @@
-//! A control plane: an API server, and controllers that work on it.
+//! A control plane in one line: an API server, and controllers that work on it.
+//!
+//! The API server is in memory or, if the environment names one, a real one (see [`ApiServer::find`]).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(missing_debug_implementations, reason = "no test prints a plane")]
+
+mod api_server;
+mod functions;
+pub mod sites;
+mod write_log;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +15,21 @@ use std::time::Duration;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, install};
-use ferroplane_engine::versions::Lifecycle;
-use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
+use ferroplane_controllers::{Clock, Controllers, Holdings, Settings, install};
+use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
-use ferroplane_runner::{Directory, ResponseCache, grpc};
+use ferroplane_runner::{ResponseCache, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, master};
-use crate::ledger::Ledger;
+use write_log::WriteLog;
+
+pub use api_server::{
+    ApiServer, RestartableDoor, RestartableServer, StoredState, master, protection_address,
+};
+pub use functions::built_ins;
 
 /// How long anything may take on a busy machine. A real garbage collector learns of new kinds every 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -26,10 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const RECORDINGS: u64 = 64 << 20;
 
 /// A control plane, as a user sees it.
-pub(crate) struct Plane {
+pub struct Plane {
     client: kube::Client,
-    ground: Ground,
-    ledger: Ledger,
+    server: ApiServer,
+    log: WriteLog,
     controllers: Option<Controllers>,
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
@@ -37,12 +49,12 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    pub(crate) async fn new() -> Self {
+    pub async fn new() -> Self {
         Self::with_functions(Vec::new()).await
     }
 
     /// A plane that gives rights on what is defined.
-    pub(crate) async fn with_roles() -> Self {
+    pub async fn with_roles() -> Self {
         let mut plane = Self::new().await;
         plane.stop().await;
         plane.writes_roles = true;
@@ -51,7 +63,7 @@ impl Plane {
     }
 
     /// A plane on which one more function can be called.
-    pub(crate) async fn with_function(
+    pub async fn with_function(
         name: &str,
         answer: impl Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync + 'static,
     ) -> Self {
@@ -59,24 +71,24 @@ impl Plane {
     }
 
     async fn with_functions(functions: Vec<(String, Implementation)>) -> Self {
-        let mut plane = Self::on(Ground::find().await).await;
+        let mut plane = Self::on(ApiServer::find().await).await;
         plane.functions = functions;
         plane.start().await;
         plane
     }
 
-    async fn on(ground: Ground) -> Self {
-        install(&ApiClient::new(ground.client(&master("ferroplane")))).await.unwrap();
-        Self::installed(ground)
+    async fn on(server: ApiServer) -> Self {
+        install(&ApiClient::new(server.client(&master("ferroplane")))).await.unwrap();
+        Self::installed(server)
     }
 
     /// A plane on ground that has all kinds, and that nobody works on, yet.
-    pub(crate) fn installed(ground: Ground) -> Self {
-        let client = ground.client(&master("user"));
+    pub fn installed(server: ApiServer) -> Self {
+        let client = server.client(&master("user"));
         Self {
             client,
-            ground,
-            ledger: Ledger::default(),
+            server,
+            log: WriteLog::default(),
             controllers: None,
             functions: Vec::new(),
             writes_roles: false,
@@ -85,61 +97,61 @@ impl Plane {
     }
 
     /// What was recorded of all that controllers did.
-    pub(crate) fn recordings(&self) -> Archive {
+    pub fn recordings(&self) -> Archive {
         self.recorder.archive()
     }
 
     /// What the API server in memory has, if it is that.
-    pub(crate) fn store(&self) -> Option<&Store> {
-        match &self.ground {
-            Ground::Embedded(server) => Some(server.store()),
-            Ground::Moving(_) | Ground::Real(_) => None,
+    pub fn store(&self) -> Option<&Store> {
+        match &self.server {
+            ApiServer::Embedded(server) => Some(server.store()),
+            ApiServer::Restartable(_) | ApiServer::Real(_) => None,
         }
     }
 
     /// What controllers hold in memory because of composite resources.
-    pub(crate) fn holdings(&self) -> Holdings {
+    pub fn holdings(&self) -> Holdings {
         self.controllers.as_ref().unwrap().holdings()
     }
 
     /// End all controllers, and start others that know nothing of what those did.
-    pub(crate) async fn restart(&mut self) {
+    pub async fn restart(&mut self) {
         self.stop().await;
         self.start().await;
     }
 
-    pub(crate) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some(controllers) = self.controllers.take() {
             controllers.stop().await;
         }
     }
 
-    pub(crate) async fn start(&mut self) {
+    pub async fn start(&mut self) {
         let controllers = self.controllers_of(&master("ferroplane")).await;
-        self.ground.protect(controllers.protection()).await;
-        self.ground.advise(controllers.advisor()).await;
+        self.server.protect(controllers.protection()).await;
+        self.server.advise(controllers.advisor()).await;
         self.controllers = Some(controllers);
     }
 
     /// Start controllers that have the rights of somebody, and protect nothing.
-    pub(crate) async fn start_as(&mut self, who: Identity) {
+    pub async fn start_as(&mut self, who: Identity) {
         self.controllers = Some(self.controllers_of(&who).await);
     }
 
     async fn controllers_of(&self, who: &Identity) -> Controllers {
-        let client = self.ground.noted_client(who, &self.ledger);
+        let client = self.server.logged_client(who, &self.log);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
         let settings = Settings { writes_roles, recorder, ..settings(&self.functions) };
         Controllers::start(client, settings).await.unwrap()
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
-    pub(crate) fn writes(&self) -> Vec<String> {
-        self.ledger.take()
+    pub fn writes(&self) -> Vec<String> {
+        self.log.take()
     }
 
     /// Wait until controllers have nothing to change any more. Returns what they have changed.
-    pub(crate) async fn quiet(&self) -> Vec<String> {
+    pub async fn quiet(&self) -> Vec<String> {
         let mut writes = self.writes();
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -151,24 +163,19 @@ impl Plane {
     }
 
     /// Send a request. Returns the code and the body of the answer.
-    pub(crate) async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
+    /// Send a request. Returns the code and the body of the answer.
+    pub async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
         send(&self.client, method, path, kind, body).await
     }
 
     /// Send a request as somebody else.
-    pub(crate) async fn send_as(
-        &self,
-        who: Identity,
-        method: Method,
-        path: &str,
-        body: &Value,
-    ) -> (u16, Value) {
-        let client = self.ground.client(&who);
+    pub async fn send_as(&self, who: Identity, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let client = self.server.client(&who);
         send(&client, method, path, "application/json", body).await
     }
 
     /// What the API server warns of when somebody applies an object.
-    pub(crate) async fn warnings(&self, path: &str, object: &Value) -> Vec<String> {
+    pub async fn warnings(&self, path: &str, object: &Value) -> Vec<String> {
         let request = Request::patch(format!("{path}?fieldManager=user&force=true"))
             .header("content-type", "application/apply-patch+yaml")
             .body(Body::from(object.to_string().into_bytes()));
@@ -179,7 +186,7 @@ impl Plane {
     }
 
     /// What the controllers have counted.
-    pub(crate) fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         let mut page = ferroplane_metrics::Exposition::default();
         if let Some(controllers) = &self.controllers {
             controllers.metrics().write(&mut page);
@@ -188,7 +195,7 @@ impl Plane {
     }
 
     /// Read an object; null if there is none.
-    pub(crate) async fn get(&self, path: &str) -> Value {
+    pub async fn get(&self, path: &str) -> Value {
         match self.send(Method::GET, path, "application/json", &Value::Null).await {
             (200, object) => object,
             _ => Value::Null,
@@ -196,7 +203,7 @@ impl Plane {
     }
 
     /// Apply an object as a user would.
-    pub(crate) async fn apply(&self, path: &str, object: &Value) -> Value {
+    pub async fn apply(&self, path: &str, object: &Value) -> Value {
         let path = format!("{path}?fieldManager=user&force=true");
         let (code, answer) = self.send(Method::PATCH, &path, "application/apply-patch+yaml", object).await;
         assert!(code < 300, "{code} {answer}");
@@ -204,18 +211,18 @@ impl Plane {
     }
 
     /// Change some fields of an object as a user would.
-    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Value {
+    pub async fn merge(&self, path: &str, change: &Value) -> Value {
         let (code, answer) = self.send(Method::PATCH, path, "application/merge-patch+json", change).await;
         assert!(code < 300, "{code} {answer}");
         answer
     }
 
-    pub(crate) async fn delete(&self, path: &str) {
+    pub async fn delete(&self, path: &str) {
         self.send(Method::DELETE, path, "application/json", &json!(null)).await;
     }
 
     /// Wait until an object is as it should be (null if it should be gone). Returns it.
-    pub(crate) async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let object = self.get(path).await;
@@ -228,7 +235,7 @@ impl Plane {
     }
 
     /// Wait until an event about an object says so, as in `Normal/Reason: text`.
-    pub(crate) async fn until_said(&self, name: &str, words: &str) {
+    pub async fn until_said(&self, name: &str, words: &str) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let events = self.events(name).await;
@@ -241,7 +248,7 @@ impl Plane {
     }
 
     /// All events about an object, as `Normal/Reason: text`.
-    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
+    pub async fn events(&self, name: &str) -> Vec<String> {
         let list = self.get("/api/v1/events").await;
         let events = list["items"].as_array().unwrap().iter();
         let events = events.filter(|event| event["involvedObject"]["name"] == name);
@@ -262,7 +269,7 @@ impl Drop for Plane {
 }
 
 /// Every recording comes to the same again, byte for byte.
-pub(crate) fn assert_same(archive: &Archive) {
+pub fn assert_same(archive: &Archive) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let replay = |recording: Recording| {
         for take in &recording.takes {
@@ -279,7 +286,8 @@ pub(crate) fn assert_same(archive: &Archive) {
     archive.each(|recording| replay(recording.unwrap())).unwrap();
 }
 
-pub(crate) async fn send(
+/// Send a request. Returns the code and the body of the answer.
+pub async fn send(
     client: &kube::Client,
     method: Method,
     path: &str,
@@ -294,7 +302,8 @@ pub(crate) async fn send(
     (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-fn settings(functions: &[(String, Implementation)]) -> Settings {
+/// Controllers with these functions besides those that are built in, and nothing recorded.
+pub fn settings(functions: &[(String, Implementation)]) -> Settings {
     Settings {
         clock: Clock::system(),
         built_ins: built_ins(functions),
@@ -305,65 +314,8 @@ fn settings(functions: &[(String, Implementation)]) -> Settings {
     }
 }
 
-pub(crate) fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
-    let mut library = Library::built_in().unwrap();
-    for (name, answer) in functions {
-        library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
-    }
-    library.register(aged()).unwrap();
-    library.register(operating()).unwrap();
-    let library = Arc::new(library);
-    BuiltIns {
-        catalogue: library.catalogue().clone(),
-        directory: Directory::built_in(&library),
-        capabilities: library.capabilities(),
-        natives: Arc::new(move |package| library.native(package)),
-    }
-}
-
-/// A function with an old version, which will go, and a new one.
-fn aged() -> Declaration {
-    let release = |text: &str| Some(text.parse().unwrap());
-    let lifecycle = Lifecycle {
-        introduced_in: release("0.0.1"),
-        deprecated_in: release("0.1.0"),
-        removed_in: release("0.3.0"),
-        replaced_by: None,
-    };
-    let old = Terms { lifecycle, ..Terms::default() };
-    let new = Terms {
-        lifecycle: Lifecycle { introduced_in: release("0.0.1"), ..Lifecycle::default() },
-        ..Terms::default()
-    };
-    let pass_on = Implementation::new(|request| RunFunctionResponse {
-        desired: request.desired.clone(),
-        ..RunFunctionResponse::default()
-    });
-    Declaration {
-        function: "function-aged".to_owned(),
-        contract: Contract::default(),
-        stable: "v0.2.0".to_owned(),
-        versions: vec![
-            ("v0.1.0".to_owned(), old, Some(pass_on.clone())),
-            ("v0.2.0".to_owned(), new, Some(pass_on)),
-        ],
-    }
-}
-
-/// A function that is of no use in compositions.
-fn operating() -> Declaration {
-    let terms = Terms { capabilities: vec!["operation".to_owned()], ..Terms::default() };
-    let nothing = Implementation::new(|_| RunFunctionResponse::default());
-    Declaration {
-        function: "function-operating".to_owned(),
-        contract: Contract::default(),
-        stable: "v0.1.0".to_owned(),
-        versions: vec![("v0.1.0".to_owned(), terms, Some(nothing))],
-    }
-}
-
 /// The status and reason of a condition of an object, as `True/Reason`.
-pub(crate) fn condition(object: &Value, kind: &str) -> Option<String> {
+pub fn condition(object: &Value, kind: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
     Some(format!("{}/{}", condition["status"].as_str()?, condition["reason"].as_str()?))

@@ -6,8 +6,8 @@ use ferroplane_api::crds;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::super::send;
 use super::items;
-use crate::plane::send;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -15,25 +15,25 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 /// On what the API server makes itself.
 const BUILT_IN: &str = "kubernetes.io/bootstrapping";
 
-struct Broom<'a>(&'a kube::Client);
+struct Cleanup<'a>(&'a kube::Client);
 
 /// Sweep while no controllers of ours run: nobody puts anything back.
 pub(super) async fn sweep(client: &kube::Client) {
-    let broom = Broom(client);
+    let cleanup = Cleanup(client);
     // First, or it stands in the way of whatever is in use.
-    broom.delete(&format!("{HOOKS}/crossplane-no-usages")).await;
-    let crds = broom.get(CRDS).await;
+    cleanup.delete(&format!("{HOOKS}/crossplane-no-usages")).await;
+    let crds = cleanup.get(CRDS).await;
     for crd in items(&crds) {
-        broom.empty(crd).await;
+        cleanup.empty(crd).await;
     }
     let is_foreign = |crd: &&Value| !crds::ALL.iter().any(|ours| crd["metadata"]["name"] == ours.name());
     let foreign: Vec<_> = items(&crds).filter(is_foreign).map(|crd| path(CRDS, crd)).collect();
     for path in &foreign {
-        broom.remove(path).await;
+        cleanup.remove(path).await;
     }
     for namespace in ["default", "kube-system"] {
         for plural in ["configmaps", "secrets", "events"] {
-            broom
+            cleanup
                 .clear(&format!("/api/v1/namespaces/{namespace}/{plural}"), |object| {
                     let name = object["metadata"]["name"].as_str().unwrap();
                     name != "kube-root-ca.crt" && name != "extension-apiserver-authentication"
@@ -43,19 +43,19 @@ pub(super) async fn sweep(client: &kube::Client) {
     }
     for plural in ["clusterroles", "clusterrolebindings"] {
         let is_theirs = |object: &Value| object["metadata"]["labels"][BUILT_IN].is_null();
-        broom.clear(&format!("{RBAC}/{plural}"), is_theirs).await;
+        cleanup.clear(&format!("{RBAC}/{plural}"), is_theirs).await;
     }
     let is_theirs = |object: &Value| {
         let name = object["metadata"]["name"].as_str().unwrap();
         name != "default" && !name.starts_with("kube-")
     };
-    broom.clear("/api/v1/namespaces", is_theirs).await;
+    cleanup.clear("/api/v1/namespaces", is_theirs).await;
     for path in &foreign {
-        broom.until_gone(path).await;
+        cleanup.until_gone(path).await;
     }
 }
 
-impl Broom<'_> {
+impl Cleanup<'_> {
     /// Remove all objects of a kind, wherever they are.
     async fn empty(&self, crd: &Value) {
         let group = crd["spec"]["group"].as_str().unwrap();

@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use crate::Pki;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_controllers::{PROTECTION_PATH, Protection};
-use ferroplane_testkit::Pki;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 /// A webhook that listens until the test ends. It is where it is, whoever answers.
-pub(super) struct Hook {
+pub(super) struct Webhook {
     port: u16,
     authority: String,
     desk: Arc<Mutex<Desk>>,
@@ -33,7 +33,7 @@ struct Desk {
     was_asked: bool,
 }
 
-impl Hook {
+impl Webhook {
     pub(super) async fn start() -> Self {
         let pki = Pki::new();
         let leaf = pki.issue(&["127.0.0.1"]);

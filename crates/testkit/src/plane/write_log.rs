@@ -9,26 +9,26 @@ use tower_service::Service;
 
 /// What was asked for, shared by all clones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Vec<String>>>);
+pub struct WriteLog(Arc<Mutex<Vec<String>>>);
 
-impl Ledger {
+impl WriteLog {
     /// A door whose visitors are noted.
-    pub(crate) fn over<S>(&self, door: S) -> Noted<S> {
-        Noted { door, ledger: self.clone() }
+    pub fn over<S>(&self, door: S) -> Logged<S> {
+        Logged { door, log: self.clone() }
     }
 
-    pub(crate) fn take(&self) -> Vec<String> {
+    pub fn take(&self) -> Vec<String> {
         mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
 #[derive(Clone)]
-pub(crate) struct Noted<S> {
+pub struct Logged<S> {
     door: S,
-    ledger: Ledger,
+    log: WriteLog,
 }
 
-impl<B, S: Service<Request<B>>> Service<Request<B>> for Noted<S> {
+impl<B, S: Service<Request<B>>> Service<Request<B>> for Logged<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -40,7 +40,7 @@ impl<B, S: Service<Request<B>>> Service<Request<B>> for Noted<S> {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let path = request.uri().path();
         if request.method() != Method::GET && !path.contains("/events") {
-            self.ledger.0.lock().unwrap().push(format!("{} {path}", request.method()));
+            self.log.0.lock().unwrap().push(format!("{} {path}", request.method()));
         }
         self.door.call(request)
     }

@@ -11,15 +11,15 @@ use http::Method;
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::hook::Hook;
-use super::{broom, master};
-use crate::plane::send;
+use super::super::send;
+use super::webhook::Webhook;
+use super::{cleanup, master};
 
 static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
-pub(crate) struct Real {
+pub struct Real {
     transport: Transport,
-    hook: Hook,
+    webhook: Webhook,
     _turn: OwnedMutexGuard<()>,
 }
 
@@ -29,8 +29,8 @@ impl Real {
         let transport = transport()?;
         env::var_os("FERROPLANE_ORACLE_CONTROLLERS").expect("the server runs with controllers");
         let turn = TURN.clone().lock_owned().await;
-        let real = Self { transport, hook: Hook::start().await, _turn: turn };
-        broom::sweep(&real.client(&master("user"))).await;
+        let real = Self { transport, webhook: Webhook::start().await, _turn: turn };
+        cleanup::sweep(&real.client(&master("user"))).await;
         Some(real)
     }
 
@@ -44,8 +44,8 @@ impl Real {
 
     /// Have this asked before anything is deleted that is in use, and wait until it is.
     pub(super) async fn protect(&self, protection: Protection) {
-        self.hook.seat(protection.clone());
-        protection.announce(&self.hook.address()).await.unwrap();
+        self.webhook.seat(protection.clone());
+        protection.announce(&self.webhook.address()).await.unwrap();
         let client = self.client(&master("user"));
         let maps = "/api/v1/namespaces/kube-public/configmaps";
         let labels = json!({"crossplane.io/in-use": "true"});
@@ -55,7 +55,7 @@ impl Real {
             send(&client, Method::POST, maps, "application/json", &map).await;
             let path = format!("{maps}/asked");
             let (code, _) = send(&client, Method::DELETE, &path, "application/json", &json!(null)).await;
-            if code == 200 && self.hook.was_asked() {
+            if code == 200 && self.webhook.was_asked() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

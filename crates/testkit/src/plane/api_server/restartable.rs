@@ -17,9 +17,9 @@ use tower_service::Service;
 /// How many events are remembered: few, so that it happens that a watch cannot go on where it was.
 const EVENTS: usize = 300;
 
-/// What a server has stored. Clones are the same tape.
+/// What a server has stored. Clones are the same state.
 #[derive(Clone, Default)]
-pub(crate) struct Tape(Arc<Mutex<Recorded>>);
+pub struct StoredState(Arc<Mutex<Recorded>>);
 
 #[derive(Clone, Default)]
 struct Recorded {
@@ -37,22 +37,23 @@ struct Stored {
     object: Bytes,
 }
 
-/// A way to write to a tape.
+/// A way to write to a state.
 struct Head {
-    tape: Tape,
+    state: StoredState,
     era: u64,
 }
 
-impl Tape {
-    /// Another tape that says the same.
-    pub(crate) fn copy(&self) -> Self {
+impl StoredState {
+    /// Another state that says the same.
+    #[must_use]
+    pub fn copy(&self) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
     }
 
     fn open(&self) -> Store {
         let mut recorded = self.0.lock().unwrap();
         recorded.era += 1;
-        let head = Head { tape: self.clone(), era: recorded.era };
+        let head = Head { state: self.clone(), era: recorded.era };
         drop(recorded);
         let window = Window { events: EVENTS, ..Window::default() };
         let options = Options { writes_in_place: true, window, ..Options::default() };
@@ -62,13 +63,13 @@ impl Tape {
 
 impl Log for Head {
     fn marks(&mut self) -> Result<Marks, LogError> {
-        let recorded = self.tape.0.lock().unwrap();
+        let recorded = self.state.0.lock().unwrap();
         let newest = recorded.rows.keys().next_back().copied().unwrap_or(0);
         Ok(Marks { revision: recorded.marks.revision.max(newest), ..recorded.marks })
     }
 
     fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
-        let recorded = self.tape.0.lock().unwrap().clone();
+        let recorded = self.state.0.lock().unwrap().clone();
         for (revision, row) in recorded.rows {
             let Stored { collection, namespace, name, is_deleted, object } = &*row;
             visit(Row { revision, collection, namespace, name, is_deleted: *is_deleted, object }).unwrap();
@@ -77,10 +78,10 @@ impl Log for Head {
     }
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
-        let mut recorded = self.tape.0.lock().unwrap();
+        let mut recorded = self.state.0.lock().unwrap();
         if recorded.era != self.era {
             let source = "somebody else has it".into();
-            return Err(LogError::Failed { action: "write to", file: "tape".into(), source });
+            return Err(LogError::Failed { action: "write to", file: "state".into(), source });
         }
         for event in batch.events {
             let (entry, key) = (event.entry(), event.entry().key());
@@ -109,36 +110,36 @@ impl Log for Head {
 
 /// A server that may be another one from one request to the next. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Moving {
+pub struct RestartableServer {
     server: Arc<Mutex<Server>>,
-    tape: Tape,
+    state: StoredState,
     /// Who sits where, at whatever server it is.
     webhooks: Arc<Mutex<BTreeMap<&'static str, InProcessWebhook>>>,
 }
 
-impl Moving {
-    pub(crate) async fn start(tape: Tape) -> Self {
-        let server = Server::start(tape.open(), Settings::default()).await.unwrap();
-        Self { server: Arc::new(Mutex::new(server)), tape, webhooks: Arc::default() }
+impl RestartableServer {
+    pub async fn start(state: StoredState) -> Self {
+        let server = Server::start(state.open(), Settings::default()).await.unwrap();
+        Self { server: Arc::new(Mutex::new(server)), state, webhooks: Arc::default() }
     }
 
     /// Stop the server, whatever it is about, and start another one with what it had stored.
-    pub(crate) async fn restart(&self) {
+    pub async fn restart(&self) {
         self.current().stop();
-        let server = Server::start(self.tape.open(), Settings::default()).await.unwrap();
+        let server = Server::start(self.state.open(), Settings::default()).await.unwrap();
         for (authority, webhook) in &*self.webhooks.lock().unwrap() {
             server.register_webhook(authority, webhook);
         }
         *self.server.lock().unwrap() = server;
     }
 
-    pub(crate) fn register_webhook(&self, authority: &'static str, webhook: InProcessWebhook) {
+    pub fn register_webhook(&self, authority: &'static str, webhook: InProcessWebhook) {
         self.current().register_webhook(authority, &webhook);
         self.webhooks.lock().unwrap().insert(authority, webhook);
     }
 
-    pub(crate) fn door(&self, who: &Identity) -> MovingDoor {
-        MovingDoor { to: self.clone(), who: who.clone() }
+    pub fn door(&self, who: &Identity) -> RestartableDoor {
+        RestartableDoor { to: self.clone(), who: who.clone() }
     }
 
     fn current(&self) -> Server {
@@ -148,12 +149,12 @@ impl Moving {
 
 /// The way to a server that moves.
 #[derive(Clone)]
-pub(crate) struct MovingDoor {
-    to: Moving,
+pub struct RestartableDoor {
+    to: RestartableServer,
     who: Identity,
 }
 
-impl<B> Service<Request<B>> for MovingDoor
+impl<B> Service<Request<B>> for RestartableDoor
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

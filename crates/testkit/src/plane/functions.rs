@@ -1,0 +1,67 @@
+//! The functions that can be called on a plane of tests: those that are built in, and a few more.
+
+use std::sync::Arc;
+
+use ferroplane_controllers::BuiltIns;
+use ferroplane_engine::versions::Lifecycle;
+use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
+use ferroplane_runner::Directory;
+use ferroplane_wire::v1::RunFunctionResponse;
+
+/// What is built in, functions of a test, and two that show what versions and capabilities do.
+pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
+    let mut library = Library::built_in().unwrap();
+    for (name, answer) in functions {
+        library.register_unversioned(name, Contract::default(), answer.clone()).unwrap();
+    }
+    library.register(aged()).unwrap();
+    library.register(operating()).unwrap();
+    let library = Arc::new(library);
+    BuiltIns {
+        catalogue: library.catalogue().clone(),
+        directory: Directory::built_in(&library),
+        capabilities: library.capabilities(),
+        natives: Arc::new(move |package| library.native(package)),
+    }
+}
+
+/// A function with an old version, which will go, and a new one.
+fn aged() -> Declaration {
+    let release = |text: &str| Some(text.parse().unwrap());
+    let lifecycle = Lifecycle {
+        introduced_in: release("0.0.1"),
+        deprecated_in: release("0.1.0"),
+        removed_in: release("0.3.0"),
+        replaced_by: None,
+    };
+    let old = Terms { lifecycle, ..Terms::default() };
+    let new = Terms {
+        lifecycle: Lifecycle { introduced_in: release("0.0.1"), ..Lifecycle::default() },
+        ..Terms::default()
+    };
+    let pass_on = Implementation::new(|request| RunFunctionResponse {
+        desired: request.desired.clone(),
+        ..RunFunctionResponse::default()
+    });
+    Declaration {
+        function: "function-aged".to_owned(),
+        contract: Contract::default(),
+        stable: "v0.2.0".to_owned(),
+        versions: vec![
+            ("v0.1.0".to_owned(), old, Some(pass_on.clone())),
+            ("v0.2.0".to_owned(), new, Some(pass_on)),
+        ],
+    }
+}
+
+/// A function that is of no use in compositions.
+fn operating() -> Declaration {
+    let terms = Terms { capabilities: vec!["operation".to_owned()], ..Terms::default() };
+    let nothing = Implementation::new(|_| RunFunctionResponse::default());
+    Declaration {
+        function: "function-operating".to_owned(),
+        contract: Contract::default(),
+        stable: "v0.1.0".to_owned(),
+        versions: vec![("v0.1.0".to_owned(), terms, Some(nothing))],
+    }
+}
