@@ -9,6 +9,7 @@ mod definition;
 mod masses;
 mod pipelines;
 mod recorder;
+mod rendered;
 mod revision;
 mod roles;
 mod simulation;

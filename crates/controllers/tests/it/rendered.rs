@@ -1,0 +1,70 @@
+//! What a plane does is what `render` says that it will do.
+//!
+//! Controllers carry out each scenario on a plane, and the same scenario is rendered from the objects that the plane has stored: once
+//! from what its user wrote, once from what the plane has made of it. A function that takes notes is called by both. The requests that
+//! it gets, the conditions and events of the composite resource, the references that it records and the resources that it composes are
+//! the same, but for the facts in [`masks`].
+
+mod difference;
+mod masks;
+mod offline;
+mod plane;
+mod scenarios;
+
+use serde_json::Value;
+
+use difference::{assert_contains, assert_same};
+use offline::Rendered;
+use plane::Run;
+use scenarios::Scenario;
+
+/// Carry out a scenario, render it, and compare.
+async fn check(scenario: Scenario) {
+    let mut run = Run::prepare(&scenario).await;
+    let written = run.stored().await;
+    let first_requests = run.reconcile().await;
+    let settled = run.settle().await;
+    let second_requests = run.reconcile().await;
+
+    let before = Rendered::of(&scenario, &written).await;
+    assert_requests(&first_requests, &before.requests, masks::FIRST);
+    let after = Rendered::of(&scenario, &settled).await;
+    assert_requests(&second_requests, &after.requests, masks::SETTLED);
+
+    let events = run.events().await;
+    let rendered_events = [masks::first_events(before.events), after.events].concat();
+    assert_same("events", &masks::events(&events), &masks::events(&rendered_events));
+    assert_same("status", &masks::status(&settled.xr), &masks::status(&after.xr));
+    assert_same("references", &references(&settled.xr), &references(&after.xr));
+    assert_composed(&settled.composed, &after.composed);
+}
+
+/// The plane asks functions what `render` asks them, however often it looks.
+fn assert_requests(plane: &[Value], rendered: &[Value], masked: &[&str]) {
+    let round = rendered.len().max(1);
+    assert!(plane.len() >= rendered.len(), "{} requests instead of {}", plane.len(), rendered.len());
+    assert_eq!(plane.is_empty(), rendered.is_empty(), "{plane:#?}");
+    for (request, expected) in plane.iter().take(round).zip(rendered) {
+        assert_same("request", &masks::without(request, masked), &masks::without(expected, masked));
+    }
+}
+
+/// Everything that `render` composes is on the plane, and nothing else.
+fn assert_composed(plane: &[Value], rendered: &[Value]) {
+    let identity = |object: &Value| ["apiVersion", "kind"].map(|key| object[key].clone());
+    for object in rendered {
+        let is_same = |stored: &&Value| {
+            identity(stored) == identity(object) && stored["metadata"]["name"] == object["metadata"]["name"]
+        };
+        let stored = plane.iter().find(is_same);
+        let stored = stored.unwrap_or_else(|| panic!("the plane has not composed {object:#}"));
+        assert_contains("composed resource", stored, object);
+    }
+    assert_eq!(plane.len(), rendered.len(), "the plane has composed {plane:#?}");
+}
+
+fn references(xr: &Value) -> Value {
+    let spec = &xr["spec"];
+    let machinery = if spec["crossplane"].is_null() { spec } else { &spec["crossplane"] };
+    machinery["resourceRefs"].clone()
+}

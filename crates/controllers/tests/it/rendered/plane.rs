@@ -1,0 +1,148 @@
+//! Carries out a scenario on a plane.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferroplane_testkit::plane::{Plane, condition};
+use serde_json::Value;
+
+use super::scenarios::{Scenario, path_of};
+
+/// The requests that a function was sent, as JSON.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Requests(Arc<Mutex<Vec<Value>>>);
+
+impl Requests {
+    pub(super) fn add(&self, request: &ferroplane_wire::v1::RunFunctionRequest) {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    }
+
+    pub(super) fn take(&self) -> Vec<Value> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a plane has stored.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) xr: Value,
+    pub(super) composed: Vec<Value>,
+    /// What functions may ask to see.
+    pub(super) others: Vec<Value>,
+}
+
+/// A scenario on a plane. Controllers run only while something is reconciled.
+pub(super) struct Run {
+    plane: Plane,
+    requests: Requests,
+    /// The path of the composite resource.
+    xr: String,
+    /// Whether its pipeline runs at all.
+    composes: bool,
+}
+
+impl Run {
+    /// A plane that knows the kinds of a scenario, with everything stored that its user writes.
+    pub(super) async fn prepare(scenario: &Scenario) -> Self {
+        let (requests, answer) = (Requests::default(), scenario.answer);
+        let notes = requests.clone();
+        let mut plane = Plane::with_function("function-test", move |request| {
+            notes.add(request);
+            ferroplane_wire::from_json(&answer(request)).unwrap()
+        })
+        .await;
+        for object in scenario.kinds.iter().chain(&scenario.compositions).chain(&scenario.functions) {
+            plane.apply(&path_of(object), object).await;
+        }
+        for definition in &scenario.kinds {
+            plane
+                .until(&path_of(definition), |it| {
+                    condition(it, "Established").as_deref() == Some("True/WatchingCompositeResource")
+                })
+                .await;
+        }
+        let revisions = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+        let count = scenario.compositions.len();
+        let are_judged = |list: &Value| {
+            let revisions = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            revisions.len() == count
+                && revisions.iter().all(|revision| condition(revision, "ValidPipeline").is_some())
+        };
+        plane.until(revisions, are_judged).await;
+        plane.stop().await;
+        for object in scenario.others.iter().chain([&scenario.xr]) {
+            plane.apply(&path_of(object), object).await;
+        }
+        let is_paused = !scenario.xr["metadata"]["annotations"]["crossplane.io/paused"].is_null();
+        let composes = !is_paused && !scenario.is_deleted;
+        let run = Self { plane, requests, xr: path_of(&scenario.xr), composes };
+        if scenario.is_deleted {
+            run.plane.delete(&run.xr).await;
+        }
+        run
+    }
+
+    /// What is stored now.
+    pub(super) async fn stored(&self) -> Stored {
+        let xr = self.plane.get(&self.xr).await;
+        let mut composed = Vec::new();
+        for reference in super::references(&xr).as_array().into_iter().flatten() {
+            let mut object = reference.clone();
+            object["metadata"]["name"] = reference["name"].clone();
+            let namespace = match &reference["namespace"] {
+                Value::Null => &xr["metadata"]["namespace"],
+                namespace => namespace,
+            };
+            object["metadata"]["namespace"] = namespace.clone();
+            composed.push(self.plane.get(&path_of(&object)).await);
+        }
+        composed.retain(|object| !object.is_null());
+        let mut others = Vec::new();
+        for (plural, kind) in [("configmaps", "ConfigMap"), ("secrets", "Secret")] {
+            let list = self.plane.get(&format!("/api/v1/{plural}")).await;
+            for mut object in list["items"].as_array().cloned().unwrap_or_default() {
+                object["apiVersion"] = "v1".into();
+                object["kind"] = kind.into();
+                others.push(object);
+            }
+        }
+        Stored { xr, composed, others }
+    }
+
+    /// Let controllers that know nothing reconcile everything. Returns what they asked functions.
+    pub(super) async fn reconcile(&mut self) -> Vec<Value> {
+        let before = self.recorded();
+        self.requests.take();
+        self.plane.start().await;
+        while self.composes && self.recorded() == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.plane.until(&self.xr, |xr| condition(xr, "Synced").is_some()).await;
+        self.plane.quiet().await;
+        self.plane.stop().await;
+        self.requests.take()
+    }
+
+    /// How often the composite resource was composed.
+    fn recorded(&self) -> usize {
+        let heads = self.plane.recordings().heads().unwrap();
+        heads.iter().filter(|head| head.kind == "Site").count()
+    }
+
+    /// Reconcile until nothing changes any more. Returns what is stored then.
+    pub(super) async fn settle(&mut self) -> Stored {
+        loop {
+            let before = self.plane.get(&self.xr).await;
+            self.reconcile().await;
+            if self.plane.get(&self.xr).await == before {
+                return self.stored().await;
+            }
+        }
+    }
+
+    /// What was told about the composite resource, as `Normal/Reason: text`.
+    pub(super) async fn events(&self) -> Vec<String> {
+        self.plane.events(self.xr.rsplit('/').next().unwrap()).await
+    }
+}

@@ -1,0 +1,334 @@
+//! What composite resources go through, on a plane and rendered.
+
+use ferroplane_wire::v1::RunFunctionRequest;
+use serde_json::{Value, json};
+
+use super::check;
+
+/// What a function answers.
+type Answer = fn(&RunFunctionRequest) -> Value;
+
+/// A composite resource, and everything around it.
+pub(super) struct Scenario {
+    /// The definition of the composite resource, and those of what it composes.
+    pub(super) kinds: Vec<Value>,
+    pub(super) compositions: Vec<Value>,
+    /// The composition that is to be used.
+    pub(super) uses: &'static str,
+    /// Functions that come in packages.
+    pub(super) functions: Vec<Value>,
+    /// What `function-test` answers.
+    pub(super) answer: Answer,
+    pub(super) xr: Value,
+    /// Whether its user deletes it before it is reconciled.
+    pub(super) is_deleted: bool,
+    /// What functions may ask to see.
+    pub(super) others: Vec<Value>,
+}
+
+impl Scenario {
+    /// A site that becomes what a function answers.
+    fn site(answer: Answer) -> Self {
+        Self {
+            kinds: vec![definition("Namespaced", "Site", "sites")],
+            compositions: vec![composition("sites", &json!([test_step()]))],
+            uses: "sites",
+            functions: Vec::new(),
+            answer,
+            xr: site(),
+            is_deleted: false,
+            others: Vec::new(),
+        }
+    }
+
+    /// The same, where the composite resource has something more.
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+#[tokio::test]
+async fn composed_and_ready() {
+    check(Scenario::site(|_| {
+        json!({"meta": {}, "desired": {
+            "composite": {"resource": {"status": {"color": "red"}}},
+            "resources": {"one": ready(&setting("one")), "unnamed": ready(&unnamed())},
+        }})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn composed_but_not_ready() {
+    check(Scenario::site(|_| {
+        let unready = json!({"resource": setting("two"), "ready": "READY_FALSE"});
+        json!({"meta": {}, "desired": {"resources": {"one": ready(&setting("one")), "two": unready}}})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn fatal_result() {
+    check(Scenario::site(|_| {
+        json!({"meta": {}, "results": [
+            {"severity": "SEVERITY_NORMAL", "message": "began"},
+            {"severity": "SEVERITY_FATAL", "message": "no such color"},
+        ], "conditions": [{"type": "Painted", "status": "STATUS_CONDITION_FALSE", "reason": "NoPaint"}]})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn results_and_conditions_for_composite_and_claim() {
+    let say = |_: &RunFunctionRequest| {
+        json!({
+            "meta": {},
+            "results": [
+                {"severity": "SEVERITY_WARNING", "message": "careful", "reason": "Odd", "target": "TARGET_COMPOSITE"},
+                {"severity": "SEVERITY_NORMAL", "message": "for both", "target": "TARGET_COMPOSITE_AND_CLAIM"},
+            ],
+            "conditions": [
+                {"type": "Kept", "status": "STATUS_CONDITION_TRUE", "reason": "Own", "target": "TARGET_COMPOSITE"},
+                {
+                    "type": "Told", "status": "STATUS_CONDITION_UNKNOWN", "reason": "Both", "message": "soon",
+                    "target": "TARGET_COMPOSITE_AND_CLAIM",
+                },
+            ],
+            "desired": {"resources": {"one": ready(&setting("one"))}},
+        })
+    };
+    check(Scenario::site(say)).await;
+    check(legacy(say)).await;
+}
+
+#[tokio::test]
+async fn required_resources() {
+    let answer = |request: &RunFunctionRequest| {
+        let count = request.required_resources.values().map(|found| found.items.len()).sum::<usize>();
+        json!({
+            "meta": {},
+            "requirements": {"resources": {
+                "by-name": {"apiVersion": "v1", "kind": "ConfigMap", "matchName": "paint", "namespace": "default"},
+                "by-label": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"labels": {"paint": "yes"}}},
+                "missing": {"apiVersion": "v1", "kind": "ConfigMap", "matchName": "nobody", "namespace": "default"},
+            }},
+            "desired": {"composite": {"resource": {"status": {"color": count.to_string()}}}},
+        })
+    };
+    check(Scenario::site(answer).with(|it| it.others = vec![paint("paint"), paint("more")])).await;
+}
+
+#[tokio::test]
+async fn paused() {
+    let annotations = json!({"crossplane.io/paused": "true"});
+    check(Scenario::site(|_| json!({"meta": {}})).with(|it| it.xr["metadata"]["annotations"] = annotations))
+        .await;
+}
+
+#[tokio::test]
+async fn being_deleted() {
+    let keep = json!(["example.org/keep"]);
+    check(Scenario::site(|_| json!({"meta": {}})).with(|it| {
+        it.xr["metadata"]["finalizers"] = keep;
+        it.is_deleted = true;
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn legacy_with_connection_details() {
+    check(legacy(|_| {
+        json!({"meta": {}, "desired": {
+            "composite": {"connectionDetails": {"user": "YWRtaW4=", "other": "eA=="}},
+            "resources": {"one": ready(&setting("one"))},
+        }})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn built_in_function_in_place_of_a_package() {
+    let input = json!({
+        "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": [
+            {"name": "one", "base": setting("one"), "readinessChecks": [{"type": "None"}]},
+        ],
+    });
+    let step = json!({"step": "compose", "functionRef": {"name": "patches"}, "input": input});
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "patches"},
+        "spec": {"package": "xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v0.10.0"},
+    });
+    check(Scenario::site(passing_on).with(|it| {
+        it.compositions = vec![composition("sites", &json!([step, test_step()]))];
+        it.functions = vec![function];
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn composite_of_composites() {
+    let answer = |_: &RunFunctionRequest| {
+        let mut inner = site();
+        inner["kind"] = "Room".into();
+        inner["metadata"] = json!({"name": "inner"});
+        json!({"meta": {}, "desired": {"resources": {"room": {"resource": inner}}}})
+    };
+    check(Scenario::site(answer).with(|it| it.kinds.push(definition("Namespaced", "Room", "rooms")))).await;
+}
+
+#[tokio::test]
+async fn namespace_is_overridden() {
+    check(Scenario::site(|_| {
+        let mut elsewhere = setting("one");
+        elsewhere["metadata"]["namespace"] = "kube-system".into();
+        json!({"meta": {}, "desired": {"resources": {"one": ready(&elsewhere)}}})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn missing_credentials() {
+    let mut step = test_step();
+    step["credentials"] = json!([{
+        "name": "cloud", "source": "Secret", "secretRef": {"namespace": "default", "name": "missing"},
+    }]);
+    let compositions = vec![composition("sites", &json!([step]))];
+    check(Scenario::site(|_| json!({"meta": {}})).with(|it| it.compositions = compositions)).await;
+}
+
+#[tokio::test]
+async fn credentials() {
+    let mut step = test_step();
+    step["credentials"] = json!([{
+        "name": "cloud", "source": "Secret", "secretRef": {"namespace": "default", "name": "cloud"},
+    }]);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "default"},
+        "data": {"token": "c2VjcmV0"},
+    });
+    check(Scenario::site(|_| json!({"meta": {}})).with(|it| {
+        it.compositions = vec![composition("sites", &json!([step]))];
+        it.others = vec![secret];
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn reconcile_requested() {
+    let annotations = json!({"crossplane.io/reconcile-requested-at": "now"});
+    check(Scenario::site(|_| json!({"meta": {}})).with(|it| it.xr["metadata"]["annotations"] = annotations))
+        .await;
+}
+
+#[tokio::test]
+async fn composition_by_reference() {
+    check(with_two_compositions(&json!({"compositionRef": {"name": "others"}}))).await;
+}
+
+#[tokio::test]
+async fn composition_by_label() {
+    check(with_two_compositions(&json!({"compositionSelector": {"matchLabels": {"which": "others"}}}))).await;
+}
+
+fn with_two_compositions(machinery: &Value) -> Scenario {
+    let mut others = composition("others", &json!([test_step()]));
+    others["metadata"]["labels"] = json!({"which": "others"});
+    Scenario::site(|_| json!({"meta": {}})).with(|it| {
+        it.compositions.push(others);
+        it.uses = "others";
+        it.xr["spec"]["crossplane"] = machinery.clone();
+    })
+}
+
+/// A site of the old layout, which can be claimed.
+fn legacy(answer: Answer) -> Scenario {
+    let mut definition = definition("LegacyCluster", "Site", "sites");
+    definition["apiVersion"] = "apiextensions.crossplane.io/v1".into();
+    definition["spec"]["claimNames"] = json!({"kind": "Page", "plural": "pages"});
+    definition["spec"]["connectionSecretKeys"] = json!(["user"]);
+    Scenario::site(answer).with(|it| {
+        it.kinds = vec![definition];
+        it.compositions[0]["spec"]["writeConnectionSecretsToNamespace"] = "default".into();
+        it.xr["metadata"].as_object_mut().map(|metadata| metadata.remove("namespace"));
+    })
+}
+
+fn passing_on(request: &RunFunctionRequest) -> Value {
+    let request = ferroplane_wire::to_json(request).unwrap();
+    json!({"meta": {}, "desired": request["desired"]})
+}
+
+fn definition(scope: &str, kind: &str, plural: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "color": {"type": "string"}, "size": {"type": "string", "default": "small"},
+        }},
+        "status": {"type": "object", "properties": {"color": {"type": "string"}}},
+    }});
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.org")},
+        "spec": {
+            "group": "example.org", "names": {"kind": kind, "plural": plural}, "scope": scope,
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+}
+
+fn composition(name: &str, pipeline: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": name},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"},
+            "mode": "Pipeline", "pipeline": pipeline,
+        },
+    })
+}
+
+fn test_step() -> Value {
+    json!({"step": "test", "functionRef": {"name": "function-test"}})
+}
+
+fn site() -> Value {
+    json!({
+        "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": "blog", "namespace": "default"},
+        "spec": {"color": "red"},
+    })
+}
+
+fn setting(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"color": "red"},
+    })
+}
+
+/// A setting that the plane has to name.
+fn unnamed() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "blue"}})
+}
+
+fn ready(object: &Value) -> Value {
+    json!({"resource": object, "ready": "READY_TRUE"})
+}
+
+fn paint(name: &str) -> Value {
+    let mut object = setting(name);
+    object["metadata"]["labels"] = json!({"paint": "yes"});
+    object
+}
+
+/// The path of an object of one of the kinds here.
+pub(super) fn path_of(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let prefix = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let namespace = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/namespaces/{namespace}"),
+        None => String::new(),
+    };
+    format!("{prefix}{namespace}/{}s/{}", kind.to_lowercase(), text(&object["metadata"]["name"]))
+}
