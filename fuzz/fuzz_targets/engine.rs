@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferroplane_engine::{
-    Answer, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Turn, Want, World, settle, start,
+    Answer, Cause, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Turn, Want, World, settle, start,
 };
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::RunFunctionResponse;
@@ -61,7 +61,7 @@ fn converse(flags: u8, data: &[u8]) -> Outcome {
                 assert!(calls <= STEPS * MAX_CALLS as usize, "it asks for ever");
                 match RunFunctionResponse::decode(answers.next().unwrap_or_default()) {
                     Ok(response) => call.answer(response),
-                    Err(error) => call.fail(error),
+                    Err(error) => call.fail(Cause::FunctionResponseInvalid, error),
                 }
             }
             Turn::Fetch(fetch) => {

@@ -58,3 +58,9 @@ pub const FUNCTION_TARGET: &str = "render.crossplane.io/runtime-development-targ
 pub const DEFAULT_FUNCTION_TARGET: &str = "localhost:9443";
 /// On Functions: whether what is built in may run in place of a package, or must.
 pub const NATIVE: &str = "ferroplane.io/native";
+/// On events: the code of what failed.
+pub const CAUSE: &str = "ferroplane.io/cause";
+/// On events: the step of the pipeline that failed.
+pub const STEP: &str = "ferroplane.io/step";
+/// On events: what the composition calls the composed resource that failed.
+pub const RESOURCE: &str = "ferroplane.io/resource";

@@ -1,5 +1,6 @@
 //! The kinds we read and write, as data: types, conditions, labels, names. Performs no I/O and knows no client.
 
+mod cause;
 mod composition;
 mod condition;
 mod definition;
@@ -14,6 +15,7 @@ pub mod keys;
 pub mod meta;
 pub mod names;
 
+pub use cause::{Cause, FailurePoint, UnknownCause};
 pub use composition::{
     Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, FunctionRevisionRef,
     FunctionRevisionSelector, InputRef, Mode, RequiredResource, RequiredSchema, Requirements, SecretRef,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
 use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
@@ -17,6 +17,7 @@ use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
 use tracing::warn;
 
+use crate::apiextensions::composition_cache::Unusable;
 use crate::metrics::{Called, Metrics};
 
 /// Whether something that is built in does what a package does.
@@ -54,12 +55,14 @@ pub(crate) struct CallableFunctions {
 
 impl CallableFunctions {
     /// Decide for every step which version of its function is called.
-    pub(crate) fn resolve(&self, pipeline: Pipeline) -> Result<Pipeline, String> {
-        let pipeline = pipeline.resolve(&self.catalogue).map_err(|error| chain(&error))?;
+    pub(crate) fn resolve(&self, pipeline: Pipeline) -> Result<Pipeline, Unusable> {
+        let pipeline =
+            pipeline.resolve(&self.catalogue).map_err(|error| Unusable::new(chain(&error), error.point()))?;
         for step in pipeline.steps() {
             let revision = step.callee.as_ref().map(|callee| &callee.revision);
             if let Some(trouble) = revision.and_then(|revision| self.troubles.get(revision)) {
-                return Err(format!("step `{}`: {trouble}", step.name));
+                let failure = FailurePoint::new(Cause::FunctionNotConnectable).in_step(&step.name);
+                return Err(Unusable::new(format!("step `{}`: {trouble}", step.name), failure));
             }
         }
         Ok(pipeline)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use bytes::Bytes;
+use ferroplane_api::Cause;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse, SchemaSelector};
 use ferroplane_wire::{Struct, check};
 
@@ -119,9 +120,9 @@ impl Call {
     }
 
     /// It could not be called, or did not answer.
-    pub fn fail(self: Box<Self>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Turn {
+    pub fn fail(self: Box<Self>, cause: Cause, source: impl Into<Box<dyn Error + Send + Sync>>) -> Turn {
         let step = self.step().to_owned();
-        self.run.fail(Failure::Call { step, source: source.into() })
+        self.run.fail(Failure::Call { step, cause, source: source.into() })
     }
 }
 

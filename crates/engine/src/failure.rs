@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use ferroplane_api::{Cause, FailurePoint};
 use ferroplane_wire::{BadResponse, StructError};
 
 /// Why a pipeline run came to nothing. Every text is stable: it will be repeated in a condition.
@@ -12,7 +13,7 @@ pub enum Failure {
     Fatal { step: String, message: String },
 
     #[error("cannot run pipeline step `{step}`")]
-    Call { step: String, source: Box<dyn Error + Send + Sync> },
+    Call { step: String, cause: Cause, source: Box<dyn Error + Send + Sync> },
 
     #[error("cannot use the answer of pipeline step `{step}`")]
     BadResponse { step: String, source: BadResponse },
@@ -98,6 +99,53 @@ impl Failure {
             | Self::Controlled { step, .. } => Some(step),
             _ => None,
         }
+    }
+
+    /// What the composition or the step calls the resource that it is about, if it is about one.
+    pub fn resource(&self) -> Option<&str> {
+        match self {
+            Self::Observed { resource, .. }
+            | Self::NotAnObject { resource, .. }
+            | Self::NoType { resource, .. }
+            | Self::Metadata { resource, .. }
+            | Self::UnknownScope { resource, .. }
+            | Self::ClusterScoped { resource, .. }
+            | Self::InvalidName { resource, .. }
+            | Self::Controlled { resource, .. } => Some(resource),
+            Self::Requirement { requirement, .. } => Some(requirement),
+            Self::Credential { credential, .. } => Some(credential),
+            _ => None,
+        }
+    }
+
+    /// What failed, for programs.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Fatal { .. } => Cause::FunctionFatalResult,
+            Self::Call { cause, .. } => *cause,
+            Self::BadResponse { .. } => Cause::FunctionResponseInvalid,
+            Self::NeverSettles { .. } => Cause::FunctionRequirementsUnstable,
+            Self::Requirement { .. } => Cause::RequirementUnavailable,
+            Self::Credential { .. } => Cause::CredentialUnavailable,
+            Self::Input { .. } => Cause::StepInputUnavailable,
+            Self::Composite { .. } | Self::NoPrefix { .. } => Cause::CompositeResourceInvalid,
+            Self::Observed { .. } => Cause::ComposedResourceUnreadable,
+            Self::NotAnObject { .. }
+            | Self::NoType { .. }
+            | Self::Metadata { .. }
+            | Self::InvalidName { .. }
+            | Self::Status => Cause::ComposedResourceInvalid,
+            Self::UnknownScope { .. } => Cause::ComposedKindUnavailable,
+            Self::ClusterScoped { .. } => Cause::ComposedResourceClusterScoped,
+            Self::Controlled { .. } => Cause::ComposedResourceControlled,
+            Self::SameObject { .. } => Cause::ComposedResourceDuplicate,
+        }
+    }
+
+    /// What failed, and where.
+    pub fn point(&self) -> FailurePoint {
+        let point = FailurePoint::new(self.cause()).in_step(self.step().unwrap_or_default());
+        point.of_resource(self.resource().unwrap_or_default())
     }
 
     /// Whether a function said so itself.

@@ -26,6 +26,7 @@ mod names;
 mod outcome;
 mod pipeline;
 mod plan;
+mod refusal;
 mod requirements;
 mod resources;
 mod revisions;
@@ -38,6 +39,7 @@ mod transcript;
 mod usage;
 mod validity;
 pub mod versions;
+pub mod wording;
 mod written;
 
 pub use advice::{VersionWarning, version_warnings, versions_condition};
@@ -50,6 +52,8 @@ pub use definition::{
     defined_claim, defined_composite, definition_of_role, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
+// Failures have causes: whoever calls functions for the engine names them, too.
+pub use ferroplane_api::Cause;
 pub use fights::{Fights, Loss};
 pub use image::ImageReference;
 pub use inputs::{Inputs, Layout, Observed, Requirement};
@@ -58,6 +62,7 @@ pub use names::{composed_name, field_manager};
 pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
 pub use plan::{Deletion, NAMESPACE_OVERRIDDEN, Plan, Reference, Wanted};
+pub use refusal::{recognised_refusal, refusal_cause};
 pub use resources::to_pipeline;
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};

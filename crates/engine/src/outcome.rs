@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferroplane_api::Condition;
+use ferroplane_api::{Condition, FailurePoint};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::SchemaSelector;
 
@@ -51,6 +51,8 @@ pub struct Event {
     /// Who said it, for those who cannot tell otherwise.
     pub detail: Option<String>,
     pub target: Target,
+    /// What failed, if the event tells of a failure.
+    pub failure: Option<FailurePoint>,
 }
 
 impl Event {
@@ -62,7 +64,13 @@ impl Event {
             message: message.into(),
             detail: None,
             target: Target::Composite,
+            failure: None,
         }
+    }
+
+    /// A failure to tell the composite resource of.
+    pub fn failure(reason: &str, message: impl Into<String>, failure: FailurePoint) -> Self {
+        Self { failure: Some(failure), ..Self::new(EventKind::Warning, reason, message) }
     }
 
     /// The message with who said it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferroplane_api as api;
+use ferroplane_api::{self as api, Cause, FailurePoint};
 use ferroplane_wire::v1::{ResourceSelector, SchemaSelector, resource_selector::Match};
 use ferroplane_wire::{Struct, StructError, v1};
 
@@ -67,6 +67,28 @@ pub enum PipelineError {
     Credential { step: String, credential: String },
     #[error("step `{step}`: requirement `{requirement}` has both `name` and `matchLabels`")]
     NameAndLabels { step: String, requirement: String },
+}
+
+impl UnresolvedStep {
+    /// What failed, and in which step.
+    pub fn point(&self) -> FailurePoint {
+        FailurePoint::new(self.source.cause()).in_step(&self.step)
+    }
+}
+
+impl PipelineError {
+    /// What failed, and in which step.
+    pub fn point(&self) -> FailurePoint {
+        let step = match self {
+            Self::Empty => "",
+            Self::DuplicateStep(step)
+            | Self::TwoInputs(step)
+            | Self::Input { step, .. }
+            | Self::Credential { step, .. }
+            | Self::NameAndLabels { step, .. } => step,
+        };
+        FailurePoint::new(Cause::PipelineInvalid).in_step(step)
+    }
 }
 
 impl Pipeline {

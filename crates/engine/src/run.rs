@@ -293,5 +293,6 @@ fn to_event(step: &Step, result: v1::Result) -> Event {
         message: result.message,
         detail: Some(format!("Pipeline step \"{}\"", step.name)),
         target: to_target(result.target),
+        failure: None,
     }
 }

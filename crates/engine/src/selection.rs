@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Object, TypeRef};
+use ferroplane_api::{Cause, Object, TypeRef};
 
 use crate::composite::{Machinery, match_labels};
 use crate::inputs::Layout;
@@ -79,6 +79,19 @@ pub enum Unselectable {
         .wanted.kind, .wanted.api_version
     )]
     Incompatible { revision: String, composes: TypeRef, wanted: TypeRef },
+}
+
+impl Unselectable {
+    /// What failed, for programs.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::NoComposition { .. } => Cause::NoMatchingComposition,
+            Self::UnknownComposition(_) => Cause::CompositionNotFound,
+            Self::UnknownRevision(_) => Cause::CompositionRevisionNotFound,
+            Self::NoRevision { .. } => Cause::NoMatchingCompositionRevision,
+            Self::Incompatible { .. } => Cause::CompositionIncompatible,
+        }
+    }
 }
 
 fn with_labels(labels: Option<&Labels>) -> String {

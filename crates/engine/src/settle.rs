@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, set_condition};
+use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, set_condition};
 use serde_json::Value;
 
 use crate::advice::{versions_condition, warnings_of};
@@ -11,6 +11,7 @@ use crate::composite::COMPOSE;
 use crate::failure::{Failure, chain};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Target};
 use crate::plan::Plan;
+use crate::wording::CANNOT_COMPOSE;
 
 /// How many names a condition lists before it only counts.
 const NAMES_LISTED: usize = 3;
@@ -62,13 +63,19 @@ pub struct Trouble {
     pub message: String,
     /// For the condition, if what the event says would never be the same twice.
     pub stable_message: Option<String>,
+    /// For programs.
+    pub failure: FailurePoint,
 }
 
 impl Trouble {
+    pub fn new(reason: &'static str, message: impl Into<String>, failure: impl Into<FailurePoint>) -> Self {
+        Self { reason, message: message.into(), stable_message: None, failure: failure.into() }
+    }
+
     /// The trouble that a run has failed.
     pub fn of(failure: &Failure) -> Self {
-        let message = format!("cannot compose resources: {}", chain(failure));
-        Self { reason: COMPOSE, message, stable_message: None }
+        let message = format!("{CANNOT_COMPOSE}: {}", chain(failure));
+        Self::new(COMPOSE, message, failure.point())
     }
 }
 
@@ -132,9 +139,11 @@ impl Settling {
 
     fn trouble(&mut self, trouble: &Trouble, outcome: Option<&Outcome>) {
         self.conditions = std::mem::take(&mut self.facts.conditions);
-        self.events.push(Event::new(EventKind::Warning, trouble.reason, &trouble.message));
+        let failure = trouble.failure.clone();
+        self.events.push(Event::failure(trouble.reason, &trouble.message, failure.clone()));
         let message = trouble.stable_message.as_ref().unwrap_or(&trouble.message);
-        self.set(Condition::new("Synced", Status::False, "ReconcileError").with_message(message));
+        let synced = Condition::new("Synced", Status::False, "ReconcileError").with_message(message);
+        self.set(synced.with_failure(failure));
         let Some(outcome) = outcome else { return };
         self.events.extend(outcome.events.iter().cloned());
         let seen = self.function_conditions(outcome);
@@ -198,6 +207,7 @@ fn synced(unsynced: &[&str]) -> Condition {
     }
     Condition::new("Synced", Status::False, "ReconcileError")
         .with_message(format!("Unsynced resources: {}", list(unsynced)))
+        .with_failure(Cause::ComposedResourcesUnsynced.into())
 }
 
 /// What functions say of the composite resource itself beats what follows from the composed ones.

@@ -1,5 +1,6 @@
 //! What was said to the engine in a run: all that is needed to have the same run again, without anybody being asked.
 
+use ferroplane_api::Cause;
 use ferroplane_wire::v1::RunFunctionResponse;
 
 use crate::conversation::{Answer, Turn, start};
@@ -15,8 +16,8 @@ pub enum Said {
     Answered(RunFunctionResponse),
     /// What a function had answered before, and what held still.
     Recalled(RunFunctionResponse),
-    /// Why a function did not answer, with all causes.
-    Failed(String),
+    /// Why a function did not answer: what failed, and the error with all its sources.
+    Failed { cause: Cause, reason: String },
 }
 
 /// Something that was said, and to what.
@@ -68,7 +69,7 @@ fn say(turn: Turn, said: Said) -> Result<Turn, (String, &'static str)> {
         }
         (Turn::Call(call), Said::Answered(response)) => Ok(call.answer(response)),
         (Turn::Call(call), Said::Recalled(response)) => Ok(call.accept(response)),
-        (Turn::Call(call), Said::Failed(reason)) => Ok(call.fail(reason)),
+        (Turn::Call(call), Said::Failed { cause, reason }) => Ok(call.fail(cause, reason)),
         (turn, said) => Err((asks(&turn), what(&said))),
     }
 }
@@ -85,7 +86,7 @@ fn what(said: &Said) -> &'static str {
     match said {
         Said::Provided(_) => "something else was read",
         Said::Answered(_) | Said::Recalled(_) => "a function answered",
-        Said::Failed(_) => "a function failed",
+        Said::Failed { .. } => "a function failed",
     }
 }
 
@@ -119,7 +120,10 @@ mod tests {
 
     #[test]
     fn same_words_lead_to_the_same_end() {
-        let notes = [Note::new(Said::Failed("cannot: for a reason".to_owned()))];
+        let notes = [Note::new(Said::Failed {
+            cause: Cause::FunctionTimeout,
+            reason: "cannot: for a reason".to_owned(),
+        })];
         let mut turns = 0;
         let outcome = replay(inputs(), notes, |_, _| turns += 1).unwrap();
         assert_eq!(turns, 1);

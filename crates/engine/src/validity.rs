@@ -2,7 +2,7 @@
 //!
 //! A function that is not there is no fault: it may come. One that is there and says that it cannot compose is.
 
-use ferroplane_api::{CompositionSpec, Condition, Status};
+use ferroplane_api::{Cause, CompositionSpec, Condition, FailurePoint, Status};
 use serde_json::Value;
 
 use crate::failure::chain;
@@ -30,7 +30,20 @@ pub enum InvalidPipeline {
     #[error("cannot make the pipeline ready")]
     NotReady(#[from] PipelineError),
     #[error("function `{function}` (active revision `{revision}`) does not have the capability `{missing}`")]
-    MissingCapability { function: String, revision: String, missing: &'static str },
+    MissingCapability { step: String, function: String, revision: String, missing: &'static str },
+}
+
+impl InvalidPipeline {
+    /// What failed, and in which step.
+    pub fn point(&self) -> FailurePoint {
+        match self {
+            Self::Unreadable(_) => Cause::PipelineInvalid.into(),
+            Self::NotReady(error) => error.point(),
+            Self::MissingCapability { step, .. } => {
+                FailurePoint::new(Cause::FunctionCapabilityMissing).in_step(step)
+            }
+        }
+    }
 }
 
 /// The pipeline in the spec of a composition or of one of its revisions: the functions that it calls.
@@ -46,11 +59,15 @@ pub fn validate_pipeline(spec: &Value, callables: &[Callable]) -> Result<(), Inv
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
     let steps = to_pipeline(&spec);
     Pipeline::new(&steps)?;
-    let is_called =
-        |callable: &&Callable| steps.iter().any(|step| step.function_ref.name == callable.function);
-    match callables.iter().filter(is_called).find(|callable| !can(callable, COMPOSITION)) {
+    let step_of = |callable: &Callable| {
+        let step = steps.iter().find(|step| step.function_ref.name == callable.function)?;
+        Some(step.step.clone())
+    };
+    let mut called = callables.iter().filter_map(|callable| Some((step_of(callable)?, callable)));
+    match called.find(|(_, callable)| !can(callable, COMPOSITION)) {
         None => Ok(()),
-        Some(callable) => Err(InvalidPipeline::MissingCapability {
+        Some((step, callable)) => Err(InvalidPipeline::MissingCapability {
+            step,
             function: callable.function.clone(),
             revision: callable.revision.clone(),
             missing: COMPOSITION,
@@ -67,7 +84,9 @@ pub fn pipeline_condition(verdict: &Result<(), InvalidPipeline>) -> Condition {
                 InvalidPipeline::MissingCapability { .. } => "MissingCapabilities",
                 _ => "InvalidPipeline",
             };
-            Condition::new("ValidPipeline", Status::False, reason).with_message(chain(invalid))
+            Condition::new("ValidPipeline", Status::False, reason)
+                .with_message(chain(invalid))
+                .with_failure(invalid.point())
         }
     }
 }
@@ -118,6 +137,8 @@ mod tests {
         for capabilities in [&[][..], &["operation"]] {
             let (reason, message) = verdict(&spec, &[callable("f", capabilities)]);
             assert_eq!(reason, "MissingCapabilities");
+            let point = validate_pipeline(&spec, &[callable("f", capabilities)]).unwrap_err().point();
+            assert_eq!(point, FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
             assert!(message.contains("`f` (active revision `f-1`)"), "{message}");
         }
     }

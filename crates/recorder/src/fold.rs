@@ -142,7 +142,7 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
                 let resources = resources_of(response).filter_map(|resource| resource.resource.as_ref());
                 resources.chain(&response.context).chain(&response.output).for_each(&mut *look);
             }
-            Said::Failed(_) => {}
+            Said::Failed { .. } => {}
         }
     }
 }
@@ -162,7 +162,7 @@ fn each_details(take: &Taken, look: &mut dyn FnMut(&BTreeMap<String, Bytes>)) {
             Said::Answered(response) | Said::Recalled(response) => {
                 resources_of(response).for_each(|resource| look(&resource.connection_details));
             }
-            Said::Failed(_) => {}
+            Said::Failed { .. } => {}
         }
     }
 }
@@ -239,6 +239,10 @@ impl Folding<'_> {
         let Note { tag, said } = note;
         // What a request is known by would tell whoever guesses a secret that it was the one.
         let tag = if self.secrets.are_there() { String::new() } else { tag };
+        let code = match &said {
+            Said::Failed { cause, .. } => cause.code().to_owned(),
+            _ => String::new(),
+        };
         let (kind, answers, response, failure) = match said {
             Said::Provided(answers) => {
                 let answers = answers.into_iter().map(|answer| self.answer(answer)).collect();
@@ -250,11 +254,11 @@ impl Folding<'_> {
             Said::Recalled(response) => {
                 (SaidKind::Recalled, Vec::new(), Some(self.response(response)), String::new())
             }
-            Said::Failed(reason) => {
+            Said::Failed { reason, .. } => {
                 (SaidKind::Failed, Vec::new(), None, self.secrets.text(&reason).into_owned())
             }
         };
-        NoteMessage { tag, kind: kind.into(), answers, response, failure }
+        NoteMessage { tag, kind: kind.into(), answers, response, failure, code }
     }
 
     fn answer(&mut self, answer: Answer) -> AnswerMessage {

@@ -161,6 +161,9 @@ pub(crate) struct NoteMessage {
     pub(crate) response: Option<RunFunctionResponse>,
     #[prost(string, tag = "5")]
     pub(crate) failure: String,
+    /// The code of what failed.
+    #[prost(string, tag = "6")]
+    pub(crate) code: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

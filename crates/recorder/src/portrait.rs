@@ -147,11 +147,17 @@ impl<'a> WantedPortrait<'a> {
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventPortrait<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
     detail: Option<&'a str>,
     for_claim: bool,
     kind: &'static str,
     message: &'a str,
     reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a str>,
 }
 
 /// Events, as they are written down.
@@ -161,12 +167,16 @@ pub(crate) fn events(events: &[Event]) -> Vec<EventPortrait<'_>> {
 
 impl<'a> EventPortrait<'a> {
     fn of(event: &'a Event) -> Self {
+        let failure = event.failure.as_ref();
         Self {
             kind: event.kind.as_str(),
             reason: &event.reason,
             message: &event.message,
             detail: event.detail.as_deref(),
             for_claim: event.target == Target::CompositeAndClaim,
+            code: failure.map(|failure| failure.cause.code()),
+            resource: failure.map(|failure| failure.resource.as_str()).filter(|name| !name.is_empty()),
+            step: failure.map(|failure| failure.step.as_str()).filter(|name| !name.is_empty()),
         }
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use ferroplane_engine::{Layout, Pipeline, Said};
+    use ferroplane_engine::{Cause, Layout, Pipeline, Said};
     use ferroplane_wire::Struct;
     use serde_json::json;
 
@@ -124,18 +124,22 @@ mod tests {
         Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0 }
     }
 
+    fn failed() -> Said {
+        Said::Failed { cause: Cause::FunctionTimeout, reason: "no".to_owned() }
+    }
+
     #[test]
     fn run_that_was_cut_short_is_as_far_as_it_was() {
         let replayed = take(None).replay();
         assert!(replayed.is_same && replayed.astray.is_none());
         // But not one that came to an end and was recorded as if it had not.
-        let replayed = take(Some(Said::Failed("no".to_owned()))).replay();
+        let replayed = take(Some(failed())).replay();
         assert!(!replayed.is_same);
     }
 
     #[test]
     fn run_that_comes_to_something_else_is_different() {
-        let mut take = take(Some(Said::Failed("no".to_owned())));
+        let mut take = take(Some(failed()));
         take.outcome = take.replay().outcome;
         assert!(take.replay().is_same);
         take.notes[0].tag = "other".to_owned();

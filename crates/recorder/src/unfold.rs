@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ferroplane_api::Cause;
 use ferroplane_engine::{Answer, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said};
 use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
@@ -50,7 +51,7 @@ impl Unfolding<'_> {
 
     fn note(&self, note: NoteMessage) -> Result<Note, Damaged> {
         let kind = note.kind();
-        let NoteMessage { tag, answers, response, failure, .. } = note;
+        let NoteMessage { tag, answers, response, failure, code, .. } = note;
         let said = match kind {
             SaidKind::Provided => {
                 let answers = answers.into_iter().map(|answer| self.answer(answer));
@@ -58,7 +59,11 @@ impl Unfolding<'_> {
             }
             SaidKind::Answered => Said::Answered(self.response(response.unwrap_or_default())?),
             SaidKind::Recalled => Said::Recalled(self.response(response.unwrap_or_default())?),
-            SaidKind::Failed => Said::Failed(failure),
+            SaidKind::Failed => {
+                // Older releases recorded no code, and a later one may have recorded one that is new.
+                let cause = code.parse().unwrap_or(Cause::FunctionCallFailed);
+                Said::Failed { cause, reason: failure }
+            }
         };
         Ok(Note { tag, said })
     }

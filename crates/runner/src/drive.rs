@@ -46,8 +46,9 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
     let response = match result {
         Ok(response) => response,
         Err(error) => {
-            notes.call(&call, || Said::Failed(chain(&error)));
-            return call.fail(error);
+            let cause = error.cause();
+            notes.call(&call, || Said::Failed { cause, reason: chain(&error) });
+            return call.fail(cause, error);
         }
     };
     notes.call(&call, || Said::Answered(response.clone()));

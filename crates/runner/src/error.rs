@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ferroplane_engine::Cause;
 use tonic::Code;
 
 /// Why a function did not answer.
@@ -45,6 +46,23 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// What failed, for programs.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Unknown { .. } => Cause::FunctionNotFound,
+            Self::Unreachable { .. } => Cause::FunctionUnreachable,
+            Self::Tls { .. } => Cause::FunctionTlsFailed,
+            Self::Timeout { .. } | Self::TimeIsUp { .. } => Cause::FunctionTimeout,
+            Self::Lost { .. } => Cause::FunctionConnectionLost,
+            Self::Unimplemented { .. } => Cause::FunctionProtocolUnsupported,
+            Self::RequestTooLarge { .. } => Cause::FunctionRequestTooLarge,
+            Self::ResponseTooLarge { .. } => Cause::FunctionResponseTooLarge,
+            Self::Garbage { .. } => Cause::FunctionResponseInvalid,
+            Self::Failed { .. } => Cause::FunctionCallFailed,
+            Self::Ended { .. } => Cause::FunctionExited,
+        }
+    }
+
     /// What kind of failure it is, as gRPC says it in Go.
     pub(crate) fn code(&self) -> &'static str {
         match self {

@@ -35,6 +35,10 @@ pub(super) struct Condition {
     message: Option<String>,
     /// The generation of the object that this was said about.
     observed_generation: Option<i64>,
+    /// What failed, for programs: a code that never changes its meaning.
+    code: Option<String>,
+    /// The step of the pipeline that failed.
+    step: Option<String>,
 }
 
 #[derive(JsonSchema)]

@@ -20,6 +20,7 @@ use crate::case::Case;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deliberate {
     AsRead,
+    CauseCode,
     ChosenComposition,
     ClearText,
     FailureText,
@@ -59,6 +60,7 @@ const ALL: &[(Deliberate, Recognise)] = &[
     (Deliberate::ChosenComposition, xr::chosen_composition),
     (Deliberate::AsRead, as_read::as_read),
     (Deliberate::NoCondition, xr::no_condition),
+    (Deliberate::CauseCode, xr::cause_code),
     (Deliberate::FatalTime, xr::fatal_time),
     (Deliberate::RequestNotHandled, xr::request_not_handled),
     (Deliberate::FieldDescription, given::field_description),

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{Change, Error, ObjectPath, Subresource};
 use ferroplane_engine::{chain, plan_revisions};
 
 use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
+use crate::runtime::refused::cause_of;
 
 const COMPONENT: &str = "revisions/composition.apiextensions.crossplane.io";
 const CONCURRENCY: usize = 4;
@@ -97,7 +98,12 @@ impl Controller {
             Ok(plan) => plan,
             Err(foreign) => {
                 // Only a change of the revision can help, and that will be heard of.
-                self.recorder.warning(&composition, "UpdateRevision", foreign.to_string());
+                self.recorder.failure(
+                    &composition,
+                    "UpdateRevision",
+                    foreign.to_string(),
+                    Cause::ObjectControlled,
+                );
                 return Next::Rest;
             }
         };
@@ -146,7 +152,7 @@ impl Controller {
         if error.is_conflict() {
             return Next::Conflict;
         }
-        self.recorder.warning(composition, reason, chain(error));
+        self.recorder.failure(composition, reason, chain(error), cause_of(error));
         Next::Retry
     }
 }

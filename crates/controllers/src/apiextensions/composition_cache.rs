@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ferroplane_api::{CompositionSpec, Object, Status, TypeRef, keys, meta};
+use ferroplane_api::{Cause, CompositionSpec, FailurePoint, Object, Status, TypeRef, keys, meta};
 use ferroplane_client::{Change, Informer};
 use ferroplane_engine::{
     Candidate, Pipeline, RevisionCandidate, VersionWarning, chain, conditions_in, to_pipeline,
@@ -66,18 +66,31 @@ pub(crate) struct Revision {
     /// Where legacy composite resources have their connection details written to.
     pub(crate) connection_namespace: Option<String>,
     /// What stands in the way of using it, if anything does.
-    pub(crate) problem: Option<String>,
+    pub(crate) problem: Option<Unusable>,
     /// Whether nobody has looked at its pipeline yet.
     pub(crate) is_new: bool,
-    spec: Result<CompositionSpec, String>,
+    spec: Result<CompositionSpec, Unusable>,
     pipeline: Mutex<Option<Ready>>,
+}
+
+/// Why a revision cannot be used.
+#[derive(Debug, Clone)]
+pub(crate) struct Unusable {
+    pub(crate) message: String,
+    pub(crate) failure: FailurePoint,
+}
+
+impl Unusable {
+    pub(crate) fn new(message: impl Into<String>, failure: impl Into<FailurePoint>) -> Self {
+        Self { message: message.into(), failure: failure.into() }
+    }
 }
 
 /// A pipeline for what can be called at one moment.
 #[derive(Debug)]
 struct Ready {
     epoch: u64,
-    pipeline: Result<Arc<Pipeline>, String>,
+    pipeline: Result<Arc<Pipeline>, Unusable>,
 }
 
 impl CompositionCache {
@@ -161,7 +174,8 @@ impl Revision {
         let spec = object.get("spec").cloned().unwrap_or_default();
         let number = spec.get("revision").and_then(Value::as_i64).unwrap_or_default();
         let spec: Result<CompositionSpec, _> = serde_json::from_value(spec);
-        let spec = spec.map_err(|error| format!("cannot read its spec: {error}"));
+        let spec = spec
+            .map_err(|error| Unusable::new(format!("cannot read its spec: {error}"), Cause::PipelineInvalid));
         let nothing = || TypeRef { api_version: String::new(), kind: String::new() };
         Self {
             name: meta::name(object).into(),
@@ -179,7 +193,7 @@ impl Revision {
                 .ok()
                 .and_then(|spec| spec.write_connection_secrets_to_namespace.clone())
                 .filter(|namespace| !namespace.is_empty()),
-            problem: verdict(object).map_or_else(|| Some(UNKNOWN.to_owned()), Result::err),
+            problem: verdict(object).map_or_else(|| Some(not_validated()), Result::err),
             is_new: verdict(object).is_none(),
             spec,
             pipeline: Mutex::default(),
@@ -193,7 +207,7 @@ impl Revision {
     }
 
     /// Its steps, ready to call what can be called now.
-    pub(crate) fn pipeline(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, String> {
+    pub(crate) fn pipeline(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Unusable> {
         let mut ready = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = ready.as_ref().filter(|ready| ready.epoch == callables.epoch) {
             return ready.pipeline.clone();
@@ -219,9 +233,9 @@ impl Revision {
         }
     }
 
-    fn prepare(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, String> {
+    fn prepare(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Unusable> {
         let steps = to_pipeline(self.spec.as_ref().map_err(Clone::clone)?);
-        let pipeline = Pipeline::new(&steps).map_err(|error| chain(&error))?;
+        let pipeline = Pipeline::new(&steps).map_err(|error| Unusable::new(chain(&error), error.point()))?;
         callables.resolve(pipeline).map(Arc::new)
     }
 }
@@ -243,9 +257,18 @@ fn labels(object: &Object) -> BTreeMap<String, String> {
 }
 
 /// What was found when its pipeline was looked at: only one that is valid is run. Nothing if nobody has looked yet.
-fn verdict(revision: &Object) -> Option<Result<(), String>> {
+fn verdict(revision: &Object) -> Option<Result<(), Unusable>> {
     let conditions = revision.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
     let condition = conditions.into_iter().find(|condition| condition.kind == "ValidPipeline")?;
-    Some(if condition.status == Status::True { Ok(()) } else { Err(condition.message) })
+    if condition.status == Status::True {
+        return Some(Ok(()));
+    }
+    // Crossplane, and older releases of this, say why only in words.
+    let cause = condition.cause().unwrap_or(Cause::PipelineInvalid);
+    Some(Err(Unusable::new(condition.message, FailurePoint::new(cause).in_step(&condition.step))))
+}
+
+fn not_validated() -> Unusable {
+    Unusable::new(UNKNOWN, Cause::CompositionRevisionNotValidated)
 }

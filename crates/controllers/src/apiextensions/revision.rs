@@ -170,7 +170,7 @@ impl Controller {
         }
         match verdict {
             Ok(()) => self.recorder.normal(revision, REASON, "all functions can be used to compose"),
-            Err(invalid) => self.recorder.warning(revision, REASON, chain(invalid)),
+            Err(invalid) => self.recorder.failure(revision, REASON, chain(invalid), invalid.point()),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
+use ferroplane_api::{Cause, Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
 use ferroplane_client::{Error, LabelSelector, ObjectPath, Query, Resource, Subresource};
 use ferroplane_engine::{chain, choose, conditions_in, conditions_to_json, configured_usage, usage_spec};
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Next;
+use crate::runtime::refused::cause_of;
 
 pub(crate) use registry::{Key, Usages, as_used};
 use watches::{Waits, Watches};
@@ -55,17 +56,21 @@ struct Controller {
 struct Failure {
     reason: &'static str,
     message: String,
+    cause: Cause,
     is_conflict: bool,
 }
 
 impl Failure {
-    fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), is_conflict: false }
+    fn new(reason: &'static str, cause: Cause, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), cause, is_conflict: false }
     }
 
     /// The API server said no, or nothing.
     fn api(reason: &'static str) -> impl FnOnce(Error) -> Self {
-        move |error| Self { reason, message: chain(&error), is_conflict: error.is_conflict() }
+        move |error| {
+            let (message, cause) = (chain(&error), cause_of(&error));
+            Self { reason, message, cause, is_conflict: error.is_conflict() }
+        }
     }
 }
 
@@ -78,13 +83,15 @@ impl Controller {
         let outcome = match usage_spec(&usage) {
             Some(spec) if meta::is_being_deleted(&usage) => self.release(&key, &usage, &spec).await,
             Some(spec) => self.protect(&key, usage.clone(), &spec).await.map(|()| Next::Rest),
-            None => Err(Failure::new("ResolveSelectors", "cannot read what is used by what")),
+            None => {
+                Err(Failure::new("ResolveSelectors", Cause::UsageInvalid, "cannot read what is used by what"))
+            }
         };
         outcome.unwrap_or_else(|failure| {
             if failure.is_conflict {
                 return Next::Conflict;
             }
-            self.recorder(&key).warning(&usage, failure.reason, failure.message);
+            self.recorder(&key).failure(&usage, failure.reason, failure.message, failure.cause);
             Next::Retry
         })
     }
@@ -107,7 +114,8 @@ impl Controller {
         let Some(spec) = usage_spec(&usage) else { return Ok(()) };
         let is_marked_now = self.mark(&usage, &spec).await?;
         if let Using::Missing(what) = using {
-            return Err(Failure::new("GetUsingResource", format!("cannot find {what}, which uses it")));
+            let message = format!("cannot find {what}, which uses it");
+            return Err(Failure::new("GetUsingResource", Cause::UsageTargetNotFound, message));
         }
         self.conclude(key, usage, is_new || is_marked_now).await
     }
@@ -123,7 +131,10 @@ impl Controller {
         if target.reference().is_some() {
             return Ok(None);
         }
-        let missing = |why: &str| Failure::new(REASON, format!("cannot resolve spec.{field}: {why}"));
+        let missing = |why: &str| {
+            let message = format!("cannot resolve spec.{field}: {why}");
+            Failure::new(REASON, Cause::UsageTargetNotFound, message)
+        };
         let selector = target.resource_selector.as_ref().ok_or_else(|| missing("there is no selector"))?;
         let resource = self.kind(target, REASON).await?;
         let namespace = selector.namespace.as_deref().unwrap_or(meta::namespace(usage));
@@ -195,6 +206,7 @@ impl Controller {
         let Some(used) = used else {
             return Err(Failure::new(
                 REASON,
+                Cause::UsageTargetNotFound,
                 format!("cannot find {} `{name}`, which is used", spec.of.kind),
             ));
         };
@@ -240,7 +252,10 @@ impl Controller {
         let (api_version, kind) = (&target.api_version, &target.kind);
         let resource =
             self.context.cluster.resource(api_version, kind).await.map_err(Failure::api(reason))?;
-        resource.ok_or_else(|| Failure::new(reason, format!("there is no kind {kind} in {api_version}")))
+        resource.ok_or_else(|| {
+            let message = format!("there is no kind {kind} in {api_version}");
+            Failure::new(reason, Cause::UsageTargetNotFound, message)
+        })
     }
 
     fn path<'k>(&'k self, key: &'k Key) -> ObjectPath<'k> {

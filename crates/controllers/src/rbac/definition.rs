@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{Error, Informer, InformerScope, ObjectPath, Resource, Subresource};
 use ferroplane_engine::{adopt_role, chain, cluster_roles, definition_of_role, standing_roles};
 use tracing::warn;
@@ -15,6 +15,7 @@ use tracing::warn;
 use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
+use crate::runtime::refused::cause_of;
 
 const CONTROLLER: &str = "rbac/compositeresourcedefinition.apiextensions.crossplane.io";
 const REASON: &str = "ApplyClusterRoles";
@@ -126,7 +127,8 @@ impl Roles {
             let wanted = match adopt_role(&present, &role) {
                 Ok(wanted) => wanted,
                 Err(theirs) => {
-                    self.recorder.warning(xrd, REASON, format!("cannot keep a ClusterRole: {theirs}"));
+                    let message = format!("cannot keep a ClusterRole: {theirs}");
+                    self.recorder.failure(xrd, REASON, message, Cause::ObjectControlled);
                     continue;
                 }
             };
@@ -155,7 +157,8 @@ impl Roles {
     fn complain(&self, xrd: &Object, error: &Error) -> Next {
         let next = outcome(error);
         if next != Next::Conflict {
-            self.recorder.warning(xrd, REASON, format!("cannot write a ClusterRole: {}", chain(error)));
+            let message = format!("cannot write a ClusterRole: {}", chain(error));
+            self.recorder.failure(xrd, REASON, message, cause_of(error));
         }
         next
     }

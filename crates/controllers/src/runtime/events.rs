@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{FailurePoint, Object, keys, meta};
 use ferroplane_client::{ApiClient, ObjectPath, Resource, Subresource};
 use ferroplane_engine::EventKind;
 use serde_json::{Value, json};
@@ -40,6 +40,8 @@ pub(crate) struct Event {
     pub(crate) kind: EventKind,
     pub(crate) reason: String,
     pub(crate) message: String,
+    /// What failed, if it tells of a failure.
+    pub(crate) failure: Option<FailurePoint>,
 }
 
 /// The object that something happened to.
@@ -95,12 +97,30 @@ impl Recorder {
 
     pub(crate) fn normal(&self, object: &Object, reason: &str, message: impl Into<String>) {
         let (about, message) = (About::new(object), message.into());
-        self.say(Event { about, kind: EventKind::Normal, reason: reason.to_owned(), message });
+        self.say(Event { about, kind: EventKind::Normal, reason: reason.to_owned(), message, failure: None });
     }
 
     pub(crate) fn warning(&self, object: &Object, reason: &str, message: impl Into<String>) {
         let (about, message) = (About::new(object), message.into());
-        self.say(Event { about, kind: EventKind::Warning, reason: reason.to_owned(), message });
+        self.say(Event {
+            about,
+            kind: EventKind::Warning,
+            reason: reason.to_owned(),
+            message,
+            failure: None,
+        });
+    }
+
+    /// A warning that something failed.
+    pub(crate) fn failure(
+        &self,
+        object: &Object,
+        reason: &str,
+        message: impl Into<String>,
+        failure: impl Into<FailurePoint>,
+    ) {
+        let (about, message, failure) = (About::new(object), message.into(), Some(failure.into()));
+        self.say(Event { about, kind: EventKind::Warning, reason: reason.to_owned(), message, failure });
     }
 }
 
@@ -163,8 +183,12 @@ impl Scribe {
         let name = name(&event.about.name, &digest, &time);
         self.said.insert(digest, Said { name: name.clone(), count: 1, at: now });
         self.tidy();
+        let mut metadata = json!({"name": name, "namespace": namespace});
+        if let Some(failure) = &event.failure {
+            metadata["annotations"] = annotations(failure);
+        }
         let event = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+            "apiVersion": "v1", "kind": "Event", "metadata": metadata,
             "involvedObject": event.about.reference, "type": event.kind.as_str(), "reason": event.reason,
             "message": shortened(event.message), "source": {"component": component}, "reportingComponent": component,
             "reportingInstance": "", "firstTimestamp": time, "lastTimestamp": time, "count": 1,
@@ -224,6 +248,17 @@ async fn write(cluster: ApiClient, namespace: String, entry: Entry) {
     if let Err(error) = result {
         debug!(error = &error as &dyn std::error::Error, "cannot write an event");
     }
+}
+
+/// What programs read instead of the message.
+fn annotations(failure: &FailurePoint) -> Value {
+    let mut annotations = json!({keys::CAUSE: failure.cause.code()});
+    for (key, name) in [(keys::STEP, &failure.step), (keys::RESOURCE, &failure.resource)] {
+        if !name.is_empty() {
+            annotations[key] = name.as_str().into();
+        }
+    }
+    annotations
 }
 
 fn digest(event: &Event, component: &str) -> Digest {

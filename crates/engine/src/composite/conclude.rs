@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::events::{PAUSED_CONDITION, paused_event, reconcile_request, request_event};
 use crate::inputs::Layout;
-use crate::outcome::{Event, EventKind, Outcome};
+use crate::outcome::{Event, Outcome};
 use crate::settle::{
     SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
 };
@@ -140,7 +140,8 @@ fn fail(
     status.extend(settlement.status);
     add_legacy_status(&mut status, &settlement.claim_conditions, Published::Before, &facts);
     events.extend(settlement.events);
-    events.extend(denied.map(|denied| Event::new(EventKind::Warning, "RoleBasedAccessControl", denied)));
+    let denial = |denied| Event::failure("RoleBasedAccessControl", denied, trouble.failure.clone());
+    events.extend(denied.map(denial));
     Conclusion { status, events, requeue_after: None }
 }
 

@@ -86,11 +86,14 @@ fn status(is_legacy: bool) -> Object {
             "type": "object",
             "required": ["lastTransitionTime", "reason", "status", "type"],
             "properties": {
+                "code": described("What failed, for programs: a code that never changes its meaning."),
                 "lastTransitionTime": time,
                 "message": text(),
                 "observedGeneration": {"type": "integer", "format": "int64"},
                 "reason": text(),
+                "resource": described("What the Composition calls the composed resource that failed."),
                 "status": text(),
+                "step": described("The step of the pipeline that failed."),
                 "type": text(),
             },
         },
@@ -130,6 +133,10 @@ pub(super) fn claim_columns() -> Vec<Value> {
 
 fn text() -> Value {
     json!({"type": "string"})
+}
+
+fn described(description: &str) -> Value {
+    json!({"type": "string", "description": description})
 }
 
 /// An object of texts, none of which may be missing.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ferroplane_api::Cause;
+
 use super::{Catalogue, Family, InvalidVersion, Record, State, Version};
 
 /// What a step says about the function it calls. Whatever is empty was not said.
@@ -124,6 +126,17 @@ impl Unresolved {
             Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => "VersionNotFound",
             Self::NotActive { .. } => "NotActive",
             Self::NoActiveRevision { .. } => "NoActiveRevision",
+        }
+    }
+
+    /// What failed, for programs.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::UnknownFunction { .. } => Cause::FunctionNotFound,
+            Self::InvalidVersion { .. } | Self::Contradiction { .. } => Cause::FunctionVersionInvalid,
+            Self::EndOfSupport { .. } => Cause::FunctionVersionRemoved,
+            Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => Cause::FunctionVersionNotFound,
+            Self::NotActive { .. } | Self::NoActiveRevision { .. } => Cause::FunctionInactive,
         }
     }
 }

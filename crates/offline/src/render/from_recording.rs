@@ -239,7 +239,7 @@ fn said_by(take: &Take, step: &str) -> Vec<Value> {
                 Said::Answered(response) | Said::Recalled(response) => {
                     json!({"answered": to_json(response).unwrap_or_default()})
                 }
-                Said::Failed(reason) => json!({"failed": reason}),
+                Said::Failed { reason, .. } => json!({"failed": reason}),
                 Said::Provided(_) => Value::Null,
             });
         }

@@ -63,7 +63,7 @@ fn said(said: &Said) -> Value {
     match said {
         Said::Answered(response) => json!({"answered": answered(response)}),
         Said::Recalled(response) => json!({"recalled": answered(response)}),
-        Said::Failed(reason) => json!({"failed": reason}),
+        Said::Failed { cause, reason } => json!({"failed": reason, "code": cause.code()}),
         Said::Provided(_) => Value::Null,
     }
 }

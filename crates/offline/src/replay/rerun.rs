@@ -1,6 +1,6 @@
 //! Has a run again in which built-in functions are really asked.
 
-use ferroplane_engine::{Answer, Outcome, Said, Turn, Want, chain, replay as repeat, start};
+use ferroplane_engine::{Answer, Cause, Outcome, Said, Turn, Want, chain, replay as repeat, start};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Replayed, Take, portrait};
 use ferroplane_runner::Directory;
@@ -44,13 +44,13 @@ async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome 
             Turn::Call(call) if functions.get(call.callee()).is_some() => {
                 match functions.call(call.callee(), call.request()).await {
                     Ok(response) => call.answer(response),
-                    Err(error) => call.fail(chain(&error)),
+                    Err(error) => call.fail(error.cause(), chain(&error)),
                 }
             }
             Turn::Call(call) => match memory.said(call.step()) {
                 Said::Answered(response) => call.answer(response),
                 Said::Recalled(response) => call.accept(response),
-                Said::Failed(reason) => call.fail(reason),
+                Said::Failed { cause, reason } => call.fail(cause, reason),
                 Said::Provided(_) => call.answer(RunFunctionResponse::default()),
             },
             Turn::Done(outcome) => return *outcome,
@@ -66,9 +66,10 @@ impl Memory {
     }
 
     fn said(&mut self, step: &str) -> Said {
-        match self.said.iter().position(|(of, _)| of == step) {
-            Some(place) => self.said.remove(place).1,
-            None => Said::Failed("it is not built in, and said nothing more in the recording".to_owned()),
-        }
+        let Some(place) = self.said.iter().position(|(of, _)| of == step) else {
+            let reason = "it is not built in, and said nothing more in the recording".to_owned();
+            return Said::Failed { cause: Cause::FunctionCallFailed, reason };
+        };
+        self.said.remove(place).1
     }
 }

@@ -1,5 +1,6 @@
 //! What is seen of the composite resource itself.
 
+use ferroplane_api::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{Views, items};
@@ -62,6 +63,18 @@ fn put(object: &mut Value, parent: &str, key: &str, value: Option<&Value>) {
         Some(value) => parent.insert(key.to_owned(), value.clone()),
         None => parent.remove(key),
     };
+}
+
+/// A condition that tells of a failure has the code of its cause, and says where it failed.
+pub(super) fn cause_code(views: &mut Views<'_>) -> bool {
+    let mut is_found = false;
+    for condition in items(&mut views.ours, &format!("{OUTPUT}/status/conditions")) {
+        let is_coded = condition["code"].as_str().is_some_and(|code| code.parse::<Cause>().is_ok());
+        let Some(fields) = condition.as_object_mut().filter(|_| is_coded) else { continue };
+        fields.retain(|field, _| !["code", "step", "resource"].contains(&field.as_str()));
+        is_found = true;
+    }
+    is_found
 }
 
 /// What a function writes as a condition, and the API server would not take for one, is dropped.

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{ObjectPath, Resource, Subresource, cache_key};
 use serde_json::{Value, json};
 
@@ -63,13 +63,13 @@ impl Controller {
         let Some(mut secret) = secret else {
             let message =
                 format!("cannot find the composite resource's connection secret `{namespace}/{name}`");
-            return Err(Problem::new(PROPAGATE, message).looked_at_again());
+            return Err(Problem::new(PROPAGATE, Cause::ConnectionSecretNotFound, message).looked_at_again());
         };
         if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
             let message = format!(
                 "cannot hand on the secret `{namespace}/{name}`: the composite resource does not control it"
             );
-            return Err(Problem::new(PROPAGATE, message).looked_at_again());
+            return Err(Problem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again());
         }
         Ok(secret.remove("data"))
     }
@@ -118,7 +118,7 @@ fn refuse_another(claim: &Object, secret: &Object) -> Result<(), Problem> {
     }
     let message =
         format!("cannot write the connection secret `{}`: it belongs to somebody else", meta::name(secret));
-    Err(Problem::new(PROPAGATE, message).looked_at_again())
+    Err(Problem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
 }
 
 fn secret(claim: &Object, name: &str, data: Option<Value>) -> Object {

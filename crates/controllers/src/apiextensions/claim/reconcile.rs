@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::Subresource;
 use ferroplane_engine::{Counterpart, bind, bound_elsewhere, claimed_name, is_ready};
 use ferroplane_ownership::holds;
@@ -100,7 +100,7 @@ impl Controller {
             }
         }
         let message = "cannot find a name for the composite resource: all that were tried are taken";
-        Err(Problem::new(BIND, message).looked_at_again())
+        Err(Problem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
     }
 
     /// Change what the claim has to say, and see to it that it cannot go unnoticed. If it is so already, nothing is sent.
@@ -155,7 +155,7 @@ fn refuse_another(case: &mut Case) -> Result<(), Problem> {
     let name = meta::name(composite);
     let message = format!("cannot bind the composite resource `{name}`: it is bound to the claim `{other}`");
     case.composite = None;
-    Err(Problem::new(BIND, message))
+    Err(Problem::new(BIND, Cause::CompositeResourceBound, message))
 }
 
 fn has_claim(composite: &Object) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, meta};
+use ferroplane_api::{Cause, Condition, Object, Status, meta};
 use ferroplane_client::{Error, Subresource};
 use ferroplane_engine::composite::{PAUSED_CONDITION, PAUSED_EVENT, RECONCILIATION_PAUSED};
 use ferroplane_engine::{chain, claim_status, set_claim_conditions};
@@ -13,6 +13,7 @@ use super::connection::{Handover, PROPAGATE};
 use super::controller::Controller;
 use super::reconcile::{BIND, Case};
 use crate::runtime::queue::Next;
+use crate::runtime::refused::cause_of;
 
 /// After this, the second is over.
 const NEXT_SECOND: Duration = Duration::from_secs(1);
@@ -45,13 +46,14 @@ impl Outcome {
 pub(super) struct Problem {
     reason: &'static str,
     message: String,
+    cause: Cause,
     next: Next,
 }
 
 impl Problem {
     /// One that only a change can solve.
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), next: Next::Rest }
+    pub(super) fn new(reason: &'static str, cause: Cause, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), cause, next: Next::Rest }
     }
 
     /// The same, but nobody would tell us if it were solved.
@@ -63,7 +65,8 @@ impl Problem {
         move |error| {
             let is_outrun = error.is_conflict() || error.is_already_exists() || error.is_not_found();
             let next = if is_outrun { Next::Conflict } else { Next::Retry };
-            Self { reason, message: format!("cannot {doing}: {}", chain(&error)), next }
+            let message = format!("cannot {doing}: {}", chain(&error));
+            Self { reason, message, cause: cause_of(&error), next }
         }
     }
 }
@@ -114,9 +117,11 @@ impl Controller {
     }
 
     fn complain(&self, case: &Case, problem: &Problem) -> Vec<Condition> {
-        self.recorder.warning(&case.claim, problem.reason, problem.message.clone());
-        let failed = Condition::new("Synced", Status::False, "ReconcileError");
-        let mut conditions = vec![failed.with_message(problem.message.clone())];
+        self.recorder.failure(&case.claim, problem.reason, problem.message.clone(), problem.cause);
+        let failed = Condition::new("Synced", Status::False, "ReconcileError")
+            .with_message(problem.message.clone())
+            .with_failure(problem.cause.into());
+        let mut conditions = vec![failed];
         if meta::is_being_deleted(&case.claim) {
             conditions.push(deleting());
         }

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{Error, ObjectHeader, ObjectPath, Propagation, Resource, Subresource, cache_key};
 use ferroplane_engine::composite::{COMPOSE, disowning_labels};
-use ferroplane_engine::{
-    Deletion, Event, EventKind, Loss, Plan, Wanted, chain, field_manager, managers_to_keep,
-};
+use ferroplane_engine::wording::cannot_apply;
+use ferroplane_engine::{Deletion, Event, Loss, Plan, Wanted, chain, field_manager, managers_to_keep};
 use ferroplane_ownership::{contested, holds};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
@@ -18,7 +17,8 @@ use tracing::warn;
 use super::controller::Controller;
 use super::memory::Name;
 use super::observe::{ObservedState, resource_of};
-use super::problem::Problem;
+use super::problem::{Problem, point_of};
+use crate::runtime::refused::cause_of;
 use crate::takeover::take_over;
 
 /// How many composed resources of one composite resource are applied at the same time.
@@ -115,8 +115,10 @@ impl Controller {
                     applied.versions.push(version);
                 }
                 Ok(Application::Refused(error)) => {
-                    let message = format!("{}: {}", cannot_apply(wanted), chain(&error));
-                    applied.events.push(Event::new(EventKind::Warning, COMPOSE, message));
+                    let message =
+                        format!("{}: {}", cannot_apply(&wanted.resource, &wanted.step), chain(&error));
+                    let failure = point_of(cause_of(&error), wanted);
+                    applied.events.push(Event::failure(COMPOSE, message, failure));
                     applied.unsynced.insert(wanted.resource.clone());
                 }
                 Err(problem) => failure = failure.or(Some(problem)),
@@ -179,12 +181,12 @@ impl Controller {
             return Ok(Application::Held);
         }
         let cluster = &self.shared.context.cluster;
-        let what = || cannot_apply(wanted);
+        let what = || cannot_apply(&wanted.resource, &wanted.step);
         let found = resource_of(cluster, &wanted.object).await;
         let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {
             let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
             let message = format!("{}: there is no kind {kind} in {api_version}: is it installed?", what());
-            return Err(Problem::new(COMPOSE, message).about(wanted));
+            return Err(Problem::new(COMPOSE, Cause::ComposedKindUnavailable, message).about(wanted));
         };
         // From now on it is followed: what happens to it is not missed.
         self.shared.dependencies.composed(&resource);
@@ -216,10 +218,6 @@ impl Controller {
 /// What a composite resource is remembered by.
 pub(super) fn name_of(composite: &Object) -> Name {
     cache_key(meta::namespace(composite), meta::name(composite)).into()
-}
-
-fn cannot_apply(wanted: &Wanted) -> String {
-    format!("cannot apply composed resource `{}` of step `{}`", wanted.resource, wanted.step)
 }
 
 /// What others have taken of what is wanted.

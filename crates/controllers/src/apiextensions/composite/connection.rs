@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{ObjectPath, Subresource};
 use ferroplane_engine::composite::{PUBLISH, SecretReference, composite_connection_secret, secret_data};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
         meta::namespace(secret),
         meta::name(secret)
     );
-    Err(Problem::new(PUBLISH, message))
+    Err(Problem::new(PUBLISH, Cause::ConnectionSecretControlled, message))
 }
 
 fn secret(composite: &Object, namespace: &str, name: &str, details: &BTreeMap<String, Bytes>) -> Object {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{ApiClient, CachedObject, ObjectPath, Resource};
 use ferroplane_engine::composite::{
     COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret, observe,
@@ -35,18 +35,16 @@ impl Controller {
                 continue;
             };
             state.versions.push(held.version);
-            let mut object: Object = serde_json::from_slice(&held.bytes).map_err(|error| {
-                Problem::new(COMPOSE, format!("cannot read {}: {error}", what(&reference)))
-            })?;
+            let mut object: Object = serde_json::from_slice(&held.bytes)
+                .map_err(|error| unreadable(format!("cannot read {}: {error}", what(&reference))))?;
             resource.add_kind(&mut object);
             found.push(object);
         }
-        let observed = observe(composite, found).map_err(|error| Problem::new(COMPOSE, error.to_string()))?;
+        let observed = observe(composite, found).map_err(|error| unreadable(error.to_string()))?;
         for (name, object) in observed {
             let connection_details = self.details(connection_secret(&object)).await?;
-            let object = Struct::try_from(object).map_err(|error| {
-                Problem::new(COMPOSE, format!("cannot read composed resource `{name}`: {error}"))
-            })?;
+            let object = Struct::try_from(object)
+                .map_err(|error| unreadable(format!("cannot read composed resource `{name}`: {error}")))?;
             state.observed.insert(name, Observed { object, connection_details });
         }
         Ok(state)
@@ -104,6 +102,10 @@ impl Controller {
         let fail = |error| Problem::refused(COMPOSE, "cannot get a connection secret", &error);
         Ok(data.map_err(fail)?.unwrap_or_default())
     }
+}
+
+fn unreadable(message: String) -> Problem {
+    Problem::new(COMPOSE, Cause::ComposedResourceUnreadable, message)
 }
 
 pub(super) fn what(reference: &Reference) -> String {

@@ -1,8 +1,10 @@
 //! Why a composite resource could not be composed.
 
-use ferroplane_api::meta;
+use ferroplane_api::{Cause, FailurePoint, meta};
 use ferroplane_client::Error;
 use ferroplane_engine::{Failure, Outcome, Trouble, Wanted, chain};
+
+use crate::runtime::refused::cause_of;
 
 /// What stands in a condition instead of a refusal that would never be the same twice.
 const UNSTABLE: &str = "cannot compose resources: the API server finds an object invalid; its events say why";
@@ -61,8 +63,12 @@ impl From<Trouble> for Problem {
 }
 
 impl Problem {
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self::from(Trouble { reason, message: message.into(), stable_message: None })
+    pub(super) fn new(
+        reason: &'static str,
+        failure: impl Into<FailurePoint>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::from(Trouble::new(reason, message, failure))
     }
 
     /// The API server would not have it.
@@ -72,7 +78,7 @@ impl Problem {
         }
         let message = format!("{what}: {}", chain(error));
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
-        Self::from(Trouble { reason, message, stable_message })
+        Self::from(Trouble { stable_message, ..Trouble::new(reason, message, cause_of(error)) })
     }
 
     /// The same, with what functions had said by then.
@@ -87,6 +93,7 @@ impl Problem {
     pub(super) fn about(mut self, wanted: &Wanted) -> Self {
         if let Self::Trouble(report) = &mut self {
             report.step = Some(wanted.step.clone());
+            report.trouble.failure = point_of(report.trouble.failure.cause, wanted);
             report.is_about_secret = meta::kind(&wanted.object) == "Secret";
         }
         self
@@ -95,8 +102,16 @@ impl Problem {
     /// The same, with what we may not do.
     pub(super) fn with_denial(mut self, denied: Option<String>) -> Self {
         if let Self::Trouble(report) = &mut self {
+            if denied.is_some() {
+                report.trouble.failure.cause = Cause::PermissionDenied;
+            }
             report.denied = denied;
         }
         self
     }
+}
+
+/// What failed of a composed resource.
+pub(super) fn point_of(cause: Cause, wanted: &Wanted) -> FailurePoint {
+    FailurePoint::new(cause).in_step(&wanted.step).of_resource(&wanted.resource)
 }

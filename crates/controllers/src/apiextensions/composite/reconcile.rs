@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
@@ -279,7 +279,8 @@ impl Controller {
         let inputs = Inputs {
             connection_details: self.own_connection_details(composite).await?,
             composite: Struct::try_from(composite.clone()).map_err(|error| {
-                Problem::new(COMPOSE, format!("cannot read the composite resource: {error}"))
+                let message = format!("cannot read the composite resource: {error}");
+                Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
             })?,
             layout: self.layout,
             observed: state.observed.clone(),
@@ -436,7 +437,8 @@ fn ending(next: &Result<Next, Problem>) -> TapeEnding {
 }
 
 fn late() -> Problem {
-    Problem::new(COMPOSE, format!("composing took longer than {} seconds", PATIENCE.as_secs()))
+    let message = format!("composing took longer than {} seconds", PATIENCE.as_secs());
+    Problem::new(COMPOSE, Cause::CompositionTimeout, message)
 }
 
 /// The composite resource as it will be once its status is written.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use ferroplane_api::Object;
 use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
+use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_use_revision};
 use ferroplane_engine::{Event, Pipeline, Preferences, Unselectable, choose_composition, choose_revision};
 
 use super::controller::Controller;
 use super::problem::Problem;
-use crate::apiextensions::composition_cache::Revision;
+use crate::apiextensions::composition_cache::{Revision, Unusable};
 
 /// What was selected for a composite resource. It is selected once in a reconcile.
 #[derive(Debug)]
@@ -55,8 +56,9 @@ impl Controller {
     /// Which composition, which revision of it, and what its steps call.
     fn follow(&self, live: &Object) -> Result<Follows, Problem> {
         let cache = &self.shared.compositions;
-        let select =
-            |error: Unselectable| Problem::new(SELECT, format!("cannot select a Composition: {error}"));
+        let select = |error: Unselectable| {
+            Problem::new(SELECT, error.cause(), format!("{CANNOT_SELECT_COMPOSITION}: {error}"))
+        };
         let mut preferences = Preferences::read(live, self.layout);
         let candidates = cache.compositions();
         let candidates = candidates.iter().map(AsRef::as_ref);
@@ -80,22 +82,22 @@ impl Controller {
     /// What the steps of a revision call, if it can be used.
     fn resolve(&self, revision: &Revision) -> Result<Arc<Pipeline>, Problem> {
         let name = &revision.facts.name;
-        let unusable = |problem: &str| {
-            Problem::new(COMPOSE, format!("cannot use CompositionRevision `{name}`: {problem}"))
+        let unusable = |Unusable { message, failure }: Unusable| {
+            Problem::new(COMPOSE, failure, format!("{}: {message}", cannot_use_revision(name)))
         };
         if let Some(problem) = &revision.problem {
-            return Err(unusable(problem));
+            return Err(unusable(problem.clone()));
         }
         if revision.composes != self.type_ref {
             let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
             return Err(compose(&Unselectable::Incompatible { revision: name.clone(), composes, wanted }));
         }
-        revision.pipeline(&self.shared.functions.current()).map_err(|problem| unusable(&problem))
+        revision.pipeline(&self.shared.functions.current()).map_err(unusable)
     }
 }
 
 fn compose(error: &Unselectable) -> Problem {
-    Problem::new(COMPOSE, format!("cannot select a revision: {error}"))
+    Problem::new(COMPOSE, error.cause(), format!("{CANNOT_SELECT_REVISION}: {error}"))
 }
 
 fn identity(result: &Result<Follows, Problem>) -> String {

@@ -161,7 +161,8 @@ impl Controller {
     /// Tell the composite resource, and its claim if it is meant to know.
     async fn tell(&self, live: &Object, events: &[Event]) {
         let say = |about: About, event: &Event, message: String| {
-            self.recorder.say(Said { about, kind: event.kind, reason: event.reason.clone(), message });
+            let (kind, reason, failure) = (event.kind, event.reason.clone(), event.failure.clone());
+            self.recorder.say(Said { about, kind, reason, message, failure });
         };
         for event in events {
             say(About::new(live), event, event.detailed());

@@ -1,6 +1,6 @@
 //! What a definition says of itself after it was looked at: the only writer of its conditions.
 
-use ferroplane_api::{Condition, Object, Status, meta, set_condition};
+use ferroplane_api::{Cause, Condition, Object, Status, meta, set_condition};
 use ferroplane_client::{Error, ObjectPath, Subresource};
 use ferroplane_engine::{NotOurs, Underivable, chain, conditions_in, conditions_to_json};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use super::Observed;
 use super::definer::Definer;
 use super::side::Side;
 use crate::runtime::queue::Next;
+use crate::runtime::refused::cause_of;
 
 /// What became of a definition.
 #[derive(Debug)]
@@ -38,6 +39,16 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn doing(doing: &'static str) -> impl Fn(Error) -> Self {
         move |source| Self::Request { doing, source }
+    }
+
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Underivable(_) => Cause::DefinitionInvalid,
+            Self::NotOurs(_) => Cause::ObjectControlled,
+            // The API server looks at what was made of the definition: what is wrong with that is wrong with it.
+            Self::Request { source, .. } if source.is_invalid() => Cause::DefinitionInvalid,
+            Self::Request { source, .. } => cause_of(source),
+        }
     }
 
     /// Somebody else was faster: look again, tell nobody.
@@ -93,8 +104,9 @@ impl<S: Side> Definer<S> {
             _ if meta::is_being_deleted(xrd) => S::WORDS.terminate,
             _ => S::WORDS.establish,
         };
-        self.recorder.warning(xrd, reason, message.clone());
-        let written = self.write(xrd, self.complaint(xrd, message), None).await;
+        self.recorder.failure(xrd, reason, message.clone(), failure.cause());
+        let complaint = self.complaint(xrd, message).with_failure(failure.cause().into());
+        let written = self.write(xrd, complaint, None).await;
         if written != Next::Rest {
             return written;
         }

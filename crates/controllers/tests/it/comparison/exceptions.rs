@@ -8,6 +8,9 @@ pub(super) struct Exception {
     pub(super) explains: fn(&Difference<'_>) -> bool,
 }
 
+/// What a condition says of a failure for programs.
+const CODE_FIELDS: [&str; 3] = ["code", "step", "resource"];
+
 /// Each has to explain something.
 pub(super) const EXCEPTIONS: &[Exception] = &[
     // One apply instead of many updates, and a status that is applied as a whole.
@@ -45,6 +48,20 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
             let path = &difference.path;
             path.ends_with("/status/properties/lastHandledReconcileAt")
                 || path == "/status/lastHandledReconcileAt" && difference.theirs.is_none()
+        },
+    },
+    // What failed, for programs.
+    Exception {
+        name: "CauseCode",
+        explains: |difference| {
+            let (place, field) = difference.path.rsplit_once('/').unwrap_or_default();
+            let is_schema = place.ends_with("/conditions/items/properties") && difference.theirs.is_none();
+            let is_managed = difference.path.starts_with("/metadata/managers/")
+                && difference.is_more_of_ours(|path| {
+                    path.starts_with("/status/conditions/")
+                        && CODE_FIELDS.iter().any(|field| path.ends_with(&format!("/{field}")))
+                });
+            is_schema && CODE_FIELDS.contains(&field) || is_managed
         },
     },
     // A claim that cannot be made has no kind.

@@ -35,6 +35,14 @@ impl Difference<'_> {
         more.len() + ours.len() == theirs.len() && more.iter().all(|item| item.to_string().contains(words))
     }
 
+    /// Whether we have more texts in a list, all of which are such.
+    pub(super) fn is_more_of_ours(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        let Some(Value::Array(ours)) = self.ours else { return false };
+        let theirs = self.theirs.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let more: Vec<_> = ours.iter().filter(|item| !theirs.contains(item)).collect();
+        more.len() + theirs.len() == ours.len() && more.iter().all(|item| item.as_str().is_some_and(&is_such))
+    }
+
     /// Whether it is about a composite resource: the kinds that chapters define.
     pub(super) fn is_about_composites(&self) -> bool {
         ["Site ", "Page ", "Strict ", "XSite "].iter().any(|kind| self.object.starts_with(kind))

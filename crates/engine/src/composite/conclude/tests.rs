@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::failure::Failure;
-use crate::outcome::{FunctionCondition, Target};
+use crate::outcome::{EventKind, FunctionCondition, Target};
 use crate::plan::Plan;
 
 fn object(json: &Value) -> Object {

@@ -1,0 +1,217 @@
+//! Causes: what can fail, each with a stable code.
+//!
+//! A condition or an event that tells of a failure carries the code of its cause beside the words. People read the
+//! words, which may change with every release; programs match the code.
+//!
+//! # Guarantees
+//! * A code that was released keeps its meaning. Renaming or removing one is a breaking change: `causes.ledger` lists
+//!   all that ever were.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Defines the enum, the code of each cause (the name of the variant) and its meaning in one list, so that none of
+/// the three can be forgotten.
+macro_rules! causes {
+    ($($cause:ident: $meaning:literal,)*) => {
+        /// What failed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(clippy::doc_markdown, reason = "users read the same sentences in docs/causes.md")]
+        pub enum Cause {
+            $(#[doc = $meaning] $cause,)*
+        }
+
+        impl Cause {
+            /// All causes, grouped by what they are about.
+            pub const ALL: &'static [Self] = &[$(Self::$cause,)*];
+
+            /// The code, as it stands in conditions and events.
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(Self::$cause => stringify!($cause),)*
+                }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$cause => $meaning,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    // Definitions.
+    DefinitionInvalid: "No CustomResourceDefinition can be made of the CompositeResourceDefinition.",
+
+    // Compositions and their revisions.
+    CompositionNotFound: "The Composition that was named does not exist.",
+    NoMatchingComposition: "No Composition composes the kind, or none that does has the labels of the selector.",
+    CompositionRevisionNotFound: "The CompositionRevision that was named does not exist.",
+    NoMatchingCompositionRevision: "The Composition has no CompositionRevision, or none with the labels of the selector.",
+    CompositionIncompatible: "The CompositionRevision composes another kind.",
+    CompositionRevisionNotValidated: "The pipeline of the CompositionRevision has not been validated yet.",
+    PipelineInvalid: "The pipeline of the CompositionRevision cannot be run as it is written.",
+
+    // Which function a step calls.
+    FunctionNotFound: "A step calls a function that does not exist.",
+    FunctionInactive: "The function, or the revision of it that a step names, is not active.",
+    FunctionVersionNotFound: "The function does not have the version or the revision that a step names.",
+    FunctionVersionInvalid: "What a step says about the version of its function is not a version, or contradicts itself.",
+    FunctionVersionRemoved: "The version of the function that a step names was removed.",
+    FunctionCapabilityMissing: "The function cannot be used for compositions.",
+    FunctionNotConnectable: "The function cannot be called: it has no endpoint, or there is no certificate to call it with.",
+
+    // Calling a function.
+    FunctionTlsFailed: "TLS with the function fails.",
+    FunctionTimeout: "The function did not respond in time.",
+    FunctionConnectionLost: "The connection to the function was lost before it responded.",
+    FunctionExited: "The program of the function ended before it responded.",
+    FunctionUnreachable: "Nothing listens where the function should be.",
+    FunctionProtocolUnsupported: "What listens where the function should be does not serve the function protocol.",
+    FunctionRequestTooLarge: "The request is larger than the function may be sent.",
+    FunctionResponseTooLarge: "The response of the function is larger than is accepted.",
+    FunctionResponseInvalid: "The response of the function cannot be used.",
+    FunctionCallFailed: "The function returned an error.",
+    FunctionFatalResult: "The function returned a fatal result.",
+    FunctionRequirementsUnstable: "The function requires something else each time it is called.",
+
+    // What a step needs.
+    RequirementUnavailable: "A resource or schema that a step requires cannot be read.",
+    CredentialUnavailable: "A Secret with credentials for a step cannot be read.",
+    StepInputUnavailable: "The object that a step takes its input from cannot be read.",
+
+    // What is composed.
+    CompositeResourceInvalid: "The composite resource cannot be composed as it is.",
+    ComposedResourceUnreadable: "A composed resource that exists cannot be read, or does not say which one it is.",
+    ComposedResourceInvalid: "A function wants a composed resource that no API server would take.",
+    ComposedKindUnavailable: "The kind of a composed resource is not installed, or cannot be looked up.",
+    ComposedResourceClusterScoped: "A namespaced composite resource composes a cluster scoped resource.",
+    ComposedResourceControlled: "A function wants a composed resource that names another controller.",
+    ComposedResourceDuplicate: "Two composed resources are the same object.",
+    ComposedResourcesUnsynced: "The API server refused composed resources; an event for each says why.",
+    CompositionTimeout: "Composing took too long.",
+
+    // What an API server refuses.
+    ApiServerUnreachable: "The API server did not answer.",
+    ApiServerOverloaded: "The API server has too much to do.",
+    PermissionDenied: "The control plane does not have the permission.",
+    QuotaExceeded: "A ResourceQuota is used up.",
+    NamespaceNotFound: "The namespace does not exist.",
+    NamespaceTerminating: "The namespace is being deleted.",
+    WebhookUnreachable: "An admission webhook cannot be called.",
+    WebhookDenied: "An admission webhook denied the request.",
+    ObjectControlled: "An object of this name exists, and something else controls it.",
+    FieldConflict: "Another field manager owns a field.",
+    FieldImmutable: "A field cannot be changed any more.",
+    ValidationRuleViolated: "A CEL rule of the kind, or a policy, rejects the object.",
+    SchemaViolated: "The schema of the kind rejects the object.",
+    RequestRefused: "The API server refused a request for another reason.",
+
+    // Connection details.
+    ConnectionSecretNotFound: "The connection secret of the composite resource does not exist.",
+    ConnectionSecretControlled: "Something else controls the connection secret.",
+
+    // Claims.
+    CompositeResourceBound: "The composite resource is bound to another claim.",
+    CompositeResourceNameTaken: "All names that were tried for the composite resource are taken.",
+
+    // Usages.
+    UsageInvalid: "A Usage does not say what is used by what.",
+    UsageTargetNotFound: "A Usage names or selects an object that does not exist.",
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// A code that this release does not know. A later one may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownCause;
+
+impl FromStr for Cause {
+    type Err = UnknownCause;
+
+    fn from_str(code: &str) -> Result<Self, UnknownCause> {
+        Self::ALL.iter().copied().find(|cause| cause.code() == code).ok_or(UnknownCause)
+    }
+}
+
+/// What failed, and in which part of a composition: for programs, beside what is said to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailurePoint {
+    pub cause: Cause,
+    /// The step of the pipeline. Empty if it is about none.
+    pub step: String,
+    /// The name by which the composition knows the composed resource. Empty if it is about none.
+    pub resource: String,
+}
+
+impl FailurePoint {
+    pub fn new(cause: Cause) -> Self {
+        Self { cause, step: String::new(), resource: String::new() }
+    }
+
+    /// The same in a step of the pipeline.
+    #[must_use]
+    pub fn in_step(mut self, step: &str) -> Self {
+        step.clone_into(&mut self.step);
+        self
+    }
+
+    /// The same for a composed resource.
+    #[must_use]
+    pub fn of_resource(mut self, resource: &str) -> Self {
+        resource.clone_into(&mut self.resource);
+        self
+    }
+}
+
+impl From<Cause> for FailurePoint {
+    fn from(cause: Cause) -> Self {
+        Self::new(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Every code that was ever released.
+    fn ledger() -> BTreeSet<&'static str> {
+        let lines = include_str!("../causes.ledger").lines();
+        lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    }
+
+    #[test]
+    fn released_code_is_never_renamed_or_removed() {
+        let known: BTreeSet<_> = Cause::ALL.iter().map(|cause| cause.code()).collect();
+        let removed: Vec<_> = ledger().difference(&known).copied().collect();
+        assert!(removed.is_empty(), "somebody matches these codes: {removed:?}");
+        let unlisted: Vec<_> = known.difference(&ledger()).copied().collect();
+        assert!(unlisted.is_empty(), "add these to crates/api/causes.ledger: {unlisted:?}");
+    }
+
+    #[test]
+    fn code_is_parsed_as_it_is_printed() {
+        for cause in Cause::ALL {
+            assert_eq!(cause.to_string().parse(), Ok(*cause));
+        }
+        assert_eq!("SomethingNew".parse::<Cause>(), Err(UnknownCause));
+    }
+
+    #[test]
+    fn every_code_is_documented() {
+        let page = include_str!("../../../docs/causes.md");
+        let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        let row = |cause: &Cause| format!("| `{cause}` | {} |", cause.meaning());
+        let expected: Vec<_> = Cause::ALL.iter().map(row).collect();
+        assert_eq!(rows, expected, "docs/causes.md has another table; it should be\n{}", expected.join("\n"));
+    }
+}

@@ -1,0 +1,12 @@
+//! What failed when a request to the API server came to nothing, for programs.
+
+use ferroplane_api::Cause;
+use ferroplane_client::Error;
+use ferroplane_engine::refusal_cause;
+
+pub(crate) fn cause_of(error: &Error) -> Cause {
+    match error {
+        Error::Refused(status) => refusal_cause(&status.reason, &status.message),
+        Error::Unreachable(_) => Cause::ApiServerUnreachable,
+    }
+}

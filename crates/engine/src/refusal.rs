@@ -1,0 +1,122 @@
+//! What an API server means when it refuses a request.
+//!
+//! Kubernetes says most of it in prose only: a quota that is used up and a right that is missing have the same code and
+//! the same reason. This file is the only one that goes by that prose. It follows Kubernetes 1.36; the texts have been the
+//! same for many releases.
+
+use ferroplane_api::Cause;
+
+/// What a refusal is about, by what stands in its message. The first that fits counts.
+const TEXTS: &[(Cause, &[&str])] = &[
+    // kubectl's and client-go's words for a kind that discovery does not list; the API server's for a path of such a kind.
+    (Cause::ComposedKindUnavailable, &["no matches for kind", "could not find the requested resource"]),
+    // plugin/pkg/admission/resourcequota
+    (Cause::QuotaExceeded, &["exceeded quota"]),
+    // plugin/pkg/admission/namespace/lifecycle
+    (Cause::NamespaceTerminating, &["is being terminated"]),
+    // apiserver/pkg/endpoints/handlers/responsewriters: what the authorizer does not allow, and impersonation.
+    (Cause::PermissionDenied, &["is forbidden: User ", "cannot impersonate"]),
+    // apiserver/pkg/admission/plugin/webhook/errors
+    (Cause::WebhookUnreachable, &["failed calling webhook", "failed to call webhook"]),
+    (Cause::WebhookDenied, &["admission webhook \"", "denied the request", "denied request"]),
+    // apimachinery/pkg/api/validation/objectmeta.go: an owner reference beside that of another controller.
+    (Cause::ObjectControlled, &["Only one reference can have Controller set to true"]),
+    // apimachinery/pkg/util/managedfields: somebody else applied it.
+    (Cause::FieldConflict, &["Apply failed with "]),
+    // apimachinery/pkg/api/validation, pkg/apis/core/validation, and what most CRDs say in their transition rules.
+    (Cause::FieldImmutable, &["is immutable", "may not be changed", "are forbidden: updates to"]),
+    // apiextensions-apiserver/pkg/apiserver/schema/cel, and validating admission policies.
+    (
+        Cause::ValidationRuleViolated,
+        &[
+            "failed rule: ",
+            "Invalid value: \"object\": ",
+            "Invalid value: \"array\": ",
+            "no such key: ",
+            "ValidatingAdmissionPolicy",
+        ],
+    ),
+    // apiextensions-apiserver/pkg/apiserver/validation; structured-merge-diff for what no schema has.
+    (
+        Cause::SchemaViolated,
+        &[" is invalid: ", "field not declared in schema", "unknown field", "failed to create typed patch"],
+    ),
+    // apiserver/pkg/util/flowcontrol and etcd.
+    (
+        Cause::ApiServerOverloaded,
+        &[
+            "too many requests",
+            "Too many requests",
+            "unable to handle the request",
+            "request timed out",
+            "etcdserver:",
+            "the server was unable to return a response",
+        ],
+    ),
+];
+
+/// What an API server refused, by the reason and the message of its status.
+pub fn refusal_cause(reason: &str, message: &str) -> Cause {
+    recognised_refusal(message).unwrap_or(match reason {
+        "Invalid" => Cause::SchemaViolated,
+        "Conflict" => Cause::FieldConflict,
+        "TooManyRequests" | "ServerTimeout" | "Timeout" | "ServiceUnavailable" => Cause::ApiServerOverloaded,
+        _ => Cause::RequestRefused,
+    })
+}
+
+/// The same, if only the message is known. None if it may be anything.
+pub fn recognised_refusal(message: &str) -> Option<Cause> {
+    // registry/rest: what is created in a namespace that does not exist.
+    if message.contains("namespaces \"") && message.contains("not found") {
+        return Some(Cause::NamespaceNotFound);
+    }
+    let is_said = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    TEXTS.iter().find(|(_, words)| is_said(words)).map(|(cause, _)| *cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let cases = [
+            (
+                "Forbidden",
+                "buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1",
+                Cause::QuotaExceeded,
+            ),
+            (
+                "Forbidden",
+                "buckets.cloud.io \"b\" is forbidden: User \"x\" cannot patch resource \"buckets\"",
+                Cause::PermissionDenied,
+            ),
+            (
+                "Forbidden",
+                "buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace a because it is being terminated",
+                Cause::NamespaceTerminating,
+            ),
+            ("NotFound", "namespaces \"a\" not found", Cause::NamespaceNotFound),
+            (
+                "InternalError",
+                "Internal error occurred: failed calling webhook \"a.b\": refused",
+                Cause::WebhookUnreachable,
+            ),
+            ("Forbidden", "admission webhook \"a.b\" denied the request: too big", Cause::WebhookDenied),
+            (
+                "Invalid",
+                "Bucket.cloud.io \"b\" is invalid: spec: Invalid value: \"object\": odd",
+                Cause::ValidationRuleViolated,
+            ),
+            ("Invalid", "Bucket.cloud.io \"b\" is invalid: spec.size: Required value", Cause::SchemaViolated),
+            ("Invalid", "something else", Cause::SchemaViolated),
+            ("TooManyRequests", "later", Cause::ApiServerOverloaded),
+            ("Forbidden", "pods \"p\" is forbidden: violates PodSecurity", Cause::RequestRefused),
+            ("", "", Cause::RequestRefused),
+        ];
+        for (reason, message, cause) in cases {
+            assert_eq!(refusal_cause(reason, message), cause, "{message}");
+        }
+    }
+}

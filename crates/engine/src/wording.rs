@@ -1,0 +1,95 @@
+//! What stands before a failure in conditions and events: the operation that failed.
+//!
+//! People need the whole sentence. Whoever has the code, the step and the resource of a failure ([`FailurePoint`]) and
+//! shows them beside the words would say everything twice: [`without_operation`] leaves out what they know.
+//!
+//! [`FailurePoint`]: ferroplane_api::FailurePoint
+
+pub const CANNOT_COMPOSE: &str = "cannot compose resources";
+pub const CANNOT_SELECT_COMPOSITION: &str = "cannot select a Composition";
+pub const CANNOT_SELECT_REVISION: &str = "cannot select a revision";
+const CANNOT_USE_REVISION: &str = "cannot use CompositionRevision";
+const CANNOT_APPLY: &str = "cannot apply composed resource";
+
+/// A `CompositionRevision` that cannot be used.
+pub fn cannot_use_revision(revision: &str) -> String {
+    format!("{CANNOT_USE_REVISION} `{revision}`")
+}
+
+/// A composed resource that cannot be applied.
+pub fn cannot_apply(resource: &str, step: &str) -> String {
+    format!("{CANNOT_APPLY} `{resource}` of step `{step}`")
+}
+
+/// The message without the operations that it begins with. One that says nothing else stays as it is.
+pub fn without_operation(message: &str) -> &str {
+    let operations = [CANNOT_COMPOSE, CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION];
+    // Those say on what, too. The last three begin what an engine's `Failure` or an `UnresolvedStep` says.
+    let begin_operations =
+        [CANNOT_USE_REVISION, CANNOT_APPLY, "cannot run pipeline step", "pipeline step", "step"];
+    let mut rest = message;
+    while let Some((operation, failure)) = rest.split_once(": ") {
+        let begins = |begin: &&str| operation.strip_prefix(*begin).is_some_and(|on| on.starts_with(" `"));
+        let is_operation = operations.contains(&operation) || begin_operations.iter().any(begins);
+        if failure.is_empty() || !is_operation {
+            break;
+        }
+        rest = failure;
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_api::{Cause, Condition};
+
+    use super::*;
+    use crate::settle::Trouble;
+    use crate::versions::Unresolved;
+    use crate::{Failure, UnresolvedStep, chain};
+
+    #[test]
+    fn operations_are_left_out_and_failures_are_not() {
+        let step = || "a".to_owned();
+        let run = |failure: Failure| Trouble::of(&failure).message;
+        let function = || "f".to_owned();
+        let unknown = Unresolved::UnknownFunction { function: function(), similar: None };
+        let unresolved = UnresolvedStep { index: 0, step: step(), source: unknown };
+        let cases = [
+            (run(Failure::Fatal { step: step(), message: "no region: b".to_owned() }), "no region: b"),
+            (
+                run(Failure::Call {
+                    step: step(),
+                    cause: Cause::FunctionTimeout,
+                    source: "it is slow: c".into(),
+                }),
+                "it is slow: c",
+            ),
+            (
+                run(Failure::NeverSettles { step: step(), calls: 5 }),
+                "it asked for something else after each of 5 calls",
+            ),
+            (run(Failure::Status), "desired status of the composite resource is not an object"),
+            (format!("{}: {}", cannot_use_revision("r"), chain(&unresolved)), "there is no function `f`"),
+            (
+                format!("{}: {}", cannot_apply("bucket", "a"), "X \"b\" is invalid: c: d"),
+                "X \"b\" is invalid: c: d",
+            ),
+            (format!("{CANNOT_SELECT_REVISION}: there is none"), "there is none"),
+            (CANNOT_COMPOSE.to_owned(), CANNOT_COMPOSE),
+        ];
+        for (message, failure) in cases {
+            assert_eq!(without_operation(&message), failure);
+        }
+    }
+
+    #[test]
+    fn trouble_has_its_code_in_the_condition_and_in_the_event() {
+        let failure = Failure::Fatal { step: "a".to_owned(), message: "no".to_owned() };
+        let settlement = crate::settle_trouble(&Trouble::of(&failure), None, crate::SettleFacts::default());
+        let conditions = crate::conditions_in(&settlement.status["conditions"]);
+        let [Condition { code, step, resource, .. }] = &conditions[..] else { panic!("{conditions:?}") };
+        assert_eq!([code, step, resource], ["FunctionFatalResult", "a", ""]);
+        assert_eq!(settlement.events[0].failure, Some(failure.point()));
+    }
+}
