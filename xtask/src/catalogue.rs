@@ -31,11 +31,15 @@ struct File {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Function {
     about: String,
     stable: String,
     package: Option<String>,
+    #[serde(default)]
+    never_composes: bool,
+    #[serde(default)]
+    declares_readiness: bool,
     versions: BTreeMap<String, Version>,
 }
 
@@ -77,7 +81,7 @@ pub(crate) fn write(root: &Path, check: bool) -> Result<Vec<String>> {
 }
 
 fn write_function(code: &mut String, folder: &Path, name: &str, function: &Function) -> Result<()> {
-    let Function { about, stable, package, versions } = function;
+    let Function { about, stable, package, never_composes, declares_readiness, versions } = function;
     let module = PathBuf::from("src").join(name.trim_start_matches("function-").replace('-', "_"));
     let input = read_if_there(folder, &module.join("input.yaml"))?;
     let input = input.map(|text| to_json(&text)).transpose();
@@ -88,6 +92,8 @@ fn write_function(code: &mut String, folder: &Path, name: &str, function: &Funct
     writeln!(code, "        about: {about:?},")?;
     writeln!(code, "        stable: {stable:?},")?;
     writeln!(code, "        package: {package:?},")?;
+    writeln!(code, "        never_composes: {never_composes},")?;
+    writeln!(code, "        declares_readiness: {declares_readiness},")?;
     writeln!(code, "        input: {input:?},")?;
     writeln!(code, "        example: {example:?},")?;
     writeln!(code, "        versions: &[")?;

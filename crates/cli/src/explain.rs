@@ -8,7 +8,8 @@ mod watching;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use ferroplane_explain::{Id, Purpose, Snapshot};
+use ferroplane_explain::{Id, KnownFunction, Purpose, Snapshot};
+use ferroplane_functions::Library;
 
 use crate::client::{Access, Connection};
 use reader::Reader;
@@ -85,6 +86,18 @@ fn root(reader: &Reader, kind: &str, namespace: &str, name: &str) -> Id {
         }
         None => Id::new("", kind, "", name),
     }
+}
+
+/// What the catalogue says about functions. A build without a catalogue knows none of them.
+pub(crate) fn known_functions() -> Vec<KnownFunction> {
+    let Ok(library) = Library::built_in() else { return Vec::new() };
+    let names = library.catalogue().families().map(|family| &family.function);
+    let known = |name: &String| {
+        let contract = library.contract(name)?;
+        let (composes, declares_readiness) = (!contract.never_composes, contract.declares_readiness);
+        Some(KnownFunction { name: name.clone(), composes, declares_readiness })
+    };
+    names.filter_map(known).collect()
 }
 
 /// Runs something that waits for a server.

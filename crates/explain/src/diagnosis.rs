@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ferroplane_api::Object;
 use serde::Serialize;
 
-use crate::cause::Cause;
+use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::{DEEPEST, is_fine, is_ready};
 use crate::look::{Role, children, deleted_at, ready, role, synced};
@@ -23,12 +23,12 @@ pub struct Diagnosis {
     /// Whether the object itself is there.
     pub is_there: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
+    pub cause: Option<Finding>,
     /// From the object that was asked about to the one that is to blame.
     pub chain: Vec<Link>,
     /// What else is wrong beside that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Cause>,
+    pub others: Vec<Finding>,
 }
 
 /// An object on the way to the cause.
@@ -58,7 +58,7 @@ struct Doctor<'a> {
     snapshot: &'a Snapshot,
     seen: BTreeSet<Id>,
     path: Vec<Link>,
-    found: Vec<(Cause, Vec<Link>)>,
+    found: Vec<(Finding, Vec<Link>)>,
 }
 
 /// What is above an object.
@@ -87,9 +87,7 @@ impl<'a> Doctor<'a> {
     }
 
     fn apply(&mut self, suspect: &Suspect<'_>, when: When) -> bool {
-        let mut rules = RULES.iter().filter(|rule| rule.when == when);
-        let cause =
-            rules.find_map(|rule| (rule.check)(suspect).map(|cause| Cause { rule: rule.name, ..cause }));
+        let cause = RULES.iter().filter(|rule| rule.when == when).find_map(|rule| rule.apply(suspect));
         let Some(cause) = cause else { return false };
         self.found.push((cause, self.path.clone()));
         true

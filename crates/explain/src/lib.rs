@@ -7,23 +7,27 @@
 //! * The same snapshot always gives the same answer.
 //! * Whatever is read, the conversation ends: every question is asked once, and the tree is cut where it is too deep.
 
-mod cause;
+mod complaint;
 mod diagnosis;
+mod finding;
 mod id;
 mod inquiry;
+mod known_functions;
 mod look;
 mod rules;
 mod snapshot;
 mod steps;
 #[cfg(test)]
 mod testing;
+mod texts;
 mod tree;
 mod words;
 
-pub use cause::Cause;
 pub use diagnosis::{Diagnosis, Link, diagnose};
+pub use finding::Finding;
 pub use id::Id;
 pub use inquiry::{Purpose, wants};
+pub use known_functions::KnownFunction;
 pub use rules::causes;
 pub use snapshot::{List, Snapshot, State, Want};
 pub use tree::{Node, tree};

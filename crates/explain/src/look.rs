@@ -32,6 +32,10 @@ pub(crate) struct Condition<'a> {
     pub(crate) message: &'a str,
     pub(crate) since: &'a str,
     pub(crate) generation: i64,
+    /// The code of what failed, with the step and the resource if there are any. A Crossplane writes none of them.
+    pub(crate) code: &'a str,
+    pub(crate) step: &'a str,
+    pub(crate) resource: &'a str,
 }
 
 impl<'a> Condition<'a> {
@@ -67,6 +71,9 @@ pub(crate) fn conditions(object: &Object) -> impl Iterator<Item = Condition<'_>>
             message: text("message"),
             since: text("lastTransitionTime"),
             generation: condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default(),
+            code: text("code"),
+            step: text("step"),
+            resource: text("resource"),
         }
     })
 }
@@ -222,6 +229,20 @@ pub(crate) fn revision_of<'a>(snapshot: &'a Snapshot, composite: &Object) -> Opt
 pub(crate) fn revision_id(composite: &Object) -> Option<Id> {
     let name = Machinery::guess(composite).revision()?;
     Some(Id::new("apiextensions.crossplane.io/v1", "CompositionRevision", "", name))
+}
+
+/// The namespace and the name of the Secret that holds a credential of a step.
+pub(crate) fn credential_of<'a>(
+    composition: &'a Object,
+    step: &str,
+    name: &str,
+) -> Option<(&'a str, &'a str)> {
+    let steps = at(composition, &["spec", "pipeline"])?.as_array()?;
+    let step = steps.iter().find(|it| it.get("step").is_some_and(|it| it == step))?;
+    let credentials = step.get("credentials")?.as_array()?;
+    let credential = credentials.iter().find(|it| it.get("name").is_some_and(|it| it == name))?;
+    let text = |field: &str| credential.get("secretRef")?.get(field)?.as_str();
+    Some((text("namespace").unwrap_or_default(), text("name")?))
 }
 
 /// The functions that the steps of a composition or a revision of one call, by step.

@@ -9,15 +9,16 @@ mod refusals;
 mod selection;
 mod state;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 
-use crate::cause::Cause;
+use crate::complaint::{Complaint, complaints};
 use crate::diagnosis::Above;
+use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::is_fine;
-use crate::look::{Role, children, condition, created_at, deleted_at, role, synced};
-use crate::snapshot::{Snapshot, State, time_of};
-use crate::words::{between, has_any, step_in};
+use crate::look::{Role, children, condition, created_at, deleted_at, role};
+use crate::snapshot::{Snapshot, State};
+use crate::texts;
 
 /// When a rule is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,21 +35,78 @@ pub(crate) struct Rule {
     /// What has happened if it holds.
     means: &'static str,
     pub(crate) when: When,
-    pub(crate) check: fn(&Suspect<'_>) -> Option<Cause>,
+    /// What can have failed if it holds. Empty if it does not go by what was said about a failure.
+    pub(crate) causes: &'static [Cause],
+    check: Check,
+}
+
+/// How a rule finds out whether it holds at an object.
+enum Check {
+    /// By how things are.
+    State(fn(&Suspect<'_>) -> Option<Finding>),
+    /// By what was said about one of the rule's causes.
+    Failure(fn(&Suspect<'_>, Complaint<'_>) -> Finding),
+}
+
+impl Rule {
+    /// What it comes to, if it holds at an object.
+    pub(crate) fn apply(&self, suspect: &Suspect<'_>) -> Option<Finding> {
+        let finding = match self.check {
+            Check::State(check) => check(suspect)?,
+            Check::Failure(check) => {
+                let said = suspect.said(self.causes)?;
+                check(suspect, said).code(said.cause)
+            }
+        };
+        Some(Finding { rule: self.name, ..finding })
+    }
 }
 
 /// All known causes: a name, and what it means.
 pub fn causes() -> impl Iterator<Item = (&'static str, &'static str)> {
-    RULES.iter().map(|rule| (rule.name, rule.means))
+    // What can be seen in two ways has two rules in a row.
+    let mut before = "";
+    RULES
+        .iter()
+        .filter(move |rule| std::mem::replace(&mut before, rule.name) != rule.name)
+        .map(|rule| (rule.name, rule.means))
 }
 
-const fn first(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Cause>) -> Rule {
-    Rule { name, means, when: When::First, check }
+const fn first(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Finding>) -> Rule {
+    Rule { name, means, when: When::First, causes: &[], check: Check::State(check) }
 }
 
-const fn last(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Cause>) -> Rule {
-    Rule { name, means, when: When::Last, check }
+const fn last(name: &'static str, means: &'static str, check: fn(&Suspect<'_>) -> Option<Finding>) -> Rule {
+    Rule { name, means, when: When::Last, causes: &[], check: Check::State(check) }
 }
+
+/// A rule that goes by what failed.
+const fn failed(
+    name: &'static str,
+    means: &'static str,
+    causes: &'static [Cause],
+    check: fn(&Suspect<'_>, Complaint<'_>) -> Finding,
+) -> Rule {
+    Rule { name, means, when: When::First, causes, check: Check::Failure(check) }
+}
+
+/// Causes that no rule has more to say about than their message does.
+#[cfg(test)]
+const SHOWN: &[Cause] = &[
+    // Of definitions, Compositions and Usages: rules look at those themselves.
+    Cause::DefinitionInvalid,
+    Cause::UsageInvalid,
+    Cause::UsageTargetNotFound,
+    Cause::CompositeResourceInvalid,
+    Cause::ComposedResourceUnreadable,
+    // Its events say more, and each has a cause of its own.
+    Cause::ComposedResourcesUnsynced,
+    Cause::CompositionTimeout,
+    Cause::RequestRefused,
+    Cause::ConnectionSecretNotFound,
+    Cause::ConnectionSecretControlled,
+    Cause::CompositeResourceNameTaken,
+];
 
 pub(crate) const RULES: &[Rule] = &[
     first("definition-invalid", "no CRD can be made of an XRD", existence::definition_invalid),
@@ -72,58 +130,194 @@ pub(crate) const RULES: &[Rule] = &[
     first("usage", "a Usage keeps something that somebody wants gone", deletion::usage),
     first("finalizer", "a finalizer keeps something that is being deleted", deletion::finalizer_below),
     first("paused", "an annotation stops everything", state::paused),
-    first(
+    failed(
         "no-composition",
         "no Composition composes the kind, or none with the labels",
+        &[Cause::NoMatchingComposition],
         selection::no_composition,
     ),
-    first(
+    failed(
         "composition-missing",
         "the Composition that was named does not exist",
+        &[Cause::CompositionNotFound],
         selection::composition_missing,
     ),
-    first(
+    failed(
         "revision-missing",
         "a CompositionRevision that was named does not exist, or none matches",
+        &[Cause::CompositionRevisionNotFound, Cause::NoMatchingCompositionRevision],
         selection::revision_missing,
     ),
-    first("revision-incompatible", "the Composition composes another kind", selection::incompatible),
-    first("function-missing", "a step calls a function that does not exist", functions::missing),
-    first("function-inactive", "no revision of a function is active", functions::inactive),
-    first(
+    failed(
+        "revision-incompatible",
+        "the Composition composes another kind",
+        &[Cause::CompositionIncompatible],
+        selection::incompatible,
+    ),
+    failed(
+        "function-missing",
+        "a step calls a function that does not exist",
+        &[Cause::FunctionNotFound],
+        functions::missing,
+    ),
+    failed(
+        "function-inactive",
+        "no revision of a function is active",
+        &[Cause::FunctionInactive],
+        functions::inactive,
+    ),
+    failed(
         "function-version",
         "a function does not have the version that a step asks for",
+        &[Cause::FunctionVersionNotFound, Cause::FunctionVersionInvalid, Cause::FunctionVersionRemoved],
         functions::version,
     ),
-    first("function-capability", "a function cannot do what a Composition is for", functions::capability),
-    first("function-tls", "TLS with a function fails", functions::tls),
-    first("function-slow", "a function does not answer in time", functions::slow),
-    first("function-crashing", "a function ends before it answers", functions::crashing),
-    first("function-unreachable", "nothing listens where a function should be", functions::unreachable),
-    first("function-answer", "a function answers what cannot be used", functions::answer),
-    first("function-fatal", "a function says that it cannot go on", functions::fatal),
-    first("function-restless", "a function asks for something else again and again", functions::restless),
-    first("requirement", "what a function asks to see cannot be read", functions::requirement),
-    first("credential", "a Secret with credentials for a function is missing", functions::credential),
-    first("step-input", "the object that a step takes its input from cannot be read", functions::input),
-    first("function-failed", "a call of a function fails", functions::failed),
-    first("revision-invalid", "a CompositionRevision cannot be used", selection::invalid),
-    first("kind-not-installed", "a composed resource has a kind that does not exist", refusals::unknown_kind),
-    first("quota", "a quota is used up", refusals::quota),
-    first("namespace-terminating", "the namespace is being deleted", refusals::namespace_terminating),
-    first("namespace-missing", "the namespace does not exist", refusals::namespace_missing),
-    first("rights", "the control plane may not do it", refusals::rights),
-    first("webhook-unreachable", "an admission webhook cannot be reached", refusals::webhook_unreachable),
-    first("webhook-denied", "an admission webhook says no", refusals::webhook_denied),
-    first("name-conflict", "an object of this name belongs to something else", refusals::name_conflict),
-    first("same-name", "two composed resources are the same object", refusals::same_object),
-    first("field-conflict", "somebody else owns a field", refusals::field_conflict),
-    first("immutable", "a field cannot be changed any more", refusals::immutable),
-    first("rule-rejection", "a CEL rule of a kind rejects a composed resource", refusals::rule),
-    first("schema-rejection", "the schema of a kind rejects a composed resource", refusals::schema),
-    first("scope", "a namespaced XR composes something outside of its namespace", refusals::scope),
-    first("overload", "the API server has too much to do, or does not answer", refusals::overload),
-    first("claim-bound", "the XR is bound to another claim", state::claim_bound),
+    failed(
+        "function-capability",
+        "a function cannot do what a Composition is for",
+        &[Cause::FunctionCapabilityMissing],
+        functions::capability,
+    ),
+    failed("function-tls", "TLS with a function fails", &[Cause::FunctionTlsFailed], functions::tls),
+    failed("function-slow", "a function does not answer in time", &[Cause::FunctionTimeout], functions::slow),
+    failed(
+        "function-crashing",
+        "a function ends before it answers",
+        &[Cause::FunctionConnectionLost, Cause::FunctionExited],
+        functions::crashing,
+    ),
+    failed(
+        "function-unreachable",
+        "nothing listens where a function should be",
+        &[Cause::FunctionUnreachable, Cause::FunctionNotConnectable],
+        functions::unreachable,
+    ),
+    failed(
+        "function-answer",
+        "a function answers what cannot be used",
+        &[
+            Cause::FunctionProtocolUnsupported,
+            Cause::FunctionRequestTooLarge,
+            Cause::FunctionResponseTooLarge,
+            Cause::FunctionResponseInvalid,
+            Cause::ComposedResourceInvalid,
+        ],
+        functions::answer,
+    ),
+    failed(
+        "function-fatal",
+        "a function says that it cannot go on",
+        &[Cause::FunctionFatalResult],
+        functions::fatal,
+    ),
+    failed(
+        "function-restless",
+        "a function asks for something else again and again",
+        &[Cause::FunctionRequirementsUnstable],
+        functions::restless,
+    ),
+    failed(
+        "requirement",
+        "what a function asks to see cannot be read",
+        &[Cause::RequirementUnavailable],
+        functions::requirement,
+    ),
+    failed(
+        "credential",
+        "a Secret with credentials for a function is missing",
+        &[Cause::CredentialUnavailable],
+        functions::credential,
+    ),
+    failed(
+        "step-input",
+        "the object that a step takes its input from cannot be read",
+        &[Cause::StepInputUnavailable],
+        functions::input,
+    ),
+    failed("function-failed", "a call of a function fails", &[Cause::FunctionCallFailed], functions::failed),
+    failed(
+        "revision-invalid",
+        "a CompositionRevision cannot be used",
+        &[Cause::PipelineInvalid, Cause::CompositionRevisionNotValidated],
+        selection::invalid,
+    ),
+    failed(
+        "kind-not-installed",
+        "a composed resource has a kind that does not exist",
+        &[Cause::ComposedKindUnavailable],
+        refusals::unknown_kind,
+    ),
+    failed("quota", "a quota is used up", &[Cause::QuotaExceeded], refusals::quota),
+    failed(
+        "namespace-terminating",
+        "the namespace is being deleted",
+        &[Cause::NamespaceTerminating],
+        refusals::namespace_terminating,
+    ),
+    first("namespace-terminating", "the namespace is being deleted", refusals::namespace_leaving),
+    failed(
+        "namespace-missing",
+        "the namespace does not exist",
+        &[Cause::NamespaceNotFound],
+        refusals::namespace_missing,
+    ),
+    failed("rights", "the control plane may not do it", &[Cause::PermissionDenied], refusals::rights),
+    failed(
+        "webhook-unreachable",
+        "an admission webhook cannot be reached",
+        &[Cause::WebhookUnreachable],
+        refusals::webhook_unreachable,
+    ),
+    failed(
+        "webhook-denied",
+        "an admission webhook says no",
+        &[Cause::WebhookDenied],
+        refusals::webhook_denied,
+    ),
+    failed(
+        "name-conflict",
+        "an object of this name belongs to something else",
+        &[Cause::ObjectControlled, Cause::ComposedResourceControlled],
+        refusals::name_conflict,
+    ),
+    failed(
+        "same-name",
+        "two composed resources are the same object",
+        &[Cause::ComposedResourceDuplicate],
+        refusals::same_object,
+    ),
+    failed("field-conflict", "somebody else owns a field", &[Cause::FieldConflict], refusals::field_conflict),
+    failed("immutable", "a field cannot be changed any more", &[Cause::FieldImmutable], refusals::immutable),
+    failed(
+        "rule-rejection",
+        "a CEL rule of a kind rejects a composed resource",
+        &[Cause::ValidationRuleViolated],
+        refusals::rule,
+    ),
+    failed(
+        "schema-rejection",
+        "the schema of a kind rejects a composed resource",
+        &[Cause::SchemaViolated],
+        refusals::schema,
+    ),
+    failed(
+        "scope",
+        "a namespaced XR composes something outside of its namespace",
+        &[Cause::ComposedResourceClusterScoped],
+        refusals::scope,
+    ),
+    failed(
+        "overload",
+        "the API server has too much to do, or does not answer",
+        &[Cause::ApiServerOverloaded, Cause::ApiServerUnreachable],
+        refusals::overload,
+    ),
+    failed(
+        "claim-bound",
+        "the XR is bound to another claim",
+        &[Cause::CompositeResourceBound],
+        state::claim_bound,
+    ),
     first("sync-error", "something says that it cannot be made what it should be", state::sync_error),
     last("contested", "somebody keeps changing a field that is composed", state::contested),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
@@ -147,13 +341,6 @@ pub(crate) const RULES: &[Rule] = &[
     last("declared-unready", "a function says that it is not ready", readiness::declared),
 ];
 
-/// Something that was said about an object, and since when.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Complaint<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) since: &'a str,
-}
-
 /// An object that something may be wrong with.
 pub(crate) struct Suspect<'a> {
     pub(crate) snapshot: &'a Snapshot,
@@ -165,7 +352,7 @@ pub(crate) struct Suspect<'a> {
     /// Somebody wants it, or what it is part of, gone.
     pub(crate) is_leaving: bool,
     /// Why it could not be made what it should be, the most telling first.
-    complaints: Vec<Complaint<'a>>,
+    pub(crate) complaints: Vec<Complaint<'a>>,
 }
 
 impl<'a> Suspect<'a> {
@@ -174,7 +361,9 @@ impl<'a> Suspect<'a> {
         let role = object.map_or(Role::Other, |object| role(snapshot, id, object));
         let is_leaving = above.is_some_and(|above| above.is_leaving)
             || object.is_some_and(|object| !deleted_at(object).is_empty());
-        let complaints = object.map(|object| complaints(snapshot, id, object)).unwrap_or_default();
+        // What others say of themselves means something else.
+        let ours = object.filter(|_| matches!(role, Role::Composite | Role::Claim));
+        let complaints = ours.map(|object| complaints(snapshot, id, object)).unwrap_or_default();
         let above = above.map(|above| above.object);
         Self { snapshot, id, state: snapshot.state(id), object, role, above, is_leaving, complaints }
     }
@@ -183,89 +372,42 @@ impl<'a> Suspect<'a> {
         self.object.is_some_and(|object| is_fine(self.role, object))
     }
 
-    /// The first complaint with one of these words.
-    pub(crate) fn said(&self, words: &[&str]) -> Option<Complaint<'a>> {
-        // What others say of themselves has other words.
-        let is_ours = matches!(self.role, Role::Composite | Role::Claim);
-        self.complaints.iter().copied().find(|complaint| is_ours && has_any(complaint.text, words))
+    /// The first complaint that one of these failed.
+    fn said(&self, causes: &[Cause]) -> Option<Complaint<'a>> {
+        let is_one =
+            |complaint: &&Complaint<'a>| complaint.cause.is_some_and(|cause| causes.contains(&cause));
+        self.complaints.iter().find(is_one).copied()
     }
 
-    /// A cause for which this object is to blame.
-    pub(crate) fn own(&self, complaint: Complaint<'_>) -> Cause {
+    /// A finding for which this object is to blame.
+    pub(crate) fn own(&self, complaint: Complaint<'_>) -> Finding {
         blame(self.id, complaint)
     }
 
-    /// A cause for which something composed is to blame, if the complaint names it.
-    pub(crate) fn composed(&self, complaint: Complaint<'_>) -> Cause {
-        blame(&self.composed_id(complaint.text).unwrap_or_else(|| self.id.clone()), complaint)
+    /// A finding for which something composed is to blame, if the complaint names it.
+    pub(crate) fn composed(&self, complaint: Complaint<'_>) -> Finding {
+        blame(&self.composed_id(complaint).unwrap_or_else(|| self.id.clone()), complaint)
     }
 
-    /// What is composed that a text speaks of.
-    pub(crate) fn composed_id(&self, text: &str) -> Option<Id> {
-        let object = self.object?;
-        let resource = between(text, "composed resource `", "`").unwrap_or_default();
-        let is_it = |child: &Id| {
-            text.contains(&format!("\"{}\"", child.name))
-                || self.snapshot.object(child).is_some_and(|object| {
-                    !resource.is_empty() && meta::annotation(object, keys::RESOURCE_NAME) == resource
-                })
+    /// What is composed that a complaint is about.
+    pub(crate) fn composed_id(&self, complaint: Complaint<'_>) -> Option<Id> {
+        let children = children(self.snapshot, self.id, self.object?);
+        let is_named = |child: &&Id| {
+            let name =
+                self.snapshot.object(child).map(|object| meta::annotation(object, keys::RESOURCE_NAME));
+            complaint.resource.is_some() && name == complaint.resource
         };
-        children(self.snapshot, self.id, object).into_iter().find(is_it)
+        // What could not be created has no annotation, but the API server may have said its name.
+        let found = children.iter().find(is_named);
+        found
+            .or_else(|| children.iter().find(|child| texts::names_object(complaint.text, &child.name)))
+            .cloned()
     }
 }
 
-/// What others have said is told without what everybody says before.
-fn blame(object: &Id, complaint: Complaint<'_>) -> Cause {
-    let prefixes = [
-        "cannot compose resources: ",
-        "cannot select a Composition: ",
-        "cannot select a revision: ",
-        "cannot apply composed resource `",
-        "cannot run pipeline step `",
-        "cannot use CompositionRevision `",
-        "pipeline step `",
-        // As Crossplane says it.
-        "cannot run Composition pipeline step \"",
-        "pipeline step \"",
-    ];
-    let mut text = complaint.text;
-    while let Some(prefix) = prefixes.iter().find(|prefix| text.starts_with(**prefix)) {
-        let end =
-            if prefix.ends_with(": ") { Some(prefix.len()) } else { text.find(": ").map(|end| end + 2) };
-        let Some(end) = end.filter(|end| *end < text.len()) else { break };
-        text = &text[end..];
-    }
-    let text = match step_in(text).map(|step| format!("step `{step}`: ")) {
-        Some(prefix) if text.starts_with(&prefix) => &text[prefix.len()..],
-        _ => text,
-    };
-    Cause::new(object, text).step(step_in(complaint.text)).since(complaint.since)
-}
-
-/// Why an object could not be made what it should be. A condition that only says where to look is followed there.
-fn complaints<'a>(snapshot: &'a Snapshot, id: &Id, object: &'a Object) -> Vec<Complaint<'a>> {
-    let Some(synced) = synced(object).filter(|synced| !synced.is_true()) else { return Vec::new() };
-    let mut complaints = vec![Complaint { text: synced.message, since: synced.since }];
-    let names = synced.message.strip_prefix("Unsynced resources: ");
-    if names.is_some() || synced.message.contains("its events say why") {
-        let warnings =
-            snapshot.events(id).filter(|event| event.get("type").is_some_and(|kind| kind == "Warning"));
-        let text =
-            |event: &'a Object| event.get("message").and_then(|text| text.as_str()).unwrap_or_default();
-        let is_named = |text: &str| {
-            let resource = between(text, "composed resource `", "`");
-            let is_listed = |resource: &str| {
-                names.is_none_or(|names| names.contains(resource) || names.contains(" more"))
-            };
-            resource.map_or(text.contains("is invalid"), is_listed)
-        };
-        // What was said before that is about something else, and so is what is not about anything composed.
-        let events = warnings.filter(|event| is_named(text(event)) && time_of(event) >= synced.since);
-        let events = events.map(|event| Complaint { text: text(event), since: synced.since });
-        complaints.splice(0..0, events.collect::<Vec<_>>());
-    }
-    complaints.retain(|complaint| !complaint.text.is_empty());
-    complaints
+/// What others have said is told without the operation that failed: the step and the object say that.
+fn blame(object: &Id, complaint: Complaint<'_>) -> Finding {
+    Finding::new(object, texts::failure_in(complaint.text)).step(complaint.step).since(complaint.since)
 }
 
 /// Since when a condition is as it is, or since when there is the object.

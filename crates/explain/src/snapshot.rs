@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ferroplane_api::Object;
 
 use crate::id::Id;
+use crate::known_functions::KnownFunction;
 use crate::look::text_at;
 
 /// What there is of an object.
@@ -43,9 +44,19 @@ pub struct Snapshot {
     objects: BTreeMap<Id, State>,
     lists: BTreeMap<List, Vec<Id>>,
     events: BTreeMap<Id, Vec<Object>>,
+    functions: Vec<KnownFunction>,
 }
 
 impl Snapshot {
+    /// Nothing yet, for those who know these functions.
+    pub fn knowing(functions: Vec<KnownFunction>) -> Self {
+        Self { functions, ..Self::default() }
+    }
+
+    pub(crate) fn known_functions(&self) -> &[KnownFunction] {
+        &self.functions
+    }
+
     /// Remember what became of an object.
     pub fn put(&mut self, id: Id, state: State) {
         self.objects.insert(id, state);

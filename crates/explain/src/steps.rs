@@ -3,19 +3,9 @@
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
 
+use crate::known_functions::known;
 use crate::look::{at, revision_of};
 use crate::snapshot::Snapshot;
-
-/// Functions that compose nothing of their own.
-const ONLOOKERS: [&str; 7] = [
-    "auto-ready",
-    "status-transformer",
-    "environment-configs",
-    "extra-resources",
-    "cel-validation",
-    "sequencer",
-    "tag-manager",
-];
 
 /// The step whose input names the resource, or the only one that can have made it.
 pub(crate) fn step_of<'a>(snapshot: &'a Snapshot, composite: &Object, composed: &Object) -> Option<&'a str> {
@@ -31,7 +21,7 @@ pub(crate) fn step_of<'a>(snapshot: &'a Snapshot, composite: &Object, composed: 
     }
     let makes_something = |step: &&Value| {
         let function = step.get("functionRef").and_then(|it| it.get("name")?.as_str()).unwrap_or_default();
-        !ONLOOKERS.iter().any(|onlooker| function.contains(onlooker))
+        known(snapshot, function).is_none_or(|function| function.composes)
     };
     let mut composing = steps.iter().filter(makes_something);
     match (composing.next(), composing.next()) {

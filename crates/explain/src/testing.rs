@@ -2,9 +2,10 @@
 #![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
 use ferroplane_api::Object;
+use ferroplane_engine::{SettleFacts, Trouble, settle_trouble};
 use serde_json::{Value, json};
 
-use crate::{Id, Purpose, Snapshot, State, Want, wants};
+use crate::{Id, KnownFunction, Purpose, Snapshot, State, Want, wants};
 
 pub(crate) const SINCE: &str = "2026-01-01T00:00:00Z";
 
@@ -95,6 +96,12 @@ impl Plane {
         Self::with(json!([condition("Synced", "False", "ReconcileError", message)]))
     }
 
+    /// One that could not be composed, as the engine says it.
+    pub(crate) fn troubled(trouble: &Trouble) -> Self {
+        let facts = SettleFacts { now: SINCE.to_owned(), generation: 1, ..SettleFacts::default() };
+        Self::with(settle_trouble(trouble, None, facts).status["conditions"].clone())
+    }
+
     /// One of which these are not ready.
     pub(crate) fn unready(names: &str) -> Self {
         let synced = condition("Synced", "True", "ReconcileSuccess", "");
@@ -126,7 +133,9 @@ impl Plane {
     }
 
     pub(crate) fn read(&self) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+        let ready = "function-auto-ready".to_owned();
+        let known = KnownFunction { name: ready, composes: false, declares_readiness: true };
+        let mut snapshot = Snapshot::knowing(vec![known]);
         loop {
             let wants = wants(&snapshot, &root(), Purpose::Cause);
             if wants.is_empty() {

@@ -47,6 +47,10 @@ pub struct Contract {
     pub about: String,
     /// The upstream package that it reproduces, without registry.
     pub package: Option<String>,
+    /// It adds no composed resources of its own.
+    pub never_composes: bool,
+    /// It says which composed resources are ready, whoever added them.
+    pub declares_readiness: bool,
     /// The structural schema of its input, as JSON. Nothing if it takes none.
     pub input: Option<&'static str>,
     /// A step that uses it, as YAML.

@@ -1,6 +1,6 @@
 //! Draws trees, and tells causes.
 
-use ferroplane_explain::{Cause, Diagnosis, Node};
+use ferroplane_explain::{Diagnosis, Finding, Node};
 use jiff::Timestamp;
 
 /// How much of a message is shown unless somebody asks for more.
@@ -124,7 +124,7 @@ pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_
     text
 }
 
-fn add_others(others: &[Cause], now: Timestamp, text: &mut String) {
+fn add_others(others: &[Finding], now: Timestamp, text: &mut String) {
     const SHOWN: usize = 5;
     if others.is_empty() {
         return;
@@ -148,7 +148,7 @@ fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {
 }
 
 /// A cause, and for how long it has been so.
-fn told(cause: &Cause, now: Timestamp) -> String {
+fn told(cause: &Finding, now: Timestamp) -> String {
     match cause.since.parse::<Timestamp>() {
         Ok(since) => format!("{cause} (since {since}, for {})", age(now.as_second() - since.as_second())),
         Err(_) => cause.to_string(),

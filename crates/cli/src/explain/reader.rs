@@ -13,6 +13,7 @@ use ferroplane_explain::{Id, List, Purpose, Snapshot, State, Want, wants};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
+use super::known_functions;
 /// How many requests are on their way at the same time.
 const CONCURRENCY: usize = 16;
 /// How long an answer may take.
@@ -57,7 +58,7 @@ impl Reader {
 
     /// Everything that an inquiry about an object wants to see.
     pub(super) async fn read(&self, root: &Id, purpose: Purpose) -> anyhow::Result<Snapshot> {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = Snapshot::knowing(known_functions());
         for _ in 0..ROUNDS {
             let wants = wants(&snapshot, root, purpose);
             if wants.is_empty() {

@@ -4,11 +4,11 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::{usage_spec, used_by};
 
 use super::{Suspect, describe};
-use crate::cause::Cause;
+use crate::finding::Finding;
 use crate::id::Id;
 use crate::look::{Role, children, deleted_at, finalizers, usages};
 
-pub(super) fn usage(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn usage(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object?;
     let attempt = meta::annotation(object, keys::DELETION_ATTEMPT);
     if !suspect.is_leaving && attempt.is_empty() {
@@ -38,19 +38,19 @@ pub(super) fn usage(suspect: &Suspect<'_>) -> Option<Cause> {
     let since = Some(deleted_at(object))
         .filter(|it| !it.is_empty())
         .unwrap_or_else(|| crate::look::created_at(usage));
-    let cause = Cause::new(suspect.id, &format!("cannot be deleted because of {id}: {why}")).since(since);
+    let cause = Finding::new(suspect.id, &format!("cannot be deleted because of {id}: {why}")).since(since);
     let cause = cause.advice(describe(&id));
     Some(cause.advice(format!("if it is no longer in use: kubectl delete {}", id.arguments())))
 }
 
 /// Of something below what somebody asked about.
-pub(super) fn finalizer_below(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn finalizer_below(suspect: &Suspect<'_>) -> Option<Finding> {
     suspect.above?;
     // What has something below it waits for that.
     if suspect.role == Role::Composite { None } else { finalizer(suspect) }
 }
 
-pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object?;
     let since = deleted_at(object);
     if since.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Cause> {
         let message = format!(
             "is being deleted, but the finalizer `{name}`{others} keeps it: whoever set it has not let go"
         );
-        let cause = Cause::new(suspect.id, &message).since(since).field("metadata.finalizers");
+        let cause = Finding::new(suspect.id, &message).since(since).field("metadata.finalizers");
         let cause = cause.advice(describe(suspect.id));
         let patch = r#"--type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'"#;
         return Some(cause.advice(format!(
@@ -84,5 +84,5 @@ pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Cause> {
         }
         (None, None) => "is being deleted".to_owned(),
     };
-    Some(Cause::new(suspect.id, &message).since(since).advice(describe(suspect.id)))
+    Some(Finding::new(suspect.id, &message).since(since).advice(describe(suspect.id)))
 }

@@ -3,7 +3,7 @@
 use ferroplane_api::Object;
 
 use super::{Suspect, describe};
-use crate::cause::Cause;
+use crate::finding::Finding;
 use crate::id::Id;
 use crate::look::{Role, condition, custom_kind, definition_of, definitions, text_at};
 use crate::snapshot::State;
@@ -40,18 +40,18 @@ fn condition_of(role: Role) -> &'static str {
     if role == Role::Claim { "Offered" } else { "Established" }
 }
 
-pub(super) fn definition_invalid(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn definition_invalid(suspect: &Suspect<'_>) -> Option<Finding> {
     let (definition, role) = definition(suspect)?;
     let condition = condition(definition, condition_of(role))?;
     if condition.is_true() || condition.message.is_empty() {
         return None;
     }
     let id = Id::of(definition);
-    let cause = Cause::new(&id, condition.message).since(condition.since);
+    let cause = Finding::new(&id, condition.message).since(condition.since);
     Some(cause.advice(format!("correct the definition: kubectl edit {}", id.arguments())))
 }
 
-pub(super) fn not_established(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn not_established(suspect: &Suspect<'_>) -> Option<Finding> {
     let (definition, role) = definition(suspect)?;
     let (id, word) = (Id::of(definition), condition_of(role));
     let established = condition(definition, word);
@@ -63,20 +63,20 @@ pub(super) fn not_established(suspect: &Suspect<'_>) -> Option<Cause> {
         Some(condition) => format!("is not {}: {}", word.to_lowercase(), condition.reason),
         None => format!("is not {} yet: is the control plane running?", word.to_lowercase()),
     };
-    Some(Cause::new(&id, &message).since(&since).advice(describe(&id)))
+    Some(Finding::new(&id, &message).since(&since).advice(describe(&id)))
 }
 
-fn crd_not_established(suspect: &Suspect<'_>, definition: &Object, role: Role) -> Option<Cause> {
+fn crd_not_established(suspect: &Suspect<'_>, definition: &Object, role: Role) -> Option<Finding> {
     let id = custom_kind(definition, if role == Role::Claim { "claimNames" } else { "names" });
     match suspect.snapshot.state(&id)? {
         State::Here(crd) => {
             let wrong = ["NamesAccepted", "Established"].into_iter().filter_map(|kind| condition(crd, kind));
             let wrong = wrong.into_iter().find(|condition| !condition.is_true())?;
             let message = format!("{} is {}: {}", wrong.kind, wrong.status, wrong.words());
-            Some(Cause::new(&id, &message).since(wrong.since).advice(describe(&id)))
+            Some(Finding::new(&id, &message).since(wrong.since).advice(describe(&id)))
         }
         State::Missing => {
-            let cause = Cause::new(&id, "is not there, although its XRD is established")
+            let cause = Finding::new(&id, "is not there, although its XRD is established")
                 .since(&super::since(definition, "Established"));
             Some(cause.advice(describe(&Id::of(definition))))
         }
@@ -84,12 +84,12 @@ fn crd_not_established(suspect: &Suspect<'_>, definition: &Object, role: Role) -
     }
 }
 
-pub(super) fn no_definition(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn no_definition(suspect: &Suspect<'_>) -> Option<Finding> {
     if suspect.state != Some(&State::UnknownKind) || suspect.above.is_some() {
         return None;
     }
     let message = format!("no XRD and no CRD defines the kind `{}`", suspect.id.kind);
-    let mut cause = Cause::new(suspect.id, &message).advice("kubectl get xrd");
+    let mut cause = Finding::new(suspect.id, &message).advice("kubectl get xrd");
     let similar = suspect.snapshot.list(&definitions()).map(|it| text_at(it, &["spec", "names", "kind"]));
     let similar: Vec<_> = similar.filter(|kind| is_similar(kind, &suspect.id.kind)).collect();
     if let Some(similar) = similar.first() {
@@ -103,25 +103,25 @@ fn is_similar(one: &str, other: &str) -> bool {
     one.starts_with(&other) || other.starts_with(&one)
 }
 
-pub(super) fn no_kind(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn no_kind(suspect: &Suspect<'_>) -> Option<Finding> {
     let above =
         suspect.above.filter(|_| suspect.state == Some(&State::UnknownKind) && !suspect.is_leaving)?;
     let Id { api_version, kind, .. } = suspect.id;
     let message =
         format!("the API server has no kind {kind} in {api_version}: its provider is not installed");
-    let cause = Cause::new(suspect.id, &message).since(&super::since(above, "Synced"));
+    let cause = Finding::new(suspect.id, &message).since(&super::since(above, "Synced"));
     let cause = cause.advice(format!("install the provider, or the CRD, that has {kind} in {api_version}"));
     Some(cause.advice("kubectl get providers,crds"))
 }
 
-pub(super) fn unreadable(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn unreadable(suspect: &Suspect<'_>) -> Option<Finding> {
     let Some(State::Unreadable(why)) = suspect.state else { return None };
-    let cause = Cause::new(suspect.id, &format!("cannot be read: {why}"));
+    let cause = Finding::new(suspect.id, &format!("cannot be read: {why}"));
     let kind = suspect.id.kind.to_lowercase();
     Some(cause.advice(format!("kubectl auth can-i get {kind}.{}", suspect.id.group())))
 }
 
-pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Finding> {
     if suspect.state != Some(&State::Missing) {
         return None;
     }
@@ -132,7 +132,7 @@ pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Cause> {
             format!("{}.{}", suspect.id.kind, suspect.id.group())
         };
         let kind = kind.to_lowercase();
-        return Some(Cause::new(suspect.id, "does not exist").advice(format!("kubectl get {kind} -A")));
+        return Some(Finding::new(suspect.id, "does not exist").advice(format!("kubectl get {kind} -A")));
     };
     // Why something was not made is said by what should have made it.
     if suspect.is_leaving || crate::look::synced(above).is_some_and(|synced| !synced.is_true()) {
@@ -141,5 +141,5 @@ pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Cause> {
     let id = Id::of(above);
     let message =
         format!("does not exist, although {id} refers to it: somebody deleted it, or it is being made");
-    Some(Cause::new(suspect.id, &message).since(&super::since(above, "Ready")).advice(describe(&id)))
+    Some(Finding::new(suspect.id, &message).since(&super::since(above, "Ready")).advice(describe(&id)))
 }

@@ -2,22 +2,25 @@
 
 use ferroplane_api::meta;
 
-use super::{Complaint, Suspect, describe};
-use crate::cause::Cause;
+use super::{Suspect, describe};
+use crate::complaint::Complaint;
+use crate::finding::Finding;
 use crate::id::Id;
 use crate::look::{children, deleted_at, text_at};
-use crate::words::{between, field_in};
+use crate::snapshot::State;
+use crate::texts::{field_in, missing_namespace_in};
+use crate::words::one_line;
 
 /// A refusal of a field.
-fn of_field(suspect: &Suspect<'_>, said: Complaint<'_>) -> Cause {
+fn of_field(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
     match field_in(said.text) {
-        Some((field, message)) => Cause { message: crate::words::one_line(message), ..cause.field(field) },
+        Some((field, message)) => Finding { message: one_line(message), ..cause.field(field) },
         None => cause,
     }
 }
 
-fn correct(cause: Cause) -> Cause {
+fn correct(cause: Finding) -> Finding {
     let kind = cause.object.kind.to_lowercase();
     let field = cause.field.clone().map(|field| format!(".{field}")).unwrap_or_default();
     let cause = cause.advice(
@@ -26,104 +29,82 @@ fn correct(cause: Cause) -> Cause {
     cause.advice(format!("kubectl explain {kind}{field}"))
 }
 
-pub(super) fn unknown_kind(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&[
-        "is it installed?",
-        "there is no kind ",
-        "no matches for kind",
-        "could not find the requested resource",
-    ])?;
-    let kind = between(said.text, "there is no kind ", " ").unwrap_or_default();
+pub(super) fn unknown_kind(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let composed =
         suspect.object.map(|object| children(suspect.snapshot, suspect.id, object)).unwrap_or_default();
-    let object = composed.into_iter().find(|child| child.kind == kind);
+    let is_unknown = |child: &Id| suspect.snapshot.state(child) == Some(&State::UnknownKind);
+    let object = composed.into_iter().find(is_unknown);
     let cause = suspect.composed(said);
-    let cause = Cause { object: object.unwrap_or(cause.object.clone()), ..cause };
-    Some(
-        cause
-            .advice("install the provider, or the CRD, that has the kind")
-            .advice("kubectl get providers,crds"),
-    )
+    let cause = Finding { object: object.unwrap_or(cause.object.clone()), ..cause };
+    cause.advice("install the provider, or the CRD, that has the kind").advice("kubectl get providers,crds")
 }
 
-pub(super) fn quota(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["exceeded quota"])?;
+pub(super) fn quota(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
     let place = cause.object.namespace.clone();
-    Some(cause.advice(format!("kubectl describe resourcequota -n {place}")))
+    cause.advice(format!("kubectl describe resourcequota -n {place}"))
 }
 
-pub(super) fn namespace_terminating(suspect: &Suspect<'_>) -> Option<Cause> {
-    if let Some(said) = suspect.said(&["because it is being terminated", "is being terminated"]) {
-        let name = between(said.text, "namespace ", " ").unwrap_or_default().trim_matches(['"', '`']);
-        return Some(namespace_leaves(suspect, name, said.since, said.text));
-    }
+pub(super) fn namespace_terminating(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.composed(said);
+    let namespace = Id::new("v1", "Namespace", "", &finding.object.namespace);
+    let object = if namespace.name.is_empty() { suspect.id.clone() } else { namespace };
+    inspect_namespace(Finding { object, ..finding })
+}
+
+/// Seen at the namespace itself.
+pub(super) fn namespace_leaving(suspect: &Suspect<'_>) -> Option<Finding> {
     let id = Id::new("v1", "Namespace", "", &suspect.id.namespace);
     let since = deleted_at(suspect.snapshot.object(&id)?);
     // Then everything in it leaves, and what keeps it is to be named first.
     let is_cause = !since.is_empty() && !suspect.is_leaving;
-    is_cause.then(|| namespace_leaves(suspect, &id.name, since, "is being deleted, with everything in it"))
+    let finding = Finding::new(&id, "is being deleted, with everything in it").since(since);
+    is_cause.then(|| inspect_namespace(finding))
 }
 
-fn namespace_leaves(suspect: &Suspect<'_>, name: &str, since: &str, text: &str) -> Cause {
-    let id = Id::new("v1", "Namespace", "", name);
-    let id = if name.is_empty() { suspect.id.clone() } else { id };
-    let cause = super::blame(&id, Complaint { text, since });
-    cause
+fn inspect_namespace(finding: Finding) -> Finding {
+    let id = finding.object.clone();
+    finding
         .advice(describe(&id))
         .advice(format!("kubectl get {} -o jsonpath='{{.status.conditions}}'", id.arguments()))
 }
 
-pub(super) fn namespace_missing(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["namespaces \""]).filter(|said| said.text.contains("not found"))?;
-    let name = between(said.text, "namespaces \"", "\"").unwrap_or_default();
-    let cause = Cause::new(&Id::new("v1", "Namespace", "", name), "does not exist")
-        .step(crate::words::step_in(said.text));
-    Some(cause.since(said.since).advice(format!("kubectl create namespace {name}")))
+pub(super) fn namespace_missing(_: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let name = missing_namespace_in(said.text).unwrap_or_default();
+    let cause = Finding::new(&Id::new("v1", "Namespace", "", name), "does not exist").step(said.step);
+    cause.since(said.since).advice(format!("kubectl create namespace {name}"))
 }
 
-pub(super) fn rights(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["is not allowed to [", "is forbidden: User", "cannot impersonate"])?;
+pub(super) fn rights(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
-    let denied = said.text.find(" is not allowed to [").map(|end| {
-        let start = said.text[..end].rfind([' ', '\n']).map_or(0, |start| start + 1);
-        said.text[start..].to_owned()
-    });
-    let cause = Cause { message: denied.map_or(cause.message, |it| crate::words::one_line(&it)), ..cause };
+    // An event says only which right is missing, and that is all that anybody needs to know.
+    let denial = suspect.complaints.iter().find(|complaint| complaint.is_denial());
+    let cause = Finding { message: denial.map_or(cause.message, |it| one_line(it.text)), ..cause };
     let cause = cause.advice("give the control plane the right with a ClusterRole that has the label rbac.crossplane.io/aggregate-to-crossplane: \"true\"");
-    Some(cause.advice("kubectl get clusterroles -l rbac.crossplane.io/aggregate-to-crossplane=true"))
+    cause.advice("kubectl get clusterroles -l rbac.crossplane.io/aggregate-to-crossplane=true")
 }
 
-pub(super) fn webhook_unreachable(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["failed calling webhook", "failed to call webhook"])?;
+pub(super) fn webhook_unreachable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
-    Some(cause.advice("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"))
+    cause.advice("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations")
 }
 
-pub(super) fn webhook_denied(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["admission webhook \"", "denied request", "denied the request"])?;
+pub(super) fn webhook_denied(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
     let cause = cause.advice("correct what the step makes, or ask whoever runs the webhook");
-    Some(cause.advice("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies"))
+    cause.advice("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies")
 }
 
-pub(super) fn name_conflict(suspect: &Suspect<'_>) -> Option<Cause> {
-    let words = [
-        "already names a controller",
-        "Only one reference can have Controller set to true",
-        "is not controlled by",
-        "not controllable",
-    ];
-    let said = suspect.said(&words)?;
-    let object = suspect.object?;
+pub(super) fn name_conflict(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let Some(object) = suspect.object else { return suspect.own(said) };
     let is_foreign = |child: &Id| {
         let controller = suspect.snapshot.object(child).and_then(meta::controller_uid);
         controller.is_some_and(|uid| uid != meta::uid(object))
     };
-    let foreign = suspect.composed_id(said.text).filter(is_foreign);
+    let foreign = suspect.composed_id(said).filter(is_foreign);
     let foreign =
         foreign.or_else(|| children(suspect.snapshot, suspect.id, object).into_iter().find(is_foreign));
-    let Some(id) = foreign else { return Some(suspect.composed(said).advice(describe(suspect.id))) };
+    let Some(id) = foreign else { return suspect.composed(said).advice(describe(suspect.id)) };
     let owner = suspect.snapshot.object(&id).and_then(meta::controller);
     let owner = owner.map(|owner| format!("{} `{}`", text_at(owner, &["kind"]), text_at(owner, &["name"])));
     let message = format!(
@@ -131,73 +112,40 @@ pub(super) fn name_conflict(suspect: &Suspect<'_>) -> Option<Cause> {
         owner.unwrap_or_default(),
         suspect.id
     );
-    let cause = Cause::new(&id, &message).since(said.since).step(crate::words::step_in(said.text));
-    Some(cause.field("metadata.ownerReferences").advice(format!("kubectl get {} -o yaml", id.arguments())))
+    let cause = Finding::new(&id, &message).since(said.since).step(said.step);
+    cause.field("metadata.ownerReferences").advice(format!("kubectl get {} -o yaml", id.arguments()))
 }
 
-pub(super) fn same_object(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["are the same object"])?;
-    Some(
-        suspect
-            .own(said)
-            .field("metadata.name")
-            .advice("give the composed resources different names, or none"),
-    )
+pub(super) fn same_object(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).field("metadata.name").advice("give the composed resources different names, or none")
 }
 
-pub(super) fn field_conflict(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["Apply failed with "])?;
+pub(super) fn field_conflict(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
     let id = cause.object.clone();
-    Some(cause.advice(format!("kubectl get {} -o yaml --show-managed-fields", id.arguments())))
+    cause.advice(format!("kubectl get {} -o yaml --show-managed-fields", id.arguments()))
 }
 
-pub(super) fn immutable(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["is immutable", "may not be changed", "are forbidden: updates to"])?;
+pub(super) fn immutable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = of_field(suspect, said);
     let id = cause.object.clone();
     let cause = cause.advice("change it back in the Composition");
-    Some(cause.advice(format!("or, if it may be made anew: kubectl delete {}", id.arguments())))
+    cause.advice(format!("or, if it may be made anew: kubectl delete {}", id.arguments()))
 }
 
-pub(super) fn rule(suspect: &Suspect<'_>) -> Option<Cause> {
-    let words = [
-        "failed rule: ",
-        "Invalid value: \"object\": ",
-        "Invalid value: \"array\": ",
-        "no such key: ",
-        "ValidatingAdmissionPolicy",
-    ];
-    let said = suspect.said(&words)?;
-    Some(correct(of_field(suspect, said)))
+pub(super) fn rule(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    correct(of_field(suspect, said))
 }
 
-pub(super) fn schema(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&[
-        " is invalid: ",
-        "field not declared in schema",
-        "unknown field",
-        "failed to create typed patch",
-    ])?;
-    Some(correct(of_field(suspect, said)))
+pub(super) fn schema(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    correct(of_field(suspect, said))
 }
 
-pub(super) fn scope(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["is cluster scoped", "may only compose resources in its own namespace"])?;
-    Some(suspect.own(said).advice("compose something in the namespace, or make the XRD's scope Cluster"))
+pub(super) fn scope(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).advice("compose something in the namespace, or make the XRD's scope Cluster")
 }
 
-pub(super) fn overload(suspect: &Suspect<'_>) -> Option<Cause> {
-    let words = [
-        "cannot reach the API server",
-        "too many requests",
-        "Too many requests",
-        "unable to handle the request",
-        "request timed out",
-        "etcdserver:",
-        "the server was unable to return a response",
-    ];
-    let said = suspect.said(&words)?;
+pub(super) fn overload(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.own(said).advice("kubectl get --raw /readyz?verbose");
-    Some(cause.advice("it is tried again, less and less often: look again in half a minute"))
+    cause.advice("it is tried again, less and less often: look again in half a minute")
 }

@@ -1,72 +1,70 @@
 //! Which Composition, and which revision of it.
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_engine::composite::Machinery;
 use serde_json::Value;
 
 use super::{Suspect, describe};
-use crate::cause::Cause;
-use crate::id::Id;
-use crate::look::{Role, at, composition, compositions, revision_id, text_at};
-use crate::words::between;
+use crate::complaint::Complaint;
+use crate::finding::Finding;
+use crate::look::{Role, at, composition, compositions, definition_of, revision_id, text_at};
 
-pub(super) fn no_composition(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&[
-        "no Composition composes",
-        "no Composition with the labels",
-        "no compatible Compositions",
-    ])?;
-    let cause = suspect.own(said).field("spec.crossplane.compositionSelector");
-    let cause = if said.text.contains("labels") { cause } else { Cause { field: None, ..cause } };
-    let cause = cause.advice("kubectl get compositions --show-labels");
-    Some(cause.advice(format!(
+pub(super) fn no_composition(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let selects = suspect.object.is_some_and(|it| Machinery::guess(it).get("compositionSelector").is_some());
+    let finding = suspect.own(said);
+    let finding = if selects { finding.field("spec.crossplane.compositionSelector") } else { finding };
+    let finding = finding.advice("kubectl get compositions --show-labels");
+    finding.advice(format!(
         "make a Composition with compositeTypeRef {} {}",
         suspect.id.api_version, suspect.id.kind
-    )))
+    ))
 }
 
-pub(super) fn composition_missing(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["there is no Composition `"])?;
-    let name = between(said.text, "there is no Composition `", "`").unwrap_or_default();
-    let cause = Cause::new(&composition(name), &format!("does not exist, but {} names it", suspect.id));
-    let cause = cause.field("spec.crossplane.compositionRef.name").since(said.since);
-    let cause = cause.advice("kubectl get compositions");
-    Some(cause.advice(format!("kubectl edit {}", suspect.id.arguments())))
+pub(super) fn composition_missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let Some(name) = named_composition(suspect) else { return suspect.own(said) };
+    let finding = Finding::new(&composition(name), &format!("does not exist, but {} names it", suspect.id));
+    let finding = finding.field("spec.crossplane.compositionRef.name").since(said.since);
+    let finding = finding.advice("kubectl get compositions");
+    finding.advice(format!("kubectl edit {}", suspect.id.arguments()))
 }
 
-pub(super) fn revision_missing(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["there is no CompositionRevision `", "has no revision"]);
-    let said = said.filter(|said| !said.text.contains("function `"))?;
-    let name = between(said.text, "there is no CompositionRevision `", "`");
-    let cause = match name {
-        Some(name) => {
-            let id = Id::new("apiextensions.crossplane.io/v1", "CompositionRevision", "", name);
-            let cause = Cause::new(&id, &format!("does not exist, but {} names it", suspect.id));
-            cause.field("spec.crossplane.compositionRevisionRef.name").since(said.since)
+/// The Composition that a composite resource has to follow: the one that its definition enforces, that it names itself, or
+/// that is the default of its definition.
+fn named_composition<'a>(suspect: &Suspect<'a>) -> Option<&'a str> {
+    let definition = definition_of(suspect.snapshot, suspect.id).map(|(definition, _)| definition);
+    let defined = |field: &str| definition.map(|it| text_at(it, &["spec", field, "name"]));
+    let named = suspect.object.and_then(|object| Machinery::guess(object).composition());
+    let candidates = [defined("enforcedCompositionRef"), named, defined("defaultCompositionRef")];
+    candidates.into_iter().flatten().find(|name| !name.is_empty())
+}
+
+pub(super) fn revision_missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let named = suspect
+        .object
+        .and_then(revision_id)
+        .filter(|_| said.cause == Some(Cause::CompositionRevisionNotFound));
+    let finding = match named {
+        Some(id) => {
+            let finding = Finding::new(&id, &format!("does not exist, but {} names it", suspect.id));
+            finding.field("spec.crossplane.compositionRevisionRef.name").since(said.since)
         }
         None => suspect.own(said).field("spec.crossplane.compositionRevisionSelector"),
     };
-    Some(cause.advice("kubectl get compositionrevisions --show-labels"))
+    finding.advice("kubectl get compositionrevisions --show-labels")
 }
 
-pub(super) fn incompatible(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["CompositionRevision `", "not compatible with"]);
-    let said =
-        said.filter(|said| said.text.contains(" composes ") || said.text.contains("not compatible with"))?;
-    Some(suspect.own(said).field("spec.crossplane.compositionRef.name").advice("kubectl get compositions"))
+pub(super) fn incompatible(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).field("spec.crossplane.compositionRef.name").advice("kubectl get compositions")
 }
 
-pub(super) fn invalid(suspect: &Suspect<'_>) -> Option<Cause> {
-    let said = suspect.said(&["cannot use CompositionRevision `", "invalid pipeline", "ValidPipeline"])?;
-    let revision = between(said.text, "CompositionRevision `", "`");
-    let id = revision.map(|name| Id::new("apiextensions.crossplane.io/v1", "CompositionRevision", "", name));
-    let id = id.or_else(|| revision_id(suspect.object?)).unwrap_or_else(|| suspect.id.clone());
-    let cause = Cause { object: id.clone(), ..suspect.own(said) };
-    Some(cause.advice(describe(&id)).advice("correct the Composition: a new revision is made, and used"))
+pub(super) fn invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let id = suspect.object.and_then(revision_id).unwrap_or_else(|| suspect.id.clone());
+    let cause = Finding { object: id.clone(), ..suspect.own(said) };
+    cause.advice(describe(&id)).advice("correct the Composition: a new revision is made, and used")
 }
 
 /// Something newer might work.
-pub(super) fn pinned(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn pinned(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|_| suspect.role == Role::Composite && !suspect.is_fine())?;
     if !Machinery::guess(object).is_manual() {
         return None;
@@ -81,13 +79,13 @@ pub(super) fn pinned(suspect: &Suspect<'_>) -> Option<Cause> {
     let message = format!(
         "stays at revision {used} of Composition `{family}`, of which revision {latest} is the latest"
     );
-    let cause = Cause::new(suspect.id, &message).field("spec.crossplane.compositionUpdatePolicy");
+    let cause = Finding::new(suspect.id, &message).field("spec.crossplane.compositionUpdatePolicy");
     let since = super::since(object, "Ready");
     Some(cause.since(&since).advice(format!("kubectl edit {}", suspect.id.arguments())))
 }
 
 /// The first by name is used, which may not be the one that is meant.
-pub(super) fn several(suspect: &Suspect<'_>) -> Option<Cause> {
+pub(super) fn several(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|_| suspect.role == Role::Composite && !suspect.is_fine())?;
     let is_for_it = |composition: &&Object| {
         let wanted = |field: &str| text_at(composition, &["spec", "compositeTypeRef", field]);
@@ -102,7 +100,7 @@ pub(super) fn several(suspect: &Suspect<'_>) -> Option<Cause> {
     let message = format!(
         "{count} Compositions compose it (`{names}`), and `{used}` is used: is that the one you mean?"
     );
-    let cause = Cause::new(suspect.id, &message).field("spec.crossplane.compositionRef.name");
+    let cause = Finding::new(suspect.id, &message).field("spec.crossplane.compositionRef.name");
     Some(
         cause
             .since(&super::since(object, "Ready"))

@@ -4,9 +4,55 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::RULES;
+use ferroplane_api::{Cause, FailurePoint, TypeRef};
+use ferroplane_engine::versions::{Unresolved, Version};
+use ferroplane_engine::wording::{
+    CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_apply, cannot_use_revision,
+};
+use ferroplane_engine::{
+    Failure, InvalidPipeline, PipelineError, Trouble, UnresolvedStep, Unselectable, chain, refusal_cause,
+};
+
+use super::{RULES, SHOWN};
 use crate::testing::{Plane, SINCE, bucket, composition, condition, established, revision, root};
 use crate::{Id, State, diagnose};
+
+const STEP: &str = "compose";
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+/// A run of the pipeline that fails.
+#[expect(clippy::needless_pass_by_value, reason = "it reads better in a table")]
+fn run(failure: Failure) -> Plane {
+    Plane::troubled(&Trouble::of(&failure))
+}
+
+/// A function that cannot be called.
+fn call(cause: Cause, error: &'static str) -> Plane {
+    run(Failure::Call { step: text(STEP), cause, source: error.into() })
+}
+
+fn select(operation: &str, error: &Unselectable) -> Plane {
+    Plane::troubled(&Trouble::new("", format!("{operation}: {error}"), error.cause()))
+}
+
+/// A revision that cannot be used.
+fn unusable(error: &str, failure: FailurePoint) -> Plane {
+    Plane::troubled(&Trouble::new("", format!("{}: {error}", cannot_use_revision("app-1")), failure))
+}
+
+fn unresolved(source: Unresolved) -> Plane {
+    let step = UnresolvedStep { index: 0, step: text(STEP), source };
+    unusable(&chain(&step), step.point())
+}
+
+/// A composed resource that an API server refuses, in its words.
+fn apply(reason: &str, refusal: &str) -> Plane {
+    let failure = FailurePoint::new(refusal_cause(reason, refusal)).in_step(STEP).of_resource("bucket");
+    Plane::troubled(&Trouble::new("", format!("{}: {refusal}", cannot_apply("bucket", STEP)), failure))
+}
 
 fn leaving(finalizer: &str) -> impl Fn(&mut Value) {
     let finalizer = finalizer.to_owned();
@@ -18,15 +64,9 @@ fn leaving(finalizer: &str) -> impl Fn(&mut Value) {
 
 #[expect(clippy::too_many_lines, reason = "a table with one entry for each rule")]
 fn cases() -> Vec<(&'static str, Plane, &'static str)> {
-    let apply = |text: &str| {
-        Plane::saying(&format!("cannot apply composed resource `bucket` of step `compose`: {text}"))
-    };
-    let call = |text: &str| {
-        Plane::saying(&format!("cannot compose resources: cannot run pipeline step `compose`: {text}"))
-    };
-    let use_ = |text: &str| {
-        Plane::saying(&format!("cannot use CompositionRevision `app-1`: step `compose`: {text}"))
-    };
+    let function = || text("function-compose");
+    let app = || TypeRef { api_version: text("demo.io/v1"), kind: text("App") };
+    let resource = || text("bucket");
     let synced = || condition("Synced", "True", "ReconcileSuccess", "");
     let usage = json!({
         "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u", "namespace": "default"},
@@ -49,59 +89,59 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "Bucket default/b: field `metadata.finalizers`: is being deleted, but the finalizer `finalizer.cloud.io` keeps it: whoever set it has not let go"),
         ("paused", Plane::unready("bucket").but("App", |it| it["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"})),
          "App default/hello: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: nothing is done to it"),
-        ("no-composition", Plane::saying("cannot select a Composition: no Composition composes App (demo.io/v1)"),
+        ("no-composition", select(CANNOT_SELECT_COMPOSITION, &Unselectable::NoComposition { labels: None, api_version: app().api_version, kind: app().kind }),
          "App default/hello: no Composition composes App (demo.io/v1)"),
-        ("composition-missing", Plane::saying("cannot select a revision: there is no Composition `nope`"),
-         "Composition nope: field `spec.crossplane.compositionRef.name`: does not exist, but App default/hello names it"),
-        ("revision-missing", Plane::saying("cannot select a revision: there is no CompositionRevision `app-9`"),
-         "CompositionRevision app-9: field `spec.crossplane.compositionRevisionRef.name`: does not exist, but App default/hello names it"),
-        ("revision-incompatible", Plane::saying("cannot select a revision: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
+        ("composition-missing", select(CANNOT_SELECT_REVISION, &Unselectable::UnknownComposition(text("app"))),
+         "Composition app: field `spec.crossplane.compositionRef.name`: does not exist, but App default/hello names it"),
+        ("revision-missing", select(CANNOT_SELECT_REVISION, &Unselectable::UnknownRevision(text("app-1"))),
+         "CompositionRevision app-1: field `spec.crossplane.compositionRevisionRef.name`: does not exist, but App default/hello names it"),
+        ("revision-incompatible", select(CANNOT_SELECT_REVISION, &Unselectable::Incompatible { revision: text("app-1"), composes: TypeRef { kind: text("Other"), ..app() }, wanted: app() }),
          "App default/hello: field `spec.crossplane.compositionRef.name`: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
-        ("function-missing", use_("there is no function `function-x`"), "Function function-x: step `compose`: there is no function `function-x`"),
-        ("function-inactive", use_("function `function-x` has no active revision"), "Function function-x: step `compose`: function `function-x` has no active revision"),
-        ("function-version", use_("function `function-x` has no version v9.9.9: there is v1.0.0"), "Function function-x: step `compose`: function `function-x` has no version v9.9.9: there is v1.0.0"),
-        ("function-capability", use_("function `function-x` (active revision `r`) does not have the capability `composition`"),
-         "Function function-x: step `compose`: function `function-x` (active revision `r`) does not have the capability `composition`"),
-        ("function-tls", call("cannot agree on TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot agree on TLS with the function at a:9443: unknown issuer"),
-        ("function-slow", call("the function at a:9443 did not answer within 10s"), "Function function-compose: step `compose`: the function at a:9443 did not answer within 10s"),
-        ("function-crashing", call("lost the connection to the function at a:9443 before it answered: reset"), "Function function-compose: step `compose`: lost the connection to the function at a:9443 before it answered: reset"),
-        ("function-unreachable", call("cannot reach the function at a:9443 within 5s: refused"), "Function function-compose: step `compose`: cannot reach the function at a:9443 within 5s: refused"),
-        ("function-answer", Plane::saying("cannot compose resources: cannot use the answer of pipeline step `compose`: too many results"),
-         "Function function-compose: step `compose`: cannot use the answer of pipeline step `compose`: too many results"),
-        ("function-fatal", Plane::saying("cannot compose resources: pipeline step `compose` returned a fatal result: no region"), "App default/hello: step `compose`: no region"),
-        ("function-restless", Plane::saying("cannot compose resources: pipeline step `compose` never settles: it asked for something else after each of 5 calls"),
+        ("function-missing", unresolved(Unresolved::UnknownFunction { function: function(), similar: None }), "Function function-compose: step `compose`: there is no function `function-compose`"),
+        ("function-inactive", unresolved(Unresolved::NoActiveRevision { function: function(), labels: None }), "Function function-compose: step `compose`: function `function-compose` has no active revision"),
+        ("function-version", unresolved(Unresolved::VersionNotFound { function: function(), version: version("v9.9.9"), served: text("v1.0.0") }), "Function function-compose: step `compose`: function `function-compose` has no version v9.9.9: there is v1.0.0"),
+        ("function-capability", incapable(InvalidPipeline::MissingCapability { step: text(STEP), function: function(), revision: text("r"), missing: "composition" }),
+         "Function function-compose: step `compose`: function `function-compose` (active revision `r`) does not have the capability `composition`"),
+        ("function-tls", call(Cause::FunctionTlsFailed, "cannot agree on TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot agree on TLS with the function at a:9443: unknown issuer"),
+        ("function-slow", call(Cause::FunctionTimeout, "the function at a:9443 did not answer within 10s"), "Function function-compose: step `compose`: the function at a:9443 did not answer within 10s"),
+        ("function-crashing", call(Cause::FunctionConnectionLost, "lost the connection to the function at a:9443 before it answered: reset"), "Function function-compose: step `compose`: lost the connection to the function at a:9443 before it answered: reset"),
+        ("function-unreachable", call(Cause::FunctionUnreachable, "cannot reach the function at a:9443 within 5s: refused"), "Function function-compose: step `compose`: cannot reach the function at a:9443 within 5s: refused"),
+        ("function-answer", run(Failure::NotAnObject { step: text(STEP), resource: resource() }),
+         "Function function-compose: step `compose`: composed resource `bucket` of step `compose` is not an object"),
+        ("function-fatal", run(Failure::Fatal { step: text(STEP), message: text("no region") }), "App default/hello: step `compose`: no region"),
+        ("function-restless", run(Failure::NeverSettles { step: text(STEP), calls: 5 }),
          "Function function-compose: step `compose`: it asked for something else after each of 5 calls"),
-        ("requirement", Plane::saying("cannot compose resources: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
+        ("requirement", run(Failure::Requirement { step: text(STEP), requirement: text("vpc"), reason: text("there is no kind VPC in a/v1") }),
          "App default/hello: step `compose`: field `vpc`: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
-        ("credential", Plane::saying("cannot compose resources: cannot get credential `aws` of pipeline step `compose` from Secret `ns/aws`: it does not exist"),
+        ("credential", run(Failure::Credential { step: text(STEP), credential: text("aws"), secret: text("ns/aws"), reason: text("it does not exist") }).but("CompositionRevision", |it| it["spec"]["pipeline"][0]["credentials"] = json!([{"name": "aws", "secretRef": {"namespace": "ns", "name": "aws"}}])),
          "Secret ns/aws: step `compose`: cannot get credential `aws` of pipeline step `compose` from Secret `ns/aws`: it does not exist"),
-        ("step-input", Plane::saying("cannot compose resources: cannot get the input of pipeline step `compose`, Palette `warm`: it does not exist"),
+        ("step-input", run(Failure::Input { step: text(STEP), object: text("Palette `warm`"), reason: text("it does not exist") }),
          "App default/hello: step `compose`: cannot get the input of pipeline step `compose`, Palette `warm`: it does not exist"),
-        ("function-failed", call("the function at a:9443 failed with Internal: oops"), "Function function-compose: step `compose`: the function at a:9443 failed with Internal: oops"),
-        ("revision-invalid", Plane::saying("cannot use CompositionRevision `app-1`: two steps are named `a`"), "CompositionRevision app-1: two steps are named `a`"),
-        ("kind-not-installed", apply("there is no kind Bucket in cloud.io/v1: is it installed?").without("Bucket"), "Bucket default/b: step `compose`: there is no kind Bucket in cloud.io/v1: is it installed?"),
-        ("quota", apply("buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1"),
+        ("function-failed", call(Cause::FunctionCallFailed, "the function at a:9443 failed with Internal: oops"), "Function function-compose: step `compose`: the function at a:9443 failed with Internal: oops"),
+        ("revision-invalid", incapable(InvalidPipeline::NotReady(PipelineError::DuplicateStep(text("a")))), "CompositionRevision app-1: step `a`: cannot make the pipeline ready: two steps are named `a`"),
+        ("kind-not-installed", unknown_kind().without("Bucket"), "Bucket default/b: step `compose`: there is no kind Bucket in cloud.io/v1: is it installed?"),
+        ("quota", apply("Forbidden", "buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1"),
          "Bucket default/b: step `compose`: buckets.cloud.io \"b\" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1"),
-        ("namespace-terminating", apply("buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace default because it is being terminated"),
+        ("namespace-terminating", apply("Forbidden", "buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace default because it is being terminated"),
          "Namespace default: step `compose`: buckets.cloud.io \"b\" is forbidden: unable to create new content in namespace default because it is being terminated"),
-        ("namespace-missing", apply("namespaces \"nope\" not found"), "Namespace nope: step `compose`: does not exist"),
-        ("rights", apply("buckets.cloud.io \"b\" is forbidden: User \"x\" cannot patch resource: x is not allowed to [patch] resource buckets.cloud.io/v1 in namespace default"),
+        ("namespace-missing", apply("NotFound", "namespaces \"nope\" not found"), "Namespace nope: step `compose`: does not exist"),
+        ("rights", denied(),
          "Bucket default/b: step `compose`: x is not allowed to [patch] resource buckets.cloud.io/v1 in namespace default"),
-        ("webhook-unreachable", apply("Internal error occurred: failed calling webhook \"a.b\": refused"), "Bucket default/b: step `compose`: Internal error occurred: failed calling webhook \"a.b\": refused"),
-        ("webhook-denied", apply("admission webhook \"a.b\" denied the request: too big"), "Bucket default/b: step `compose`: admission webhook \"a.b\" denied the request: too big"),
-        ("name-conflict", apply("Bucket.cloud.io \"b\" is invalid: metadata.ownerReferences: Invalid value: []: Only one reference can have Controller set to true")
+        ("webhook-unreachable", apply("InternalError", "Internal error occurred: failed calling webhook \"a.b\": refused"), "Bucket default/b: step `compose`: Internal error occurred: failed calling webhook \"a.b\": refused"),
+        ("webhook-denied", apply("Forbidden", "admission webhook \"a.b\" denied the request: too big"), "Bucket default/b: step `compose`: admission webhook \"a.b\" denied the request: too big"),
+        ("name-conflict", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: metadata.ownerReferences: Invalid value: []: Only one reference can have Controller set to true")
             .but("Bucket", |it| it["metadata"]["ownerReferences"] = json!([{"kind": "Other", "name": "o", "uid": "9", "controller": true}])),
          "Bucket default/b: step `compose`: field `metadata.ownerReferences`: belongs to Other `o`, so App default/hello cannot have it: give one of them another name"),
-        ("same-name", Plane::saying("cannot compose resources: composed resources `a` and `b` are the same object, Bucket `x`: give them different names"),
+        ("same-name", run(Failure::SameObject { first: text("a"), second: text("b"), object: text("Bucket `x`") }),
          "App default/hello: field `metadata.name`: composed resources `a` and `b` are the same object, Bucket `x`: give them different names"),
-        ("field-conflict", apply("Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"), "Bucket default/b: step `compose`: Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"),
-        ("immutable", apply("Bucket.cloud.io \"b\" is invalid: spec.region: Invalid value: \"x\": field is immutable"), "Bucket default/b: step `compose`: field `spec.region`: Invalid value: \"x\": field is immutable"),
-        ("rule-rejection", apply("Bucket.cloud.io \"b\" is invalid: spec: Invalid value: \"object\": size must be even"), "Bucket default/b: step `compose`: field `spec`: Invalid value: \"object\": size must be even"),
-        ("schema-rejection", apply("Bucket.cloud.io \"b\" is invalid: spec.size: Required value"), "Bucket default/b: step `compose`: field `spec.size`: Required value"),
-        ("scope", Plane::saying("cannot compose resources: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced"),
-         "App default/hello: step `compose`: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced"),
-        ("overload", apply("cannot reach the API server: there was no answer in time"), "App default/hello: step `compose`: cannot reach the API server: there was no answer in time"),
-        ("claim-bound", Plane::saying("cannot bind the composite resource `x`: it is bound to the claim `b/c`"), "App default/hello: field `spec.resourceRef`: cannot bind the composite resource `x`: it is bound to the claim `b/c`"),
+        ("field-conflict", apply("Conflict", "Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"), "Bucket default/b: step `compose`: Apply failed with 1 conflict: conflict with \"kubectl\": .spec.size"),
+        ("immutable", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: spec.region: Invalid value: \"x\": field is immutable"), "Bucket default/b: step `compose`: field `spec.region`: Invalid value: \"x\": field is immutable"),
+        ("rule-rejection", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: spec: Invalid value: \"object\": size must be even"), "Bucket default/b: step `compose`: field `spec`: Invalid value: \"object\": size must be even"),
+        ("schema-rejection", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: spec.size: Required value"), "Bucket default/b: step `compose`: field `spec.size`: Required value"),
+        ("scope", run(Failure::ClusterScoped { step: text(STEP), resource: text("x"), kind: text("ClusterRole") }),
+         "App default/hello: step `compose`: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced and may only compose resources in its own namespace"),
+        ("overload", Plane::troubled(&Trouble::new("", format!("{}: cannot reach the API server: there was no answer in time", cannot_apply("bucket", STEP)), FailurePoint::new(Cause::ApiServerUnreachable).in_step(STEP).of_resource("bucket"))), "App default/hello: step `compose`: cannot reach the API server: there was no answer in time"),
+        ("claim-bound", Plane::troubled(&Trouble::new("", "cannot bind the composite resource `x`: it is bound to the claim `b/c`", Cause::CompositeResourceBound)), "App default/hello: field `spec.resourceRef`: cannot bind the composite resource `x`: it is bound to the claim `b/c`"),
         ("sync-error", Plane::unready("bucket").and(bucket(json!([condition("Synced", "False", "ReconcileError", "the cloud says no")]))), "Bucket default/b: the cloud says no"),
         ("contested", Plane::with(json!([synced(), condition("Ready", "True", "", ""), condition("Uncontested", "False", "FieldConflict", "Bucket `b` .spec.size is also set by `kubectl`")])),
          "App default/hello: Bucket `b` .spec.size is also set by `kubectl`"),
@@ -128,6 +168,38 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
     ]
 }
 
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it reads better in a table")]
+fn incapable(error: InvalidPipeline) -> Plane {
+    unusable(&chain(&error), error.point())
+}
+
+/// As the controller says it if discovery does not list the kind.
+fn unknown_kind() -> Plane {
+    let failure = FailurePoint::new(Cause::ComposedKindUnavailable).in_step(STEP).of_resource("bucket");
+    let message = "there is no kind Bucket in cloud.io/v1: is it installed?";
+    Plane::troubled(&Trouble::new("", format!("{}: {message}", cannot_apply("bucket", STEP)), failure))
+}
+
+/// A right that is missing is told in an event of its own.
+fn denied() -> Plane {
+    let mut plane = apply(
+        "Forbidden",
+        "buckets.cloud.io \"b\" is forbidden: User \"x\" cannot patch resource \"buckets\"",
+    );
+    plane.events.push(json!({
+        "about": "hello", "type": "Warning", "reason": "RoleBasedAccessControl", "lastTimestamp": SINCE,
+        "metadata": {"annotations": {
+            "ferroplane.io/cause": "PermissionDenied", "ferroplane.io/step": STEP, "ferroplane.io/resource": "bucket",
+        }},
+        "message": "x is not allowed to [patch] resource buckets.cloud.io/v1 in namespace default",
+    }));
+    plane
+}
+
 #[test]
 fn every_cause_is_named_in_the_first_line() {
     let mut wrong = Vec::new();
@@ -151,6 +223,69 @@ fn every_rule_has_a_case() {
     let known: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(proven, known);
     assert!(known.len() >= 30);
+}
+
+#[test]
+fn every_code_has_a_rule_or_is_shown_with_its_message() {
+    for cause in Cause::ALL {
+        let rules: Vec<_> =
+            RULES.iter().filter(|rule| rule.causes.contains(cause)).map(|rule| rule.name).collect();
+        let is_shown = SHOWN.contains(cause);
+        assert_eq!(
+            rules.len() + usize::from(is_shown),
+            1,
+            "{cause}: in the rules {rules:?}, shown: {is_shown}"
+        );
+    }
+}
+
+#[test]
+fn failure_that_no_rule_knows_is_shown_with_its_message() {
+    let cause = |plane: Plane| diagnose(&plane.read(), &root()).cause.unwrap();
+    for shown in SHOWN {
+        let found = cause(Plane::troubled(&Trouble::new("", "it is so", *shown)));
+        assert_eq!(
+            (found.rule, found.code, found.message.as_str()),
+            ("sync-error", Some(shown.code()), "it is so")
+        );
+    }
+    // What a later release says, and what an older one said.
+    let later =
+        Plane::saying("it is so").but("App", |it| it["status"]["conditions"][0]["code"] = "Later".into());
+    for plane in [later, Plane::saying("it is so")] {
+        let found = cause(plane);
+        assert_eq!((found.rule, found.code, found.message.as_str()), ("sync-error", None, "it is so"));
+    }
+}
+
+#[test]
+fn crossplanes_failures_are_named_by_their_words() {
+    let cases = [
+        (
+            "cannot compose resources: cannot run Composition pipeline step \"compose\": cannot run Function \"function-compose\": rpc error: code = Unavailable desc = connection refused",
+            "function-unreachable",
+            "Function function-compose: step `compose`: cannot run Function \"function-compose\": rpc error: code = Unavailable desc = connection refused",
+        ),
+        (
+            "cannot compose resources: pipeline step \"compose\" returned a fatal result: no region",
+            "function-fatal",
+            "App default/hello: step `compose`: no region",
+        ),
+        (
+            "cannot compose resources: cannot apply composed resource \"bucket\": Bucket.cloud.io \"b\" is invalid: spec.size: Required value",
+            "schema-rejection",
+            "Bucket default/b: field `spec.size`: Required value",
+        ),
+        (
+            "cannot select Composition: no compatible Compositions found",
+            "no-composition",
+            "App default/hello: cannot select Composition: no compatible Compositions found",
+        ),
+    ];
+    for (message, rule, line) in cases {
+        let cause = diagnose(&Plane::saying(message).read(), &root()).cause.unwrap();
+        assert_eq!((cause.rule, cause.to_string().as_str()), (rule, line));
+    }
 }
 
 #[test]
@@ -183,12 +318,19 @@ fn what_is_ready_has_no_cause() {
 
 #[test]
 fn condition_that_only_says_where_to_look_is_followed_there() {
-    let mut plane = Plane::saying("Unsynced resources: bucket");
+    let mut plane =
+        Plane::with(json!([condition("Synced", "False", "ReconcileError", "Unsynced resources: bucket")]))
+            .but("App", |it| {
+                it["status"]["conditions"][0]["code"] = Cause::ComposedResourcesUnsynced.code().into();
+            });
     let event = |resource: &str, time: &str, problem: &str| {
-        let message = format!(
-            "cannot apply composed resource `{resource}` of step `compose`: Bucket.cloud.io \"b\" is invalid: {problem}"
-        );
-        json!({"about": "hello", "type": "Warning", "message": message, "lastTimestamp": time})
+        let refusal = format!("Bucket.cloud.io \"b\" is invalid: {problem}");
+        let annotations = json!({
+            "ferroplane.io/cause": refusal_cause("Invalid", &refusal).code(), "ferroplane.io/step": STEP,
+            "ferroplane.io/resource": resource,
+        });
+        let message = format!("{}: {refusal}", cannot_apply(resource, STEP));
+        json!({"about": "hello", "type": "Warning", "message": message, "lastTimestamp": time, "metadata": {"annotations": annotations}})
     };
     plane.events = vec![
         event("bucket", "2025-12-31T00:00:00Z", "spec.old: Required value"),
@@ -198,7 +340,7 @@ fn condition_that_only_says_where_to_look_is_followed_there() {
     ];
     let cause = diagnose(&plane.read(), &root()).cause.unwrap();
     assert_eq!(cause.to_string(), "Bucket default/b: step `compose`: field `spec.size`: Required value");
-    assert_eq!(cause.since, SINCE);
+    assert_eq!((cause.code, cause.since.as_str()), (Some("SchemaViolated"), SINCE));
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub(super) struct Listed {
     pub(super) about: &'static str,
     pub(super) stable: &'static str,
     pub(super) package: Option<&'static str>,
+    pub(super) never_composes: bool,
+    pub(super) declares_readiness: bool,
     pub(super) input: Option<&'static str>,
     pub(super) example: Option<&'static str>,
     pub(super) versions: &'static [ListedVersion],
@@ -40,6 +42,8 @@ impl Listed {
             contract: Contract {
                 about: self.about.to_owned(),
                 package: self.package.map(str::to_owned),
+                never_composes: self.never_composes,
+                declares_readiness: self.declares_readiness,
                 input: self.input,
                 example: self.example,
             },

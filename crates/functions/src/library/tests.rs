@@ -135,6 +135,8 @@ const FILE: [Listed; 1] = [Listed {
     about: "Mine",
     stable: "v0.1.0",
     package: Some("maker/function-mine"),
+    never_composes: false,
+    declares_readiness: false,
     input: None,
     example: None,
     versions: &[ListedVersion {

@@ -2,17 +2,21 @@
 
 use std::fmt;
 
+use ferroplane_api::Cause;
 use serde::Serialize;
 
 use crate::id::Id;
-use crate::words::{one_line, step_in};
+use crate::words::one_line;
 
 /// Why something is not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cause {
+pub struct Finding {
     /// Which rule found it.
     pub rule: &'static str,
+    /// The code of the cause, if what failed has said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
     /// What is to blame.
     pub object: Id,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,17 +31,23 @@ pub struct Cause {
     pub advice: Vec<String>,
 }
 
-impl Cause {
+impl Finding {
     pub(crate) fn new(object: &Id, message: &str) -> Self {
         Self {
             rule: "",
+            code: None,
             object: object.clone(),
-            step: step_in(message).map(str::to_owned),
+            step: None,
             field: None,
             message: one_line(message),
             since: String::new(),
             advice: Vec::new(),
         }
+    }
+
+    pub(crate) fn code(mut self, cause: Option<Cause>) -> Self {
+        self.code = cause.map(Cause::code);
+        self
     }
 
     pub(crate) fn since(mut self, time: &str) -> Self {
@@ -61,7 +71,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.object)?;
         if let Some(step) = &self.step {

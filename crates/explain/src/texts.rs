@@ -1,0 +1,144 @@
+//! Texts of other programs, where they have no code for what they mean: the only prose that anything here goes by.
+//!
+//! What an API server means by a refusal is in [`ferroplane_engine::recognised_refusal`]; this plane's own failures have
+//! codes, and nothing here matches their words.
+
+use ferroplane_api::Cause;
+use ferroplane_engine::recognised_refusal;
+use ferroplane_engine::wording::without_operation;
+
+use crate::words::{behind, between};
+
+/// What Crossplane 2.4 means, by what stands in a condition. The first that fits counts.
+const CROSSPLANE: &[(Cause, &[&str])] = &[
+    // internal/controller/apiextensions/composite/composition_revision.go, api.go
+    (Cause::NoMatchingComposition, &["no compatible Compositions"]),
+    (Cause::CompositionIncompatible, &["not compatible with"]),
+    // internal/xfn/function_runner.go
+    (Cause::FunctionNotFound, &["cannot find an active FunctionRevision", "cannot find function"]),
+    // internal/controller/apiextensions/revision/reconciler.go
+    (Cause::FunctionCapabilityMissing, &["missing capabilit", "MissingCapabilities"]),
+    // internal/controller/apiextensions/composite/composition_functions.go: of the event that names the right.
+    (Cause::PermissionDenied, &["is not allowed to ["]),
+    // What gRPC and Go's net and crypto/tls say of a call.
+    (Cause::FunctionTlsFailed, &["x509:", "tls: ", "authentication handshake failed"]),
+    (Cause::FunctionTimeout, &["DeadlineExceeded", "context deadline exceeded"]),
+    (Cause::FunctionConnectionLost, &["connection reset"]),
+    (Cause::FunctionUnreachable, &["code = Unavailable", "connection refused", "no such host"]),
+    // internal/controller/apiextensions/composite/composition_functions.go
+    (Cause::FunctionFatalResult, &["fatal result"]),
+    (Cause::FunctionRequirementsUnstable, &["requirements didn't stabilize"]),
+    (Cause::FunctionCallFailed, &["cannot run Composition pipeline step"]),
+    (Cause::PipelineInvalid, &["invalid pipeline", "ValidPipeline"]),
+    // crossplane-runtime, pkg/meta and pkg/resource
+    (Cause::ObjectControlled, &["is not controlled by", "not controllable"]),
+    // internal/controller/apiextensions/claim/syncer.go
+    (Cause::CompositeResourceBound, &["bound to another claim"]),
+];
+
+/// What failed, by what was said about it. None if nobody knows.
+pub(crate) fn cause_in(text: &str) -> Option<Cause> {
+    let is_said = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let crossplane = || CROSSPLANE.iter().find(|(_, words)| is_said(words)).map(|(cause, _)| *cause);
+    // What an API server says comes last in a text, so that it is what is meant.
+    recognised_refusal(text).or_else(crossplane)
+}
+
+/// Whether an API server said it.
+pub(crate) fn is_refusal(text: &str) -> bool {
+    recognised_refusal(text).is_some()
+}
+
+/// The step that Crossplane blames: `cannot run Composition pipeline step "compose"`.
+pub(crate) fn step_in(text: &str) -> Option<&str> {
+    between(text, "step \"", "\"")
+}
+
+/// The composed resource that Crossplane blames: `cannot apply composed resource "bucket"`.
+pub(crate) fn resource_in(text: &str) -> Option<&str> {
+    between(text, "composed resource \"", "\"")
+}
+
+/// A text without the operations that it begins with, Crossplane's or ours.
+pub(crate) fn failure_in(text: &str) -> &str {
+    let theirs =
+        ["cannot compose resources: ", "cannot run Composition pipeline step \"", "pipeline step \""];
+    let mut rest = without_operation(text);
+    while let Some((_, failure)) = rest
+        .split_once(": ")
+        .filter(|(_, failure)| !failure.is_empty() && theirs.iter().any(|it| rest.starts_with(it)))
+    {
+        rest = failure;
+    }
+    rest
+}
+
+/// The composed resources that are not synced. Crossplane's words, which are ours as well: programs know them.
+pub(crate) fn unsynced_in(message: &str) -> Option<&str> {
+    message.strip_prefix("Unsynced resources: ")
+}
+
+/// The composed resources that are not ready. Crossplane's words, too.
+pub(crate) fn unready_in(message: &str) -> Option<&str> {
+    message.strip_prefix("Unready resources: ")
+}
+
+/// Whether a list of names such as `a, b, c, and 2 more` may have a name in it.
+pub(crate) fn lists(names: &str, name: &str) -> bool {
+    let mut words = names.split([',', ' ']);
+    words.any(|word| word == name || word == "more")
+}
+
+/// Whether an API server speaks of an object of this name: `buckets.cloud.io "b" is forbidden`.
+pub(crate) fn names_object(text: &str, name: &str) -> bool {
+    text.contains(&format!("\"{name}\""))
+}
+
+/// The namespace that an API server does not have: `namespaces "a" not found`.
+pub(crate) fn missing_namespace_in(text: &str) -> Option<&str> {
+    between(text, "namespaces \"", "\"")
+}
+
+/// The field that an API server complains about, and what it says about it:
+/// `Bucket.cloud.io "b" is invalid: spec.size: Required value`.
+pub(crate) fn field_in(text: &str) -> Option<(&str, &str)> {
+    let complaint = behind(text, "is invalid: ")?.trim_start_matches('[');
+    let (field, rest) = complaint.split_once(": ")?;
+    let is_field = !field.is_empty() && !field.contains(' ');
+    is_field.then(|| (field, rest.trim_end_matches(']')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_in_what_api_servers_say() {
+        let one = "Bucket.e.org \"b\" is invalid: spec.size: Invalid value: 9: should be less than 5";
+        assert_eq!(field_in(one), Some(("spec.size", "Invalid value: 9: should be less than 5")));
+        let many = "X \"b\" is invalid: [spec.a: Required value, spec.b: Required value]";
+        assert_eq!(field_in(many), Some(("spec.a", "Required value, spec.b: Required value")));
+        assert_eq!(field_in("X \"b\" is invalid: something is wrong: really"), None);
+        assert_eq!(field_in("all is well"), None);
+    }
+
+    #[test]
+    fn crossplanes_words_are_understood() {
+        let text = "cannot compose resources: cannot run Composition pipeline step \"a\": cannot run Function \"f\": \
+                    rpc error: code = Unavailable desc = connection error";
+        assert_eq!((cause_in(text), step_in(text)), (Some(Cause::FunctionUnreachable), Some("a")));
+        assert_eq!(
+            failure_in(text),
+            "cannot run Function \"f\": rpc error: code = Unavailable desc = connection error"
+        );
+        let fatal = "cannot compose resources: pipeline step \"a\" returned a fatal result: no region";
+        assert_eq!((cause_in(fatal), failure_in(fatal)), (Some(Cause::FunctionFatalResult), "no region"));
+        assert_eq!(cause_in("something new"), None);
+        assert_eq!(step_in("no st\u{e9}p"), None);
+    }
+
+    #[test]
+    fn names_are_found_in_lists() {
+        assert!(lists("a, b, and c", "c") && lists("a, b, c, and 2 more", "z") && !lists("ab, b", "a"));
+    }
+}
