@@ -82,16 +82,15 @@ impl Why {
         let (kind, name) = self.subject.names()?;
         let (what, namespace) = (format!("{kind}/{name}"), self.subject.namespace());
         let recordings = locate(self.subject.data_dir().map(Path::to_owned), self.then.recordings.clone())?;
-        let heads = recordings.heads(Some(&what), namespace)?;
         let namespace = namespace.map(str::to_owned);
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
-        let then = Then::of(&recording, &heads);
+        let then = Then::of(&recording);
         let answer = match self.output {
-            Format::Text => then.text(),
+            Format::Text => then.text(terminal.shows_data_in_colour()),
             Format::Json => format!("{:#}\n", serde_json::to_value(&then)?),
             Format::Yaml => yaml::print(&then)?,
         };
         terminal.data(answer.as_bytes())?;
-        Ok(if then.is_ready { Verdict::Yes } else { Verdict::No })
+        Ok(if then.diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use super::known_functions;
+
 /// How many requests are on their way at the same time.
 const CONCURRENCY: usize = 16;
 /// How long an answer may take.

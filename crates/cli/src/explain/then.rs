@@ -1,158 +1,250 @@
-//! What was wrong with a composite resource at some time, as far as it was recorded.
+//! What an API server had of a composite resource at some time, as far as it was recorded.
+//!
+//! The same rules explain it as explain what there is now. They know what the reconcile knew: the composite resource, what
+//! it composed, the pipeline, and what was said in the end.
 
-use ferroplane_offline::replay::{began_at, listing};
-use ferroplane_recorder::{Ending, Head, Recording};
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_explain::{Diagnosis, Id, List, Snapshot, State, diagnose};
+use ferroplane_offline::replay::began_at;
+use ferroplane_recorder::{Head, Recording, Take};
+use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// What was known then.
+use super::{drawing, known_functions};
+
+/// What was found out about the past.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Then {
-    pub(crate) object: String,
-    pub(crate) is_ready: bool,
-    /// What was wrong. Empty if nothing was.
-    pub(crate) message: String,
-    pub(crate) step: Option<String>,
-    /// When the reconcile was that says so, and when the first of those in a row that say the same.
-    pub(crate) at: String,
-    pub(crate) since: String,
-    pub(crate) recording: u64,
-    pub(crate) revision: String,
-    /// As `Ready=False (Creating): message`.
-    pub(crate) conditions: Vec<String>,
-    pub(crate) warnings: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) diagnosis: Diagnosis,
+    /// When the reconcile began that was recorded, and its number.
+    at: Timestamp,
+    recording: u64,
 }
 
 impl Then {
-    /// What a recording says, and those of the same composite resource before it, oldest first.
-    pub(crate) fn of(recording: &Recording, before: &[Head]) -> Self {
+    pub(crate) fn of(recording: &Recording) -> Self {
+        let (root, snapshot) = snapshot(recording);
         let head = &recording.head;
-        let same = before.iter().rev().filter(|it| it.uid == head.uid && it.id <= head.id);
-        let same = same.take_while(|it| (&it.trouble, it.is_ready) == (&head.trouble, head.is_ready));
-        let since = same.last().unwrap_or(head);
-        let conditions = list(&recording.settlement["conditions"]);
-        let is_ready = head.ending() == Ending::Succeeded && head.is_ready && unmet(&conditions).is_none();
-        Self {
-            object: listing::composite(head),
-            is_ready,
-            message: if is_ready { String::new() } else { message(head, &conditions) },
-            step: Some(head.step.clone()).filter(|step| !step.is_empty()),
-            at: began_at(head).to_string(),
-            since: began_at(since).to_string(),
-            recording: head.id,
-            revision: head.revision.clone(),
-            conditions: conditions.iter().copied().map(condition).collect(),
-            warnings: warnings(&recording.settlement),
-        }
+        Self { diagnosis: diagnose(&snapshot, &root), at: began_at(head), recording: head.id }
     }
 
-    pub(crate) fn text(&self) -> String {
-        let Self { object, at, since, recording, .. } = self;
-        let mut text = if self.is_ready {
-            format!("{object} was ready at {at}, and had been since {since}\n")
+    pub(crate) fn text(&self, is_colourful: bool) -> String {
+        let Self { diagnosis, at, recording } = self;
+        let mut text = if diagnosis.is_ready && diagnosis.cause.is_none() {
+            format!("{} was ready at {at}.\n", diagnosis.object)
         } else {
-            let step = self.step.as_ref().map(|step| format!(", step `{step}`")).unwrap_or_default();
-            format!("{object}{step}: {} (at {at}, since {since})\n", self.message)
+            drawing::answer(diagnosis, &format!("what was recorded at {at}"), *at, is_colourful)
         };
-        for line in self.conditions.iter().chain(&self.warnings) {
-            text += &format!("  {line}\n");
-        }
-        text += &format!("\n  ferroplane replay show {recording}   # everything that is known of it\n");
+        text += &format!("\nEverything that was recorded at {at}:\n  ferroplane replay show {recording}\n");
         text
     }
 }
 
-fn message(head: &Head, conditions: &[&Value]) -> String {
-    if !head.trouble.is_empty() {
-        return head.trouble.clone();
+/// What there was, and which composite resource it is about.
+fn snapshot(recording: &Recording) -> (Id, Snapshot) {
+    let (head, last) = (&recording.head, recording.takes.last());
+    let mut snapshot = Snapshot::knowing(known_functions());
+    let xr = composite(recording, last);
+    let id = Id::of(&xr);
+    snapshot.put_list(definitions(), vec![definition(head)]);
+    snapshot.put_events(id.clone(), events(recording));
+    snapshot.put(id.clone(), State::Here(Box::new(xr)));
+    for object in last.into_iter().flat_map(|take| take.inputs.observed.values()) {
+        if let Ok(object) = object.object.json() {
+            snapshot.put(Id::of(object), State::Here(Box::new(object.clone())));
+        }
     }
-    match (unmet(conditions), head.ending()) {
-        (Some(unmet), _) => condition(unmet),
-        (None, Ending::Conflict) => "somebody else changed it meanwhile; it was tried again".to_owned(),
-        (None, ending) => format!("it is not known to have been ready ({ending:?})"),
+    if let Some(take) = last {
+        let revision = revision(head, take);
+        snapshot.put(Id::of(&revision), State::Here(Box::new(revision)));
     }
+    (id, snapshot)
 }
 
-/// The first condition that did not hold, of those that count.
-fn unmet<'a>(conditions: &[&'a Value]) -> Option<&'a Value> {
-    let of = |kind: &str| conditions.iter().find(|it| it["type"] == kind && it["status"] != "True").copied();
-    of("Synced").or_else(|| of("Ready"))
+/// The composite resource as it was read, with what was written to it.
+fn composite(recording: &Recording, last: Option<&Take>) -> Object {
+    let head = &recording.head;
+    let read = last.and_then(|take| take.inputs.composite.json().ok()).cloned();
+    // One for which no pipeline could be run was not recorded itself.
+    let mut xr = read.unwrap_or_else(|| object(json!({"spec": {"crossplane": {}}})));
+    xr.insert("apiVersion".to_owned(), head.api_version.as_str().into());
+    xr.insert("kind".to_owned(), head.kind.as_str().into());
+    for (field, text) in [("name", &head.name), ("namespace", &head.namespace), ("uid", &head.uid)] {
+        if !text.is_empty() {
+            meta::set_field(&mut xr, field, text);
+        }
+    }
+    meta::child(&mut xr, "metadata").insert("generation".to_owned(), head.generation.into());
+    let spec = meta::child(&mut xr, "spec");
+    let machinery = if spec.contains_key("crossplane") { meta::child(spec, "crossplane") } else { spec };
+    for (field, name) in [("compositionRef", &head.composition), ("compositionRevisionRef", &head.revision)] {
+        if !name.is_empty() {
+            machinery.insert(field.to_owned(), json!({"name": name}));
+        }
+    }
+    let outcome =
+        last.and_then(|take| serde_json::from_slice::<Value>(&take.outcome).ok()).unwrap_or_default();
+    if let Some(references) = outcome["plan"]["references"].as_array() {
+        machinery.insert("resourceRefs".to_owned(), references.iter().map(reference).collect());
+    }
+    if let Some(conditions) = conditions(recording) {
+        meta::child(&mut xr, "status").insert("conditions".to_owned(), conditions);
+    }
+    xr
 }
 
-fn list(value: &Value) -> Vec<&Value> {
-    value.as_array().into_iter().flatten().collect()
+/// What is no text is left out, as in the object itself.
+fn reference(written: &Value) -> Value {
+    let fields = written.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-fn condition(condition: &Value) -> String {
-    let text = |key: &str| condition[key].as_str().unwrap_or_default();
-    let message = text("message");
-    let colon = if message.is_empty() { "" } else { ": " };
-    format!("{}={} ({}){colon}{message}", text("type"), text("status"), text("reason"))
+/// What was said in the end. Of what could not even be told, the trouble is known all the same.
+fn conditions(recording: &Recording) -> Option<Value> {
+    let head = &recording.head;
+    let settled = &recording.settlement["conditions"];
+    if settled.is_array() || head.trouble.is_empty() {
+        return settled.is_array().then(|| settled.clone());
+    }
+    Some(json!([{
+        "type": "Synced", "status": "False", "reason": "ReconcileError", "message": head.trouble,
+        "lastTransitionTime": began_at(head).to_string(), "observedGeneration": head.generation, "step": head.step,
+    }]))
 }
 
-fn warnings(settlement: &Value) -> Vec<String> {
-    let events = list(&settlement["events"]);
-    let warnings = events.iter().filter(|event| event["kind"] == "Warning");
-    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
-    warnings.map(|event| format!("Warning {}: {}", text(event, "reason"), text(event, "message"))).collect()
+fn events(recording: &Recording) -> Vec<Object> {
+    let list = |field: &str| recording.settlement[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    // They were told after the conditions were decided.
+    let times = list("conditions").iter().filter_map(|condition| condition["lastTransitionTime"].as_str());
+    let time = times.max().unwrap_or_default();
+    let event = |event: &Value| {
+        let mut annotations = Object::new();
+        for (key, field) in [(keys::CAUSE, "code"), (keys::STEP, "step"), (keys::RESOURCE, "resource")] {
+            if let Some(text) = event[field].as_str() {
+                annotations.insert(key.to_owned(), text.into());
+            }
+        }
+        object(json!({
+            "type": event["kind"], "reason": event["reason"], "message": event["message"], "lastTimestamp": time,
+            "metadata": {"annotations": annotations},
+        }))
+    };
+    list("events").iter().map(event).collect()
+}
+
+/// Enough of a revision to tell which step calls what.
+fn revision(head: &Head, take: &Take) -> Object {
+    object(json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositionRevision",
+        "metadata": {"name": head.revision, "labels": {keys::COMPOSITION_NAME: head.composition}},
+        "spec": {"pipeline": take.inputs.pipeline.written_steps()},
+    }))
+}
+
+fn definitions() -> List {
+    let (api_version, kind) = ("apiextensions.crossplane.io/v2", "CompositeResourceDefinition");
+    List { api_version: api_version.to_owned(), kind: kind.to_owned(), ..List::default() }
+}
+
+/// There was a definition of its kind, or nothing would have been composed.
+fn definition(head: &Head) -> Object {
+    let group = meta::group(&head.api_version);
+    object(json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("{}.{group}", head.kind.to_lowercase())},
+        "spec": {"group": group, "names": {"kind": head.kind}},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }))
+}
+
+fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use ferroplane_api::{Cause, FailurePoint};
+    use ferroplane_engine::{SettleFacts, Trouble, conditions_in, settle_trouble};
+    use ferroplane_recorder::Ending;
 
     use super::*;
 
-    fn head(id: u64, trouble: &str, is_ready: bool) -> Head {
-        let ending = if trouble.is_empty() { Ending::Succeeded } else { Ending::Failed };
-        Head {
-            id,
-            began_at: id * 1000,
+    fn recording(trouble: &str, settlement: Value) -> Recording {
+        let head = Head {
+            id: 4,
+            began_at: 4000,
+            api_version: "demo.io/v1".to_owned(),
             kind: "App".to_owned(),
             name: "shop".to_owned(),
+            uid: "1".to_owned(),
+            generation: 1,
+            revision: "app-1".to_owned(),
             trouble: trouble.to_owned(),
-            ending: ending.into(),
-            is_ready,
+            ending: (if trouble.is_empty() { Ending::Succeeded } else { Ending::Failed }).into(),
             ..Head::default()
-        }
+        };
+        Recording { head, takes: Vec::new(), settlement, is_written: true }
     }
 
-    fn then(head: Head, before: &[Head], settlement: Value) -> Then {
-        Then::of(&Recording { head, takes: Vec::new(), settlement, is_written: true }, before)
+    fn condition(kind: &str, status: &str, message: &str) -> Value {
+        let time = "1970-01-01T00:00:03Z";
+        json!({"type": kind, "status": status, "reason": "R", "message": message, "lastTransitionTime": time, "observedGeneration": 1})
     }
 
     #[test]
-    fn trouble_is_told_since_it_began() {
-        let before = [head(1, "bad", false), head(2, "", true), head(3, "bad", false), head(4, "bad", false)];
-        let failed = Head { step: "size".to_owned(), ..head(4, "bad", false) };
-        let text = then(failed, &before, Value::Null).text();
+    fn failure_is_found_by_its_code_with_the_rules_of_why() {
+        let failure = FailurePoint::new(Cause::FunctionFatalResult).in_step("size");
+        let facts =
+            SettleFacts { now: "1970-01-01T00:00:03Z".to_owned(), generation: 1, ..SettleFacts::default() };
+        let settled =
+            settle_trouble(&Trouble::new("", "cannot compose resources: too big", failure), None, facts);
+        assert_eq!(conditions_in(&settled.status["conditions"]).len(), 1);
+        let then =
+            Then::of(&recording("x", json!({"conditions": settled.status["conditions"], "events": []})));
+        let text = then.text(false);
         assert!(
-            text.starts_with(
-                "App/shop, step `size`: bad (at 1970-01-01T00:00:04Z, since 1970-01-01T00:00:03Z)\n"
-            ),
+            text.starts_with("App shop: step `size`: too big (since 1970-01-01T00:00:03Z, for 1s)\n"),
             "{text}"
         );
+        assert!(text.ends_with("\n  ferroplane replay show 4\n"), "{text}");
+        let cause = then.diagnosis.cause.unwrap();
+        assert_eq!((cause.rule, cause.code), ("function-fatal", Some("FunctionFatalResult")));
     }
 
     #[test]
-    fn condition_that_did_not_hold_is_the_cause_if_nothing_failed() {
+    fn events_say_what_a_condition_only_counts() {
+        let message = "cannot apply composed resource `a` of step `s`: Bucket.e.org \"b\" is invalid: spec.size: Required value";
         let settlement = json!({
-            "conditions": [
-                {"type": "Synced", "status": "True", "reason": "ReconcileSuccess"},
-                {"type": "Ready", "status": "False", "reason": "Creating", "message": "Unready resources: a"},
-            ],
-            "events": [{"kind": "Warning", "reason": "Odd", "message": "so"}, {"kind": "Normal", "message": "x"}],
+            "conditions": [{
+                "type": "Synced", "status": "False", "reason": "R", "message": "Unsynced resources: a", "observedGeneration": 1,
+                "code": "ComposedResourcesUnsynced", "lastTransitionTime": "1970-01-01T00:00:03Z",
+            }],
+            "events": [{"kind": "Warning", "reason": "R", "message": message, "code": "SchemaViolated", "step": "s", "resource": "a"}],
         });
-        let then = then(head(1, "", false), &[], settlement);
-        assert_eq!(then.message, "Ready=False (Creating): Unready resources: a");
-        assert_eq!(then.warnings, ["Warning Odd: so"]);
-        assert!(!then.is_ready);
+        let cause = Then::of(&recording("", settlement)).diagnosis.cause.unwrap();
+        assert_eq!(cause.to_string(), "App shop: step `s`: field `spec.size`: Required value");
+    }
+
+    #[test]
+    fn trouble_that_an_older_release_recorded_is_shown_as_it_is() {
+        let mut recording = recording("something went wrong", Value::Null);
+        recording.head.step = "size".to_owned();
+        let then = Then::of(&recording);
+        let cause = then.diagnosis.cause.unwrap();
+        assert_eq!((cause.rule, cause.message.as_str()), ("sync-error", "something went wrong"));
+        assert!(!then.diagnosis.is_ready);
     }
 
     #[test]
     fn what_was_ready_is_said_to_have_been() {
-        let then = then(head(1, "", true), &[], Value::Null);
-        assert!(then.is_ready && then.text().starts_with("App/shop was ready at 1970-01-01T00:00:01Z"));
+        let conditions = json!([condition("Synced", "True", ""), condition("Ready", "True", "")]);
+        let then = Then::of(&recording("", json!({"conditions": conditions})));
+        assert!(then.diagnosis.is_ready);
+        assert!(then.text(false).starts_with("App shop was ready at 1970-01-01T00:00:04Z.\n"));
     }
 }

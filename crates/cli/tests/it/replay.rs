@@ -192,7 +192,7 @@ fn what_was_wrong_yesterday_is_known_today() {
     let then = failed.split_whitespace().nth(1).unwrap();
     plane.told(
         "kubectl apply -f -",
-        "{apiVersion: v1, kind: Secret, metadata: {name: cloud}, stringData: {key: planted-in-a-secret}}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud}\nstringData: {key: planted-in-a-secret}\n",
     );
     until_listed(&plane.path(""), "shop/one", "  ready");
     let before = why(&["--at", then]);
@@ -200,14 +200,14 @@ fn what_was_wrong_yesterday_is_known_today() {
     assert_eq!((before.code, now.code), (Some(3), Some(0)), "{before:?} {now:?}");
     let first = before.stdout.lines().next().unwrap();
     for words in [
-        "Shop/one in default, step `resources`: ",
+        "Secret default/cloud: step `resources`: ",
         "cannot get credential `cloud`",
         "default/cloud",
-        ", since ",
+        "(since ",
     ] {
         assert!(first.contains(words), "{words} is not in {first}");
     }
-    assert!(now.stdout.starts_with("Shop/one in default was ready at "), "{now:?}");
+    assert!(now.stdout.starts_with("Shop default/one was ready at "), "{now:?}");
     let json = why(&["--at", "1ms", "-o", "json"]);
     assert!(json.stdout.contains("\"isReady\": true"), "{json:?}");
     let never = why(&["--at", "2001-01-01T00:00:00Z"]);
