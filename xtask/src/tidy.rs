@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-engine",
             "ferroplane-explain",
             "ferroplane-functions",
+            "ferroplane-golang",
             "ferroplane-metrics",
             "ferroplane-offline",
             "ferroplane-recorder",
@@ -152,6 +153,13 @@ const PURE: [&str; 10] = [
 ];
 const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
 
+/// Code that does what a program in Go does.
+const REPRODUCTIONS: [&str; 4] =
+    ["crates/golang/src/", "crates/cel/src/", "crates/ownership/src/", "crates/schema/src/"];
+/// How such a file says what it follows, and in which version.
+const ORIGINALS: [&str; 2] = ["//! Follows ", "//! Our own design: "];
+const GENERATED: [&str; 1] = ["crates/golang/src/strconv/print_ranges.rs"];
+
 /// Complain about everything that is untidy.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut complaints = Vec::new();
@@ -206,7 +214,20 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
     if file.file_name().is_some_and(|name| name == "mod.rs") {
         complaints.push(format!("{name}: write `foo.rs` beside `foo/`, never `mod.rs`"));
     }
+    check_original(&name.to_string(), &text, complaints);
     Ok(())
+}
+
+/// Whoever meets a new release of Kubernetes must find out which of our files reproduces the Go file that changed.
+fn check_original(name: &str, text: &str, complaints: &mut Vec<String>) {
+    let is_exempt = name.ends_with("/tests.rs") || GENERATED.contains(&name);
+    if is_exempt || !REPRODUCTIONS.iter().any(|folder| name.starts_with(folder)) {
+        return;
+    }
+    let names_original = |line: &str| ORIGINALS.iter().any(|opening| line.starts_with(opening));
+    if !text.lines().take_while(|line| line.starts_with("//!")).any(names_original) {
+        complaints.push(format!("{name} does not say which Go file it follows, or that it is our own design"));
+    }
 }
 
 fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {

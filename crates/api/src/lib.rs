@@ -8,7 +8,6 @@ mod function;
 mod usage;
 
 pub mod crds;
-pub mod duration;
 #[cfg(feature = "generate")]
 pub mod generate;
 pub mod keys;

@@ -1,10 +1,17 @@
 //! An expression as it was written, with macros expanded.
+//!
+//! Our own design: the syntax tree keeps positions, which messages need, and depths, which bound every recursion.
 
 use super::source::Position;
 use super::value::Value;
 
+/// Tells the parts of one expression apart. The parser hands them out; no two parts have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ExpressionId(pub(super) usize);
+
 #[derive(Debug, Clone)]
 pub(super) struct Expression {
+    pub(super) id: ExpressionId,
     pub(super) position: Position,
     /// How many expressions are nested in this one, itself included. Bounds every recursion over it.
     pub(super) depth: usize,
@@ -73,11 +80,38 @@ impl Kind {
             }
         }
     }
+
+    fn children_mut(&mut self) -> Vec<&mut Expression> {
+        match self {
+            Self::Literal(_) | Self::Identifier(_) | Self::Message(_) => Vec::new(),
+            Self::Select { operand, .. } => vec![operand],
+            Self::Call { target, arguments, .. } => {
+                target.iter_mut().map(AsMut::as_mut).chain(arguments).collect()
+            }
+            Self::List(elements) => elements.iter_mut().map(|element| &mut element.value).collect(),
+            Self::Map(entries) => {
+                entries.iter_mut().flat_map(|entry| [&mut entry.key, &mut entry.value]).collect()
+            }
+            Self::Fold(fold) => {
+                let Fold { range, initial, condition, step, result, .. } = fold.as_mut();
+                vec![range, initial, condition, step, result]
+            }
+        }
+    }
 }
 
 impl Expression {
     /// How many expressions there are, itself included.
     pub(super) fn size(&self) -> usize {
         1 + self.kind.children().into_iter().map(Self::size).sum::<usize>()
+    }
+
+    /// Gives every part the next free id: a copy stands elsewhere, where names can mean something else.
+    pub(super) fn renumber(&mut self, next: &mut usize) {
+        self.id = ExpressionId(*next);
+        *next += 1;
+        for child in self.kind.children_mut() {
+            child.renumber(next);
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! Finds out what every name means and which overloads are possible, and makes the program.
+//!
+//! Follows cel-go 0.29.2, `checker/checker.go`, `checker/types.go`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ferroplane_golang::regexp;
+use ferroplane_golang::time::duration;
 
-use super::ast::{Element, Entry, Expression, Fold as Loop, Kind};
+use super::ast::{Element, Entry, Expression, ExpressionId, Fold as Loop, Kind};
 use super::cost;
 use super::declarations::{Function, Overload, function, type_named};
 use super::evaluate;
@@ -29,13 +32,11 @@ pub(super) struct Checked {
 }
 
 /// What was found out about the parts of an expression, for whoever has more questions about it.
-///
-/// Parts are known by where they are in memory, so the expression must not be moved.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    kinds: HashMap<*const Expression, Type>,
-    calls: HashMap<*const Expression, Call>,
-    names: HashMap<*const Expression, String>,
+    kinds: HashMap<ExpressionId, Type>,
+    calls: HashMap<ExpressionId, Call>,
+    names: HashMap<ExpressionId, String>,
 }
 
 /// Which function is called, and which of its overloads are possible.
@@ -49,16 +50,16 @@ pub(super) struct Call {
 
 impl Notes {
     pub(super) fn kind(&self, expression: &Expression) -> &Type {
-        self.kinds.get(&std::ptr::from_ref(expression)).unwrap_or(&Type::Dyn)
+        self.kinds.get(&expression.id).unwrap_or(&Type::Dyn)
     }
 
     pub(super) fn call(&self, expression: &Expression) -> Option<&Call> {
-        self.calls.get(&std::ptr::from_ref(expression))
+        self.calls.get(&expression.id)
     }
 
     /// The name with dots that a selection of fields turned out to be.
     pub(super) fn name(&self, expression: &Expression) -> Option<&str> {
-        self.names.get(&std::ptr::from_ref(expression)).map(String::as_str)
+        self.names.get(&expression.id).map(String::as_str)
     }
 }
 
@@ -143,7 +144,7 @@ impl Checker<'_> {
     fn check(&mut self, expression: &Expression) -> Typed {
         let (node, kind) = self.check_kind(expression);
         if let Some(notes) = &mut self.notes {
-            notes.kinds.insert(expression, kind.clone());
+            notes.kinds.insert(expression.id, kind.clone());
         }
         (node, kind)
     }
@@ -200,7 +201,7 @@ impl Checker<'_> {
             && let Some(found) = self.lookup_qualified(&name)
         {
             if let Some(notes) = &mut self.notes {
-                notes.names.insert(whole, name);
+                notes.names.insert(whole.id, name);
             }
             return found;
         }
@@ -306,7 +307,7 @@ impl Checker<'_> {
         is_member: bool,
     ) {
         if let Some(notes) = &mut self.notes {
-            notes.calls.insert(expression, Call { function, overloads, is_member });
+            notes.calls.insert(expression.id, Call { function, overloads, is_member });
         }
     }
 
@@ -317,7 +318,7 @@ impl Checker<'_> {
             return;
         };
         let is_fine = match (function.name, literal) {
-            ("duration", Value::String(text)) => super::time::parse_duration(text.as_str()).is_some(),
+            ("duration", Value::String(text)) => duration::parse(text.as_str()).is_ok(),
             ("timestamp", Value::String(text)) => Timestamp::parse(text.as_str()).is_some(),
             ("timestamp", Value::Int(seconds)) => Timestamp::new(*seconds, 0, 0).is_some(),
             ("matches", Value::String(text)) => compile_regex(text.as_str()).is_ok(),

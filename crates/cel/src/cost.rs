@@ -1,4 +1,6 @@
 //! What a call costs, as Kubernetes counts.
+//!
+//! Follows cel-go 0.29.2, `interpreter/runtimecost.go`; k8s.io/apiserver 0.37.2, `pkg/cel/library/cost.go`.
 
 use super::fault::Fault;
 use super::meter::Meter;

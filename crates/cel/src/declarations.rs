@@ -1,4 +1,6 @@
 //! The functions of the environment, read from the table beside this file.
+//!
+//! Follows cel-go 0.29.2, `common/stdlib/standard.go`; k8s.io/apiserver 0.37.2, `pkg/cel/library`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,4 +1,6 @@
 //! Evaluates a program. Recursion is bounded by the depth of the expression, and every step is counted.
+//!
+//! Follows cel-go 0.29.2, `interpreter/interpretable.go`, `interpreter/attributes.go`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! What can go wrong while an expression is evaluated.
+//!
+//! Follows cel-go 0.29.2, `common/types/err.go`.
 
 use std::borrow::Cow;
 

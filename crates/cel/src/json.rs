@@ -1,6 +1,9 @@
 //! Values as JSON and as text.
+//!
+//! Follows cel-go 0.29.2, `common/types/format.go`, `common/types/json_value.go`.
 
 use base64::Engine as _;
+use ferroplane_golang::strconv::format_float;
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
 use super::fault::Fault;
@@ -92,20 +95,7 @@ fn show_scalar(value: &Value<'_>) -> String {
 
 /// A double with as few digits as tell it from others, and an exponent if it is large or small.
 pub(super) fn go_double(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if number != 0.0 && !(-4..6).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
-    }
-    format!("{number}")
+    format_float(number, 'g', None)
 }
 
 /// A length of time in seconds.

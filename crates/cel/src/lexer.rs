@@ -1,4 +1,6 @@
 //! Splits the source into tokens.
+//!
+//! Follows cel-go 0.29.2, `parser/gen`, `parser/unescape.go`.
 
 use super::source::{Mistake, Position};
 

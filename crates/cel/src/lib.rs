@@ -4,6 +4,8 @@
 //! Syntax, types, functions, messages and costs are those of Kubernetes 1.37, plus `cel.bind`, `math` and
 //! `base64`. Knows nothing of where values come from.
 //!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/environment`; cel-go 0.29.2, `cel/env.go`.
+//!
 //! # Invariants
 //! * Whatever the source and the values, evaluation ends: within the cost that it is given, and within fixed
 //!   limits of memory and of work that is not counted as cost.

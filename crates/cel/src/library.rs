@@ -1,4 +1,6 @@
 //! What the functions of the environment do.
+//!
+//! Follows cel-go 0.29.2, `common/stdlib/standard.go`; k8s.io/apiserver 0.37.2, `pkg/cel/library`.
 
 mod address;
 pub(super) mod conversions;

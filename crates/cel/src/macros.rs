@@ -1,4 +1,6 @@
 //! Macros: calls that become other expressions while they are read.
+//!
+//! Follows cel-go 0.29.2, `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`.
 
 use super::ast::{Element, Expression, Fold, Kind};
 use super::parser::{Parser, Stop};

@@ -1,4 +1,7 @@
 //! Messages of a protocol: objects whose fields are known, and have a value even if nobody set them.
+//!
+//! Our own design: messages of the function protocol are views of what was decoded; cel-go has descriptors of
+//! protobuf.
 
 use std::sync::Arc;
 

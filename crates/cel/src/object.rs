@@ -1,4 +1,6 @@
 //! Values that belong to a library, with the names that messages give them.
+//!
+//! Follows cel-go 0.29.2, `common/types/object.go`.
 
 use std::fmt;
 

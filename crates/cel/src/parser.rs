@@ -1,6 +1,8 @@
 //! Reads an expression. Never recurses deeper, nor builds more, than its limits say.
+//!
+//! Follows cel-go 0.29.2, `parser/parser.go`.
 
-use super::ast::{Element, Entry, Expression, Kind};
+use super::ast::{Element, Entry, Expression, ExpressionId, Kind};
 use super::lexer::{Placed, Token, tokens, unquote};
 use super::macros;
 use super::source::{Mistake, Position};
@@ -66,7 +68,7 @@ pub(super) fn parse(source: &str) -> Result<Expression, Vec<Mistake>> {
         return Err(vec![Mistake::general(message)]);
     }
     let (tokens, mistakes) = tokens(source);
-    let mut parser = Parser { tokens, next: 0, nesting: 0, size: 0, mistakes };
+    let mut parser = Parser { tokens, next: 0, nesting: 0, size: 0, next_id: 0, mistakes };
     let parsed = parser.whole();
     match parsed {
         Ok(expression) if parser.mistakes.is_empty() => Ok(expression),
@@ -80,6 +82,7 @@ pub(super) struct Parser<'s> {
     next: usize,
     nesting: usize,
     size: usize,
+    next_id: usize,
     mistakes: Vec<Mistake>,
 }
 
@@ -91,13 +94,17 @@ impl<'s> Parser<'s> {
         let depth = 1 + kind.children().iter().map(|child| child.depth).max().unwrap_or(0);
         self.size += 1;
         self.bounded(depth)?;
-        Ok(Expression { position, depth, kind })
+        let id = ExpressionId(self.next_id);
+        self.next_id += 1;
+        Ok(Expression { id, position, depth, kind })
     }
 
     pub(super) fn copy(&mut self, expression: &Expression) -> Parsed {
         self.size += expression.size();
         self.bounded(expression.depth)?;
-        Ok(expression.clone())
+        let mut copy = expression.clone();
+        copy.renumber(&mut self.next_id);
+        Ok(copy)
     }
 
     pub(super) fn call(&mut self, position: Position, function: &str, arguments: Vec<Expression>) -> Parsed {

@@ -1,4 +1,6 @@
 //! A compiled expression: names, overloads and constants are found once, before it is evaluated many times.
+//!
+//! Follows cel-go 0.29.2, `interpreter/planner.go`.
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 //! A quantity is kept as Kubernetes keeps it: as a small integer with a power of ten where that is possible, else as a
 //! decimal number. Which of the two it is can be seen by users, in what counts as an integer and in rounding.
 //!
+//! Follows apimachinery 0.36.4, `pkg/api/resource/quantity.go`.
+//!
 //! # Limits
 //! * Numbers have at most 38 digits; further ones are rounded away from zero.
 //! * Where Kubernetes would leave a suffix out because it has none for the magnitude, we keep the largest one.

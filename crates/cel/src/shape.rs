@@ -2,15 +2,18 @@
 //!
 //! A value with a shape is still borrowed from JSON. Fields that the shape does not know are not there, texts may be
 //! times, durations or bytes, and lists may be sets or maps.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/common/valuesunstructured.go`, `pkg/cel/escaping.go`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use ferroplane_golang::time::duration;
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::fault::Fault;
 use super::meter::Meter;
 use super::parser::RESERVED;
-use super::time::{Timestamp, parse_duration};
+use super::time::Timestamp;
 use super::value::{List, Map, Numbers, Text, Value};
 
 /// What a value is like.
@@ -109,7 +112,9 @@ impl<'v> Value<'v> {
         match (shape, json) {
             (Shape::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
             (Shape::Bytes, Json::String(text)) => decode(text).map_or_else(plain, Self::bytes),
-            (Shape::Duration, Json::String(text)) => parse_duration(text).map_or_else(plain, Self::Duration),
+            (Shape::Duration, Json::String(text)) => {
+                duration::parse(text).map_or_else(|_| plain(), Self::Duration)
+            }
             (Shape::Date, Json::String(text)) => {
                 Timestamp::parse(&format!("{text}T00:00:00Z")).map_or_else(plain, Self::Timestamp)
             }

@@ -1,4 +1,6 @@
 //! Where in the text something is, and mistakes that point there.
+//!
+//! Follows cel-go 0.29.2, `parser/errors.go`.
 
 use std::fmt;
 

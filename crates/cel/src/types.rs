@@ -1,4 +1,6 @@
 //! Types of expressions, as far as they are known before evaluation, and how they unify.
+//!
+//! Follows cel-go 0.29.2, `common/types/types.go`, `checker/types.go`.
 
 use std::collections::BTreeMap;
 use std::fmt;

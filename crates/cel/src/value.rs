@@ -1,4 +1,6 @@
 //! Values of expressions. What comes from JSON is borrowed and read when it is looked at, never copied.
+//!
+//! Follows cel-go 0.29.2, `common/types`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

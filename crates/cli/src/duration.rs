@@ -2,29 +2,17 @@
 
 use std::time::Duration;
 
+use ferroplane_golang::time::duration;
+
 /// Read a duration. For `clap`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let bad = || format!("expected a duration such as 30s, 1m30s or 500ms, got `{text}`");
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(bad)?;
-        let (number, tail) = rest.split_at(digits);
-        let number: f64 = number.parse().map_err(|_| bad())?;
-        let (unit, scale) = UNITS.iter().find(|(unit, _)| tail.starts_with(unit)).ok_or_else(bad)?;
-        let part = Duration::try_from_secs_f64(number * scale).map_err(|_| bad())?;
-        total = total.checked_add(part).ok_or_else(bad)?;
-        rest = &tail[unit.len()..];
-    }
-    if total.is_zero() || total > LONGEST { Err(bad()) } else { Ok(total) }
+    let duration = duration::parse_positive(text).ok_or_else(bad)?;
+    if duration.is_zero() || duration > LONGEST { Err(bad()) } else { Ok(duration) }
 }
 
 /// Nothing we do takes longer, and clocks overflow somewhere.
 const LONGEST: Duration = Duration::from_hours(24);
-
-/// Longer names first: `ms` is not `m`.
-const UNITS: [(&str, f64); 7] =
-    [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Base64 as Go reads it: line breaks do not matter, bits that belong to no byte do not either, and what is wrong is told
 //! by its place.
+//!
+//! Follows Go 1.26, `encoding/base64/base64.go`.
 
 /// The bytes, or the place of what is wrong.
 pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {

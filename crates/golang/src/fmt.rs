@@ -2,6 +2,8 @@
 //!
 //! [`sprintf`] knows the verbs and flags of Go's `fmt` for the kinds of values JSON has, and says the same when
 //! a verb and a value do not go together (`%!d(string=x)`).
+//!
+//! Follows Go 1.26, `fmt/print.go`.
 
 mod types;
 mod value;

@@ -1,4 +1,6 @@
 //! JSON as Go's encoder writes it: keys in order, and three letters escaped that browsers could trip over.
+//!
+//! Follows Go 1.26, `encoding/json/encode.go`.
 
 use serde_json::{Map, Number, Value};
 
@@ -21,6 +23,15 @@ pub fn marshal(value: &Value) -> String {
     let mut out = Writer { out: String::new(), escapes_html: true };
     out.value(value, Numbers::AsWritten);
     out.out
+}
+
+/// A float: with an exponent only where the number would get unreadable, and no zero in front of that.
+pub fn float_text(float: f64) -> String {
+    let size = float.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return format_float(float, 'f', None);
+    }
+    format_float(float, 'e', None).replace("e-0", "e-")
 }
 
 /// Appends text in quotes.
@@ -105,14 +116,8 @@ impl Writer {
         self.push("}");
     }
 
-    /// Exponents only where numbers get unreadable, and without a leading zero.
     fn float(&mut self, float: f64) {
-        let size = float.abs();
-        if size == 0.0 || (1e-6..1e21).contains(&size) {
-            self.push(&format_float(float, 'f', None));
-        } else {
-            self.push(&format_float(float, 'e', None).replace("e-0", "e-"));
-        }
+        self.push(&float_text(float));
     }
 
     /// What is no text is written as the escape of the replacement character, byte by byte.
@@ -170,6 +175,23 @@ mod tests {
         assert_eq!(text(&json!([1e20, 1e21, 1e-6, 1e-7])), "[100000000000000000000,1e+21,0.000001,1e-7]");
         assert_eq!(marshal_any(&Any::Float(f64::NAN)), Err("json: unsupported value: NaN".into()));
         assert_eq!(marshal(&json!({"a": ["<b>", null, 2.5e-9]})), r#"{"a":["\u003cb\u003e",null,2.5e-9]}"#);
+    }
+
+    #[test]
+    fn floats_have_an_exponent_only_when_they_are_very_large_or_small() {
+        for (float, json) in [
+            (1.0, "1"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (0.0001, "0.0001"),
+            (0.000_01, "0.00001"),
+            (0.000_000_1, "1e-7"),
+            (1_000_000.0, "1000000"),
+            (123_456_789.5, "123456789.5"),
+            (-0.5, "-0.5"),
+        ] {
+            assert_eq!(float_text(float), json);
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Compositions are written against functions in Go, so an expression has to mean here what it means there,
 //! and a mistake has to be named in the same words. [`translate`] reads Go's syntax, refuses what Go refuses,
 //! and writes the expression down for the `regex` crate, which is richer and reads some of it differently.
+//!
+//! Follows Go 1.26, `regexp/regexp.go`.
 
 mod class;
 mod translate;

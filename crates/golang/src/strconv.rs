@@ -1,4 +1,6 @@
 //! Numbers and quoted strings, as Go's `strconv` reads and writes them.
+//!
+//! Follows Go 1.26, `strconv`.
 
 mod float;
 mod print;
@@ -10,4 +12,4 @@ pub use float::format_float;
 pub use print::is_print;
 pub(crate) use quote::{can_backquote, quote_with};
 pub use quote::{quote, quote_bytes};
-pub use unquote::unquote;
+pub use unquote::{unquote, unquote_bytes};

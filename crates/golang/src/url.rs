@@ -1,4 +1,6 @@
 //! Addresses, as Go's `net/url` takes them apart.
+//!
+//! Follows Go 1.26, `net/url/url.go`.
 
 /// The scheme, which may be empty, and what follows; nothing if a scheme should be there.
 pub fn split_scheme(text: &str) -> Option<(&str, &str)> {

@@ -4,6 +4,8 @@
 //! every oddity counts: lines that are folded after 80 columns, keys in natural order, strings that are quoted because
 //! YAML 1.1 took them for something else.
 //!
+//! Follows sigs.k8s.io/yaml 1.6.0, `yaml.go`; go.yaml.in/yaml 2.4.3, `emitterc.go`, `encode.go`.
+//!
 //! # Invariants
 //! * Only what the originals cannot write at all (such as control characters) is written in a way of our own.
 
@@ -13,6 +15,7 @@ mod text;
 
 use serde_json::{Map, Number, Value};
 
+use crate::strconv::format_float;
 use text::{Style, Traits};
 
 /// Lines are folded at the first space after this column.
@@ -276,19 +279,7 @@ fn number_text(number: &Number) -> String {
             return digits;
         }
     }
-    shortest(float)
-}
-
-/// As few digits as it takes, with an exponent unless it is small.
-fn shortest(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..6).contains(&exponent) {
-        return format!("{float}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+    format_float(float, 'g', None)
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
 //! Merges a configuration into an object, for an owner.
+//!
+//! Follows structured-merge-diff 6.3.3, `merge/update.go`; apimachinery 0.36.4,
+//! `pkg/util/managedfields/internal/structuredmerge.go`.
 
 use std::sync::LazyLock;
 

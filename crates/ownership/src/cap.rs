@@ -1,4 +1,6 @@
 //! Keeps the list of owners short: the oldest of many updates become one entry.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields/internal/capmanagers.go`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,7 @@
 //! What keeps a configuration from being applied, in the words of Kubernetes.
+//!
+//! Follows structured-merge-diff 6.3.3, `merge/conflict.go`; apimachinery 0.36.4,
+//! `pkg/util/managedfields/internal/conflict.go`.
 
 use ferroplane_golang::strconv::quote;
 

@@ -2,6 +2,9 @@
 //!
 //! Who applies a field owns it, until somebody else gives it another value. So what a manager wants, does not own and finds
 //! otherwise was taken from it, and the object says by whom; unless it was removed, which leaves no trace.
+//!
+//! Our own design: a controller tells from the object alone who took a field from it; Kubernetes has nothing like
+//! it.
 
 use serde_json::{Map, Value};
 

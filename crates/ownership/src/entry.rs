@@ -1,4 +1,6 @@
 //! The entries of `metadata.managedFields`, read and written.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields/internal/managedfields.go`.
 
 use std::collections::HashMap;
 

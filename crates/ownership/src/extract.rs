@@ -1,4 +1,6 @@
 //! What a manager has applied, taken out of the object: what it would have to apply to keep everything as it is.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields/extract.go`.
 
 use serde_json::{Map, Value};
 

@@ -3,6 +3,9 @@
 //! A manager that applies owns exactly the fields it applied, and loses those that somebody else changes. So if the
 //! fields it owns are the fields it wants, and they say what it wants, the API server need not be asked. Where that
 //! cannot be told without knowing the schema, the answer is no: asking once too often does no harm.
+//!
+//! Our own design: a controller leaves out an apply that would change nothing; Kubernetes finds that out on the
+//! server.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! Takes over from `kubectl apply`, which notes in an annotation what it applied.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields/internal/lastappliedmanager.go`.
 
 use serde_json::Value;
 

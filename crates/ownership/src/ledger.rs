@@ -1,4 +1,7 @@
 //! Who owns what, while a write is worked out.
+//!
+//! Follows structured-merge-diff 6.3.3, `fieldpath/managers.go`; apimachinery 0.36.4,
+//! `pkg/util/managedfields/internal/managedfields.go`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

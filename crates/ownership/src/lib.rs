@@ -7,6 +7,8 @@
 //!
 //! There is no clock: the time of a write is part of the [`Request`].
 //!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields`.
+//!
 //! # Invariants
 //! * A write that changes nothing changes no time.
 //! * Managed fields that cannot be read never fail an update: they are replaced or dropped.

@@ -3,6 +3,8 @@
 //! A [`Shape`](shape::Shape) says how a value merges, a [`Set`](set::Set) names fields. Everything else walks
 //! values along shapes. What belongs to whom is decided in [`crate`].
 //!
+//! Follows structured-merge-diff 6.3.3, `typed/typed.go`.
+//!
 //! # Invariants
 //! * No value deeper than [`MAX_DEPTH`] is walked: whoever calls a walk asks [`is_too_deep`] first.
 //! * Sets are sorted, without duplicates, and have no branch without a member.

@@ -1,4 +1,6 @@
 //! What applying a configuration means for an object, ready to be carried out.
+//!
+//! Our own design: upstream changes the object as it goes; here a plan says what will change.
 
 use serde_json::Value;
 

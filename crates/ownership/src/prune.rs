@@ -1,4 +1,6 @@
 //! Removes from an object what its applier applied before, does not apply now, and nobody else owns.
+//!
+//! Follows structured-merge-diff 6.3.3, `merge/update.go`.
 
 use super::ledger::{Ledger, Seen, Versions};
 use crate::merge::Object;

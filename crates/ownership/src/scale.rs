@@ -1,4 +1,6 @@
 //! Owners of `spec.replicas` of a scale, which is a field of another object.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/managedfields/scalehandler.go`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,6 @@
 //! Recognises writes that change nothing but times.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/fieldmanager/equality.go`.
 
 use serde_json::Value;
 

@@ -1,4 +1,7 @@
 //! Notes who changed what, when an object is created, replaced or patched.
+//!
+//! Follows structured-merge-diff 6.3.3, `merge/update.go`; apimachinery 0.36.4,
+//! `pkg/util/managedfields/internal/structuredmerge.go`.
 
 use std::sync::LazyLock;
 

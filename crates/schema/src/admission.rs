@@ -1,4 +1,6 @@
 //! What expressions about a request can see, as webhooks have them that want to be asked only sometimes.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/admission/plugin/webhook/matchconditions`, `pkg/admission/plugin/cel`.
 
 use std::sync::{Arc, LazyLock};
 

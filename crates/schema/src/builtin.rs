@@ -2,6 +2,8 @@
 //!
 //! Everything follows from tables of facts that `cargo xtask kinds` generates for one minor version of Kubernetes. A
 //! table is read when it is first needed, so that what nobody asks for costs nothing.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis`.
 
 pub(crate) mod autoscalers;
 mod check;

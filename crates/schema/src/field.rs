@@ -1,8 +1,10 @@
 //! What is wrong with a field, in Kubernetes' words.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/validation/field/errors.go`, `pkg/util/validation/field/path.go`.
 
-use ferroplane_golang::{json, strconv};
 use std::fmt;
 
+use ferroplane_golang::{json, strconv};
 use serde_json::Value;
 
 /// Where a field is, built while walking down and written out only when something is wrong there.

@@ -3,6 +3,8 @@
 //! A path is the inside of a template: `.spec.items[?(@.name=="a")].size`. It may leave the braces that surround it
 //! and enter others, as in `.a}, {.b`; each part has results of its own.
 //!
+//! Follows client-go 0.36.4, `util/jsonpath/jsonpath.go`.
+//!
 //! # Limits
 //! * Loops (`range` … `end`) are parsed, but refused when they are evaluated: no column can use them reliably.
 //! * Evaluation looks at no more than [`MAX_VALUES`] values.

@@ -1,6 +1,8 @@
 //! What a Kubernetes API server does to an object. Pure: no I/O, no clock, no randomness.
 //!
 //! Knows nothing of our own kinds, of HTTP or of storage.
+//!
+//! Our own design: which module follows which package is said in each.
 
 pub mod admission;
 pub mod builtin;

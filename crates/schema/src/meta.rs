@@ -1,6 +1,8 @@
 //! Metadata of objects: what it must be like, what of it may change, and what the server sets.
 //!
 //! Kubernetes walks labels and annotations in no particular order; ours is that of their keys.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/validation/objectmeta.go`.
 
 mod create;
 mod lists;

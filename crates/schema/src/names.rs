@@ -1,4 +1,6 @@
 //! Names, and what is wrong with them in Kubernetes' words.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/validation/validation.go`, `pkg/api/validate/content`.
 
 use std::sync::LazyLock;
 

@@ -4,6 +4,8 @@
 //! [`facts`] which lists are merged by which key. All three take the object and the patch apart and put them together
 //! again, so what does not change is not copied.
 //!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/patch.go`.
+//!
 //! # Invariants
 //! * No patch takes more than about linear time, nor makes an object much larger than itself and the object together.
 //! * The error of a patch that does not apply has the words and the status of a Kubernetes API server.

@@ -2,6 +2,8 @@
 //!
 //! [`LabelSelector`] is parsed from the text of a query or from the object that other objects carry, [`FieldSelector`]
 //! from the text of a query.
+//!
+//! Follows apimachinery 0.36.4, `pkg/labels`, `pkg/fields`.
 
 mod fields;
 mod labels;

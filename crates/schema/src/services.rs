@@ -2,6 +2,8 @@
 //!
 //! Whoever has them to give is a [`Pool`]. All addresses are of version 4 of the Internet Protocol.
 //!
+//! Follows Kubernetes 1.36.4, `pkg/registry/core/service/storage/alloc.go`.
+//!
 //! # Invariants
 //! * What a service has, it keeps as long as it needs it.
 //! * Nothing is taken from the pool twice for one service.

@@ -1,4 +1,6 @@
 //! The `Status` object: how a Kubernetes API server says that something went wrong, or that there is nothing to say.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/errors/errors.go`.
 
 use std::borrow::Cow;
 

@@ -3,6 +3,8 @@
 //! [`Props`] is a schema as it is written. [`rules`] says what Kubernetes would refuse in it. [`Schema`] is the
 //! same compiled: made once, it prunes, defaults, coerces and validates any number of objects.
 //!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/structural.go`.
+//!
 //! # Invariants
 //! * Errors have the texts, fields and causes that Kubernetes gives them. Where Kubernetes goes through a map in
 //!   random order, we go in the order of the keys.

@@ -1,6 +1,8 @@
 //! Tables: objects as `kubectl get` shows them, and objects without anything but metadata.
 //!
 //! The time is an argument: ages are told as of then.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/tableconvertor/tableconvertor.go`.
 
 mod age;
 mod builtin;

@@ -1,4 +1,6 @@
 //! Where a webhook is: an address, or a service. What is wrong with either, in Kubernetes' words.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/util/webhook/validation.go`.
 
 use ferroplane_golang::strconv;
 use ferroplane_golang::url::split_scheme;

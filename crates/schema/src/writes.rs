@@ -6,6 +6,8 @@
 //! There is no clock, no randomness and no storage: what they would give is part of the [`Circumstances`]. How kinds
 //! differ is said by their [`Behaviour`].
 //!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/generic/registry/store.go`.
+//!
 //! # Invariants
 //! * A write that changes nothing says so ([`Written::changes_nothing`]), and its object is equal to the stored one.
 //! * Nothing is taken from a request that the server must set itself.

@@ -1,4 +1,6 @@
 //! What calls cost at most, and how large their results are.
+//!
+//! Follows cel-go 0.29.2, `checker/cost.go`; k8s.io/apiserver 0.37.2, `pkg/cel/library/cost.go`.
 
 use super::range::{Range, fits};
 use super::{Extent, Operand, found};

@@ -1,4 +1,6 @@
 //! From least to most: what something costs, or how large it is.
+//!
+//! Follows cel-go 0.29.2, `checker/cost.go`.
 
 /// A range of costs or sizes. Nothing overflows: the largest number stands for more than can be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

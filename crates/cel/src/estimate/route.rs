@@ -1,4 +1,6 @@
 //! The way from a variable to a part of it.
+//!
+//! Follows cel-go 0.29.2, `checker/cost.go`.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,6 @@
 //! Why something is not an address, in the words of Go. Whether it is one, the standard library knows.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/ip.go`; Go 1.26, `net/netip/netip.go`.
 
 use std::net::IpAddr;
 

@@ -1,10 +1,14 @@
 //! Conversions between types.
+//!
+//! Follows cel-go 0.29.2, `common/types`.
+
+use ferroplane_golang::time::duration;
 
 use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::json::{go_double, go_duration};
 use crate::object::Object;
-use crate::time::{Timestamp, parse_duration};
+use crate::time::Timestamp;
 use crate::value::Value;
 
 pub(super) fn convert<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
@@ -134,9 +138,9 @@ pub(super) fn to_string<'v>(context: &Context<'_>, value: Value<'v>) -> Answer<'
 
 fn to_duration(value: Value<'_>) -> Answer<'_> {
     let Value::String(text) = &value else { return Ok(value) };
-    match parse_duration(text.as_str()) {
-        Some(nanoseconds) => Ok(Value::Duration(nanoseconds)),
-        None => Err(unable(&value, "google.protobuf.Duration")),
+    match duration::parse(text.as_str()) {
+        Ok(nanoseconds) => Ok(Value::Duration(nanoseconds)),
+        Err(_) => Err(unable(&value, "google.protobuf.Duration")),
     }
 }
 

@@ -1,4 +1,6 @@
 //! `format`: values put into a string.
+//!
+//! Follows cel-go 0.29.2, `ext/formatting_v2.go`.
 
 use super::{Answer, Context, conversions};
 use crate::fault::Fault;

@@ -1,4 +1,6 @@
 //! Lists and sets.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/lists.go`; cel-go 0.29.2, `ext/lists.go`, `ext/sets.go`.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,6 @@
 //! Mathematics.
+//!
+//! Follows cel-go 0.29.2, `ext/math.go`.
 
 use std::cmp::Ordering;
 

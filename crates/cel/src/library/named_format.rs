@@ -1,4 +1,6 @@
 //! Formats that strings can be held to, and what is wrong with those that do not keep to them.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/format.go`.
 
 use std::sync::{Arc, LazyLock};
 

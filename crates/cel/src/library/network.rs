@@ -1,4 +1,6 @@
 //! Addresses and networks.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/ip.go`, `pkg/cel/library/cidr.go`.
 
 use std::fmt;
 use std::net::IpAddr;

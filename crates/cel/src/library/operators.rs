@@ -1,4 +1,6 @@
 //! Operators, and what else every type has its own idea of.
+//!
+//! Follows cel-go 0.29.2, `common/types`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

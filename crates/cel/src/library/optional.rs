@@ -1,4 +1,6 @@
 //! Values that may be absent.
+//!
+//! Follows cel-go 0.29.2, `common/types/optional.go`.
 
 use super::{Answer, Context};
 use crate::fault::Fault;

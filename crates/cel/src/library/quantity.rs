@@ -1,4 +1,6 @@
 //! Quantities, like `1.5Gi` or `100m`.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/quantity.go`.
 
 use std::sync::Arc;
 

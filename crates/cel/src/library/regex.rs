@@ -1,4 +1,6 @@
 //! Regular expressions.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/regex.go`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

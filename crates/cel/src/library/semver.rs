@@ -1,4 +1,6 @@
 //! Semantic versions.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/semverlib.go`.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! Strings: searching, cutting and joining. Positions are counted in characters.
+//!
+//! Follows cel-go 0.29.2, `ext/strings.go`.
 
 use super::{Answer, Context, lists};
 use crate::fault::Fault;

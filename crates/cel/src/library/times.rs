@@ -1,4 +1,6 @@
 //! Parts of timestamps and durations.
+//!
+//! Follows cel-go 0.29.2, `common/types/timestamp.go`, `common/types/duration.go`.
 
 use super::{Answer, Context};
 use crate::fault::Fault;

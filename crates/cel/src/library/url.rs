@@ -1,4 +1,6 @@
 //! Addresses of the web, read as Go reads them.
+//!
+//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/urls.go`; Go 1.26, `net/url/url.go`.
 
 use std::collections::BTreeMap;
 use std::fmt;

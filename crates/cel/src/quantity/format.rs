@@ -1,4 +1,6 @@
 //! Writes quantities in their canonical form: no fraction, and the largest suffix that needs none.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/resource/quantity.go`, `pkg/api/resource/suffix.go`.
 
 use std::fmt;
 

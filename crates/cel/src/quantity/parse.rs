@@ -1,4 +1,6 @@
 //! Reads quantities.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/resource/quantity.go`, `pkg/api/resource/math.go`.
 
 use super::{Notation, Quantity};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, duration, keys, meta, set_condition};
+use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
+use ferroplane_golang::time::duration;
 use serde_json::{Value, json};
 
 use super::events::{PAUSED_CONDITION, paused_event, reconcile_request, request_event};
@@ -231,7 +232,7 @@ fn add_legacy_status(
 
 /// How often its user wants it to be reconciled.
 fn poll_interval(composite: &Object) -> Option<Duration> {
-    let interval = duration::parse(meta::annotation(composite, keys::POLL_INTERVAL))?;
+    let interval = duration::parse_positive(meta::annotation(composite, keys::POLL_INTERVAL))?;
     (!interval.is_zero()).then_some(interval.max(SHORTEST_POLL_INTERVAL))
 }
 

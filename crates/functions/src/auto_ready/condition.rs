@@ -25,7 +25,7 @@ fn is_well_formed(condition: &Value) -> bool {
     };
     condition.iter().all(|(field, value)| match field.as_str() {
         "type" | "status" | "reason" | "message" => value.is_string() || value.is_null(),
-        "lastTransitionTime" => value.is_null() || value.as_str().and_then(rfc3339::parse).is_some(),
+        "lastTransitionTime" => value.is_null() || value.as_str().and_then(rfc3339::moment).is_some(),
         "observedGeneration" => value.is_null() || is_integer(value),
         _ => true,
     })

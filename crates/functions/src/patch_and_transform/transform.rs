@@ -2,7 +2,6 @@
 
 mod convert;
 mod number;
-mod quantity;
 mod text;
 
 use std::borrow::Cow;

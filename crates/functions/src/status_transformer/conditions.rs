@@ -50,7 +50,7 @@ fn is_condition(condition: &Value) -> bool {
     let is_text = |name| matches!(fields.get(name), None | Some(Value::Null | Value::String(_)));
     let has_time = match fields.get("lastTransitionTime") {
         None | Some(Value::Null) => true,
-        Some(Value::String(time)) => rfc3339::parse(time).is_some(),
+        Some(Value::String(time)) => rfc3339::parse(time).is_ok(),
         Some(_) => false,
     };
     let has_generation = match fields.get("observedGeneration") {

@@ -1,4 +1,6 @@
 //! What Go calls the types of JSON values.
+//!
+//! Follows Go 1.26, `reflect/type.go`.
 
 use serde_json::Value;
 

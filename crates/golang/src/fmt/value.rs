@@ -1,4 +1,6 @@
 //! A JSON value with the type it has in Go.
+//!
+//! Our own design: Go has `any`, which knows its type; a JSON value here does not.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
 //! `Sprintf`: a format with its verbs, flags, widths and indexes, and values to put there.
+//!
+//! Follows Go 1.26, `fmt/print.go`, `fmt/format.go`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
 //! Classes of characters and escaped characters, as Go reads them.
+//!
+//! Follows Go 1.26, `regexp/syntax/parse.go`.
 
 use super::Error;
 

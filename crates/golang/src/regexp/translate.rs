@@ -1,4 +1,6 @@
 //! Reads an expression in Go's syntax and writes it in that of the `regex` crate.
+//!
+//! Follows Go 1.26, `regexp/syntax/parse.go`.
 
 use super::class::{self, Class};
 use super::{Error, MAX_DEPTH};

@@ -1,4 +1,6 @@
 //! Floating point numbers as text.
+//!
+//! Follows Go 1.26, `internal/strconv/ftoa.go`.
 
 /// More digits than this no `float64` has, on either side of the point.
 const ALL_DIGITS: usize = 1100;

@@ -1,4 +1,6 @@
 //! Which characters Go prints as they are.
+//!
+//! Follows Go 1.26, `strconv/quote.go`.
 
 use std::cmp::Ordering;
 

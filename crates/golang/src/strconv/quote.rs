@@ -1,4 +1,6 @@
 //! Quotes and escapes.
+//!
+//! Follows Go 1.26, `strconv/quote.go`.
 
 use super::is_print;
 

@@ -1,11 +1,18 @@
 //! Undoes the quotes and escapes of Go, in double or single quotes.
+//!
+//! Follows Go 1.26, `strconv/quote.go`; client-go 0.36.4, `util/jsonpath/parser.go`.
 
-/// The text that a quoted one stands for.
+/// The text that a quoted one stands for. What is no text in it is replaced.
 pub fn unquote(quoted: &str) -> Option<String> {
+    unquote_bytes(quoted).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The bytes that a quoted text stands for: escapes can name any byte.
+pub fn unquote_bytes(quoted: &str) -> Option<Vec<u8>> {
     let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let inner = quoted.strip_prefix(quote)?.strip_suffix(quote)?;
     if !inner.contains(['\\', quote]) {
-        return Some(inner.to_owned());
+        return Some(inner.as_bytes().to_vec());
     }
     let mut bytes = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -20,7 +27,7 @@ pub fn unquote(quoted: &str) -> Option<String> {
             push(c, &mut bytes);
         }
     }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(bytes)
 }
 
 fn push(c: char, bytes: &mut Vec<u8>) {
@@ -67,4 +74,28 @@ fn hexadecimal<'t>(rest: &'t str, kind: char, bytes: &mut Vec<u8>) -> Option<&'t
         _ => push(char::from_u32(code)?, bytes),
     }
     Some(&rest[length..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone() {
+        for (quoted, text) in [
+            (r#""a'b""#, "a'b"),
+            (r#"'a"b'"#, "a\"b"),
+            (r#""\a\b\f\n\r\t\v\\\"""#, "\u{7}\u{8}\u{c}\n\r\t\u{b}\\\""),
+            (r#""\x41\101\u00e9\U0001f680""#, "AA\u{e9}\u{1f680}"),
+            (r#""\xc3\xa9""#, "\u{e9}"),
+        ] {
+            assert_eq!(unquote(quoted).as_deref(), Some(text), "{quoted}");
+        }
+        for quoted in
+            ["", "a", "\"", r#""\'""#, r#"'\"'"#, r#""\x4""#, r#""\ud800""#, r#""\q""#, "'a'b'", "`a`"]
+        {
+            assert_eq!(unquote(quoted), None, "{quoted}");
+        }
+        assert_eq!(unquote_bytes(r#""\xff""#), Some(vec![0xff]));
+    }
 }

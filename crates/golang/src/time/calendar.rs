@@ -1,4 +1,6 @@
 //! Days and dates, and how points in time are written. Knows no zones and no clock.
+//!
+//! Follows Go 1.26, `time/time.go`.
 
 const DAY: i64 = 86_400;
 

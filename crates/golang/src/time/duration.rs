@@ -1,4 +1,10 @@
 //! Durations like `1h30m`, as Go's `time.ParseDuration` reads them.
+//!
+//! Follows Go 1.26, `time/format.go`.
+
+use std::time::Duration;
+
+use super::quote::quote;
 
 /// The largest magnitude in nanoseconds, which only a negative duration can have.
 const LIMIT: u64 = 1 << 63;
@@ -20,6 +26,11 @@ pub fn parse(text: &str) -> Result<i64, String> {
         (false, Ok(total)) => Ok(total),
         (false, Err(_)) => Err(format!("time: {INVALID} {}", quote(text))),
     }
+}
+
+/// A duration that is not negative. None if Go would not take the text for one.
+pub fn parse_positive(text: &str) -> Option<Duration> {
+    u64::try_from(parse(text).ok()?).ok().map(Duration::from_nanos)
 }
 
 const INVALID: &str = "invalid duration";
@@ -103,20 +114,6 @@ fn unit(name: &str) -> Option<u64> {
     }
 }
 
-/// Quotes as Go's `time` does: what is not printable ASCII is written byte by byte.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            ' '..='\u{7f}' => quoted.push(c),
-            _ => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| quoted += &format!("\\x{byte:02x}")),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -144,6 +141,18 @@ mod tests {
         assert_eq!(says("9223372036854775808ns"), r#"time: invalid duration "9223372036854775808ns""#);
         assert_eq!(says("99999999999h"), r#"time: invalid duration "99999999999h""#);
         assert_eq!(says("\u{e9}\"\n"), r#"time: invalid duration "\xc3\xa9\"\x0a""#);
+    }
+
+    #[test]
+    fn negative_durations_are_no_lengths() {
+        for (text, millis) in
+            [("24h", 86_400_000), ("1h30m", 5_400_000), ("1.5s", 1500), ("1ms", 1), ("0", 0)]
+        {
+            assert_eq!(parse_positive(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "1", "s", "-1s", "1x", "1h 1m", "..s", "99999999999999999999h"] {
+            assert_eq!(parse_positive(text), None, "{text}");
+        }
     }
 
     proptest! {

@@ -1,103 +1,161 @@
-//! Moments like `2024-05-01T10:00:00Z`, as Go's `time.Parse(time.RFC3339, …)` reads them.
+//! Points in time like `2024-05-01T10:00:00Z`, as `time.Parse(time.RFC3339, …)` reads them.
+//!
+//! Go is more lenient than the standard: the hour may have one digit, the fraction may follow a comma, and an offset may
+//! be 24 hours and 60 minutes.
+//!
+//! Follows Go 1.26, `time/format.go`, `time/format_rfc3339.go`.
 
-/// A moment: seconds and nanoseconds since 1970. Later moments compare as greater.
+use super::calendar::{days, days_in_month};
+use super::quote::quote;
+
+const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+
+/// The layout of times with microseconds.
+const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+/// Seconds and nanoseconds since 1970. Later moments compare as greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    seconds: i64,
-    nanoseconds: u32,
+    pub seconds: i64,
+    pub nanoseconds: u32,
 }
 
-/// The moment, if Go would take the text for one. It is more lenient than the standard: the hour may have one digit,
-/// the fraction may follow a comma, and an offset may be 24 hours and 60 minutes.
-pub fn parse(text: &str) -> Option<Moment> {
-    let mut text = Text(text.as_bytes());
-    let year = i64::from(text.digit()? * 1000 + text.digit()? * 100 + text.two_digits()?);
-    text.exactly(b'-')?;
-    let month = text.two_digits()?;
-    text.exactly(b'-')?;
-    let day = text.two_digits()?;
-    text.exactly(b'T')?;
-    let hour = text.one_or_two_digits()?;
-    text.exactly(b':')?;
-    let minute = text.two_digits()?;
-    text.exactly(b':')?;
-    let second = text.two_digits()?;
-    let nanoseconds = text.fraction();
-    let offset = text.offset()?;
-    let is_date = (1..=12).contains(&month) && (1..=days_in(month, year)).contains(&day);
-    if !is_date || hour > 23 || minute > 59 || second > 59 || !text.0.is_empty() {
-        return None;
-    }
-    let time = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    Some(Moment { seconds: days_since_1970(year, month, day) * 86_400 + time - offset, nanoseconds })
+/// A moment, and the zone in which it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time {
+    pub moment: Moment,
+    /// Seconds east of UTC.
+    pub offset: i32,
 }
 
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+/// The time, or what Go says is wrong.
+pub fn parse(text: &str) -> Result<Time, String> {
+    parse_layout(text, LAYOUT)
 }
 
-fn days_in(month: u32, year: i64) -> u32 {
-    match month {
-        2 => 28 + u32::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+/// A time with exactly six digits of a fraction, or what Go says is wrong.
+pub fn parse_micro(text: &str) -> Result<Time, String> {
+    parse_layout(text, MICRO_LAYOUT)
 }
 
-fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
-    // One past the number of leap days before the year, from year 0 on.
-    let leap_days = |year: i64| (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
-    let before_year = (year - 1970) * 365 + leap_days(year) - leap_days(1970);
-    let before_month: u32 = (1..month).map(|month| days_in(month, year)).sum();
-    before_year + i64::from(before_month) + i64::from(day) - 1
+/// The moment, if Go would take the text for one.
+pub fn moment(text: &str) -> Option<Moment> {
+    parse(text).ok().map(|time| time.moment)
 }
 
-/// What is still to be read.
-struct Text<'a>(&'a [u8]);
+fn parse_layout(text: &str, layout: &'static str) -> Result<Time, String> {
+    let mut parser = Parser { whole: text, rest: text, layout };
+    let year = parser.number(4, 4, "2006")?;
+    parser.literal('-', "-")?;
+    let month = parser.number(2, 2, "01")?;
+    parser.range((1..=12).contains(&month), "month")?;
+    parser.literal('-', "-")?;
+    let day = parser.number(2, 2, "02")?;
+    parser.literal('T', "T")?;
+    let hour = parser.number(1, 2, "15")?;
+    parser.range(hour < 24, "hour")?;
+    parser.literal(':', ":")?;
+    let minute = parser.number(2, 2, "04")?;
+    parser.range(minute < 60, "minute")?;
+    parser.literal(':', ":")?;
+    let second = parser.number(2, 2, "05")?;
+    parser.range(second < 60, "second")?;
+    let nanoseconds = if layout == MICRO_LAYOUT { parser.micros()? } else { parser.fraction() };
+    let offset = parser.zone()?;
+    if !parser.rest.is_empty() {
+        return Err(format!("parsing time {}: extra text: {}", quote(text), quote(parser.rest)));
+    }
+    // Day and month may be out of step, which Go looks at only when everything is read.
+    parser.range((1..=days_in_month(year, month)).contains(&day), "day")?;
+    let seconds = (days(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - i64::from(offset);
+    Ok(Time { moment: Moment { seconds, nanoseconds }, offset })
+}
 
-impl Text<'_> {
-    fn digit(&mut self) -> Option<u32> {
-        let (digit, rest) = self.0.split_first().filter(|(byte, _)| byte.is_ascii_digit())?;
-        self.0 = rest;
-        Some(u32::from(digit - b'0'))
+struct Parser<'t> {
+    whole: &'t str,
+    rest: &'t str,
+    layout: &'static str,
+}
+
+impl Parser<'_> {
+    fn wrong<T>(&self, wanted: &str) -> Result<T, String> {
+        let [whole, layout, rest, wanted] = [self.whole, self.layout, self.rest, wanted].map(quote);
+        Err(format!("parsing time {whole} as {layout}: cannot parse {rest} as {wanted}"))
     }
 
-    fn two_digits(&mut self) -> Option<u32> {
-        Some(self.digit()? * 10 + self.digit()?)
+    fn range(&self, is_within: bool, what: &str) -> Result<(), String> {
+        if is_within {
+            return Ok(());
+        }
+        Err(format!("parsing time {}: {what} out of range", quote(self.whole)))
     }
 
-    fn one_or_two_digits(&mut self) -> Option<u32> {
-        let first = self.digit()?;
-        Some(self.digit().map_or(first, |second| first * 10 + second))
+    fn literal(&mut self, character: char, wanted: &str) -> Result<(), String> {
+        match self.rest.strip_prefix(character) {
+            Some(rest) => {
+                self.rest = rest;
+                Ok(())
+            }
+            None => self.wrong(wanted),
+        }
     }
 
-    fn exactly(&mut self, byte: u8) -> Option<()> {
-        self.0 = self.0.strip_prefix(&[byte])?;
-        Some(())
+    fn number(&mut self, least: usize, most: usize, wanted: &str) -> Result<i64, String> {
+        let digits = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        if digits < least {
+            return self.wrong(wanted);
+        }
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        Ok(number.parse().unwrap_or_default())
+    }
+
+    fn micros(&mut self) -> Result<u32, String> {
+        let digits = self.rest.strip_prefix(['.', ',']).and_then(|rest| rest.get(..6));
+        match digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some(digits) => {
+                self.rest = &self.rest[7..];
+                Ok(digits.parse::<u32>().unwrap_or_default() * 1000)
+            }
+            None => self.wrong(".000000"),
+        }
     }
 
     /// Nanoseconds. Digits after the ninth count for nothing.
     fn fraction(&mut self) -> u32 {
-        let [b'.' | b',', b'0'..=b'9', ..] = self.0 else { return 0 };
-        self.0 = &self.0[1..];
-        let (mut nanoseconds, mut scale) = (0, 100_000_000);
-        while let Some(digit) = self.digit() {
-            nanoseconds += digit * scale;
-            scale /= 10;
+        let Some(rest) = self.rest.strip_prefix(['.', ',']) else { return 0 };
+        let count = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if count == 0 {
+            return 0;
         }
-        nanoseconds
+        let (digits, rest) = rest.split_at(count);
+        self.rest = rest;
+        let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+        padded.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'))
     }
 
-    /// How many seconds local time is ahead.
-    fn offset(&mut self) -> Option<i64> {
-        if self.exactly(b'Z').is_some() {
-            return Some(0);
+    /// Seconds east of UTC.
+    fn zone(&mut self) -> Result<i32, String> {
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
         }
-        let sign = if self.exactly(b'-').is_some() { -1 } else { self.exactly(b'+').map(|()| 1)? };
-        let hours = self.two_digits().filter(|hours| *hours <= 24)?;
-        self.exactly(b':')?;
-        let minutes = self.two_digits().filter(|minutes| *minutes <= 60)?;
-        Some(sign * i64::from(hours * 3600 + minutes * 60))
+        let bytes = self.rest.as_bytes();
+        let is_zone = bytes.len() >= 6
+            && matches!(bytes[0], b'+' | b'-')
+            && bytes[3] == b':'
+            && [1, 2, 4, 5].iter().all(|index| bytes[*index].is_ascii_digit());
+        if !is_zone {
+            return self.wrong("Z07:00");
+        }
+        let digit = |index: usize| i32::from(bytes[index] - b'0');
+        let (hours, minutes) = (digit(1) * 10 + digit(2), digit(4) * 10 + digit(5));
+        // Go takes 24 hours and 60 minutes, because some people write them.
+        self.range(minutes <= 60, "time zone offset minute")?;
+        self.range(hours <= 24, "time zone offset hour")?;
+        let sign = if bytes[0] == b'-' { -1 } else { 1 };
+        self.rest = &self.rest[6..];
+        Ok(sign * (hours * 3600 + minutes * 60))
     }
 }
 
@@ -108,7 +166,7 @@ mod tests {
     use super::*;
 
     fn seconds(text: &str) -> Option<i64> {
-        parse(text).map(|moment| moment.seconds)
+        moment(text).map(|moment| moment.seconds)
     }
 
     #[test]
@@ -118,19 +176,21 @@ mod tests {
         assert_eq!(seconds("2024-03-01T00:00:00+01:30"), Some(1_709_245_800));
         assert_eq!(seconds("0001-01-01T00:00:00Z"), Some(-62_135_596_800));
         assert_eq!(seconds("0000-01-01T00:00:00Z"), Some(-62_167_219_200));
-        assert_eq!(parse("1970-01-01T00:00:00.25Z").unwrap().nanoseconds, 250_000_000);
+        assert_eq!(moment("1970-01-01T00:00:00.25Z").unwrap().nanoseconds, 250_000_000);
+        assert_eq!(parse_micro("1970-01-01T00:00:00.250001Z").unwrap().moment.nanoseconds, 250_001_000);
     }
 
     #[test]
     fn later_moment_is_greater_wherever_it_is() {
-        assert!(parse("2024-01-01T10:00:00+02:00") < parse("2024-01-01T09:00:00Z"));
-        assert!(parse("2024-01-01T10:00:00.1Z") > parse("2024-01-01T10:00:00Z"));
+        assert!(moment("2024-01-01T10:00:00+02:00") < moment("2024-01-01T09:00:00Z"));
+        assert!(moment("2024-01-01T10:00:00.1Z") > moment("2024-01-01T10:00:00Z"));
     }
 
     #[test]
     fn go_is_lenient() {
         assert_eq!(seconds("1970-01-01T1:00:00,5Z"), Some(3600));
         assert_eq!(seconds("1970-01-02T00:00:00+24:00"), Some(0));
+        assert_eq!(seconds("1970-01-01T01:00:00+00:60"), Some(0));
     }
 
     #[test]
@@ -150,14 +210,31 @@ mod tests {
             "2024-01-01T00:00:00Zz",
             "2024-00-01T00:00:00Z",
         ] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(moment(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn mistakes_are_told_as_in_go() {
+        assert_eq!(
+            parse("yesterday").unwrap_err(),
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#
+        );
+        assert_eq!(
+            parse("2023-02-29T00:00:00Z").unwrap_err(),
+            r#"parsing time "2023-02-29T00:00:00Z": day out of range"#
+        );
+        assert_eq!(
+            parse("2023-02-28T00:00:00Z\u{e9}").unwrap_err(),
+            r#"parsing time "2023-02-28T00:00:00Z\xc3\xa9": extra text: "\xc3\xa9""#
+        );
     }
 
     proptest! {
         #[test]
         fn any_text_is_a_moment_or_not(text in "[0-9]{3,4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]{0,20})?(Z|[-+][0-9]{2}:[0-9]{2}|.)?") {
             let _ = parse(&text);
+            let _ = parse_micro(&text);
         }
     }
 }

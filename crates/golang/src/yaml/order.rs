@@ -1,4 +1,6 @@
 //! The order of keys: letters after everything else, numbers by their size.
+//!
+//! Follows go.yaml.in/yaml 2.4.3, `sorter.go`.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;

@@ -1,4 +1,8 @@
 //! What YAML 1.1 takes a text for that is not quoted.
+//!
+//! Follows go.yaml.in/yaml 2.4.3, `resolve.go`.
+
+use crate::time::calendar::days_in_month;
 
 /// Texts that mean something.
 const WORDS: [&str; 38] = [
@@ -102,7 +106,7 @@ fn is_timestamp(text: &str) -> bool {
     let year = year.parse().unwrap_or_default();
     let Some((month, rest)) = short_number(rest) else { return false };
     let Some((day, rest)) = rest.strip_prefix('-').and_then(short_number) else { return false };
-    if !(1..=12).contains(&month) || !(1..=days(year, month)).contains(&day) {
+    if !(1..=12).contains(&month) || !(1..=days_in_month(year, month)).contains(&day) {
         return false;
     }
     match rest.split_at_checked(1) {
@@ -114,19 +118,10 @@ fn is_timestamp(text: &str) -> bool {
 }
 
 /// A number of one or two digits, and what follows.
-fn short_number(text: &str) -> Option<(u32, &str)> {
+fn short_number(text: &str) -> Option<(i64, &str)> {
     let digits = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);
     Some((number.parse().ok()?, rest))
-}
-
-fn days(year: u32, month: u32) -> u32 {
-    let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    match month {
-        2 => 28 + u32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// What follows a time of day.

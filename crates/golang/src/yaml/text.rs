@@ -1,4 +1,6 @@
 //! How a text can be written down.
+//!
+//! Follows go.yaml.in/yaml 2.4.3, `emitterc.go`.
 
 use std::borrow::Cow;
 

@@ -5,17 +5,28 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand"
 	"os"
 	"strconv"
+	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "ranges" {
-		ranges()
-		return
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case "ranges":
+			ranges()
+			return
+		case "answers":
+			answers()
+			return
+		}
 	}
 	fmt.Fprintln(os.Stderr, "usage: go run . ranges|answers")
 	os.Exit(2)
@@ -38,4 +49,103 @@ func ranges() {
 		first = last
 	}
 	fmt.Printf("];\n")
+}
+
+// answer is a question, and what Go says: one of text, number and error.
+type answer struct {
+	Ask    string `json:"ask"`
+	Input  string `json:"input"`
+	Text   string `json:"text,omitempty"`
+	Number *int64 `json:"number,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+func answers() {
+	dice := rand.New(rand.NewSource(1))
+	out := json.NewEncoder(os.Stdout)
+	say := func(a answer) {
+		if err := out.Encode(a); err != nil {
+			panic(err)
+		}
+	}
+	for range 200 {
+		text := pick(dice, []string{"a", "\"", "'", "\\", "\n", "\x00", "\x7f", "é", "\u00a0", "\u00ad", "\u200b", "\u2028", "\u0301", "\ufeff", "\ufffd", "🚀", "\U000e0001", "\U0010ffff", string(rune(dice.Intn(0xd800))), string(rune(0x10000 + dice.Intn(0x20000)))}, 6)
+		say(answer{Ask: "quote", Input: text, Text: strconv.Quote(text)})
+		encoded, _ := json.Marshal(text)
+		say(answer{Ask: "json", Input: text, Text: string(encoded)})
+	}
+	for range 300 {
+		text := `"` + pick(dice, []string{"a", "é", "\\", `\\`, `\n`, `\x41`, `\x4`, `\xc3\xa9`, `\101`, `\400`, `\u00e9`, `\ud800`, `\U0001f680`, `\U00110000`, `\'`, `\"`, `"`, `\q`}, 4) + `"`
+		unquoted, err := strconv.Unquote(text)
+		if err == nil && !utf8.ValidString(unquoted) {
+			continue
+		}
+		a := answer{Ask: "unquote", Input: text, Text: unquoted}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		say(a)
+	}
+	for range 400 {
+		text := pick(dice, []string{"-", "+", "", "", ""}, 1)
+		for range dice.Intn(4) {
+			numbers := []string{"0", "1", "12", "7", "350", ".5", "1.5", "0.100000000000000000000", "9223372036854775807", "9223372036854775808", "", "."}
+			units := []string{"ns", "us", "µs", "μs", "ms", "s", "s", "m", "m", "h", "h", "d", " ", "é", "\"", ""}
+			text += numbers[dice.Intn(len(numbers))] + units[dice.Intn(len(units))]
+		}
+		length, err := time.ParseDuration(text)
+		say(result("duration", text, int64(length), err))
+	}
+	for range 300 {
+		text := moment(dice)
+		at, err := time.Parse(time.RFC3339, text)
+		say(result("time", text, at.Unix(), err))
+		at, err = time.Parse("2006-01-02T15:04:05.000000Z07:00", text)
+		say(result("micro", text, at.Unix(), err))
+	}
+	for range 300 {
+		float := math.Float64frombits(dice.Uint64())
+		if dice.Intn(2) == 0 {
+			float = math.Round(dice.NormFloat64()*1e4) * math.Pow10(dice.Intn(60)-30)
+		}
+		if math.IsNaN(float) || math.IsInf(float, 0) {
+			continue
+		}
+		input := strconv.FormatFloat(float, 'e', -1, 64)
+		say(answer{Ask: "float", Input: input, Text: fmt.Sprint(float)})
+		encoded, _ := json.Marshal(float)
+		say(answer{Ask: "json float", Input: input, Text: string(encoded)})
+	}
+}
+
+func result(ask, input string, number int64, err error) answer {
+	if err != nil {
+		return answer{Ask: ask, Input: input, Error: err.Error()}
+	}
+	return answer{Ask: ask, Input: input, Number: &number}
+}
+
+func pick(dice *rand.Rand, parts []string, most int) string {
+	var text strings.Builder
+	for range dice.Intn(most + 1) {
+		text.WriteString(parts[dice.Intn(len(parts))])
+	}
+	return text.String()
+}
+
+// moment is a time of RFC 3339, or nearly one.
+func moment(dice *rand.Rand) string {
+	one := func(choices ...string) string { return choices[dice.Intn(len(choices))] }
+	usually := func(text string, others ...string) string {
+		if dice.Intn(30) > 0 {
+			return text
+		}
+		return one(others...)
+	}
+	return one("2024", "2023", "0000", "0001", "9999", "1970") + usually("-", "", "/") +
+		usually("02", "13", "00", "1", "12") + usually("-", " ") + usually("28", "29", "30", "31", "00", "1") +
+		usually("T", "t", " ", "") + usually("12", "1", "24", "x") + usually(":", "") +
+		usually("30", "60", "5") + usually(":", "") + usually("45", "60", "7") +
+		one("", "", ".5", ",25", ".123456", ".1234567891", ".", ".12345x") +
+		one("Z", "Z", "Z", "+01:30", "-23:59", "+24:60", "+25:00", "+01:61", "+1:00", "z", "", "Zx", "é")
 }

@@ -2,6 +2,8 @@
 //!
 //! One walk along the configuration says what has to be done ([`Change`]) and which fields that changes
 //! ([`Comparison`]). Fields that the configuration does not mention are not visited.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/merge.go`.
 
 use serde_json::Value;
 

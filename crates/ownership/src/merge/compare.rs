@@ -1,4 +1,6 @@
 //! Which fields differ between two objects.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/compare.go`.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,6 @@
 //! Sets of fields on the wire: the `FieldsV1` of managed fields.
+//!
+//! Follows structured-merge-diff 6.3.3, `fieldpath/serialize.go`, `fieldpath/serialize-pe.go`.
 
 use std::borrow::Cow;
 

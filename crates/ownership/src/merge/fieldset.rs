@@ -1,4 +1,6 @@
 //! The fields that an object names.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/tofieldset.go`.
 
 use serde_json::Value;
 

@@ -1,9 +1,11 @@
 //! Names the items of lists.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/helpers.go`.
 
-use ferroplane_golang::strconv::quote;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use ferroplane_golang::strconv::quote;
 use serde_json::Value;
 
 use super::path::{Element, Scalar, compare_values};

@@ -2,6 +2,8 @@
 //!
 //! Answers without taking anything out, and not always: where items would change their names, or exist twice,
 //! it takes a copy of the object to find out.
+//!
+//! Our own design: upstream removes items and compares afterwards; this finds the difference without a copy.
 
 use serde_json::Value;
 

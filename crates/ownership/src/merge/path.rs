@@ -1,4 +1,6 @@
 //! The steps of a path to a field: a name, the keys of a list item, the value of a set item, an index.
+//!
+//! Follows structured-merge-diff 6.3.3, `fieldpath/element.go`, `fieldpath/path.go`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

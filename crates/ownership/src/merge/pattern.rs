@@ -1,4 +1,6 @@
 //! Patterns of paths, for the few parts of an object that may be written.
+//!
+//! Follows structured-merge-diff 6.3.3, `fieldpath/set.go`.
 
 use super::path::Element;
 use super::set::Set;

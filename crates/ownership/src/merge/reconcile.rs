@@ -1,4 +1,6 @@
 //! Adapts field sets to shapes that changed since they were written.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/reconcile_schema.go`.
 
 use super::path::Element;
 use super::set::Set;

@@ -1,4 +1,6 @@
 //! Takes items out of an object, or everything but them.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/remove.go`.
 
 use serde_json::Value;
 

@@ -1,5 +1,7 @@
 //! Changes to a set of fields on the wire. Little changes at a time, and as a tree of values a set takes many times the
 //! memory of its text, so what stays is not written again.
+//!
+//! Our own design: changes the text of a field set in place, where upstream decodes all of it.
 
 use std::collections::HashSet;
 

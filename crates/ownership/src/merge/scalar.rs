@@ -1,10 +1,13 @@
 //! The values inside paths: what identifies items of lists, and how values compare.
+//!
+//! Follows structured-merge-diff 6.3.3, `value/value.go`, `value/scalar.go`.
 
-use ferroplane_golang::strconv::{format_float, quote};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use ferroplane_golang::json::float_text;
+use ferroplane_golang::strconv::{format_float, quote};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -43,7 +46,7 @@ impl<'a> Scalar<'a> {
     pub(super) fn push_json(&self, out: &mut String) {
         match self {
             Self::Int(integer) => out.push_str(&integer.to_string()),
-            Self::Float(float) => out.push_str(&text::json_float(*float)),
+            Self::Float(float) => out.push_str(&float_text(*float)),
             Self::Text(string) => text::push_json_string(out, string, true),
             Self::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Self::Tree(value) => text::push_json(out, value),

@@ -1,5 +1,7 @@
 //! Sets of fields, as tries.
 //!
+//! Follows structured-merge-diff 6.3.3, `fieldpath/set.go`, `fieldpath/pathelementmap.go`.
+//!
 //! # Invariants
 //! * The nodes of a level are sorted and different.
 //! * A node is a member, or has members below it.

@@ -3,6 +3,8 @@
 //! Shapes refer to each other by number, so that types may contain themselves. Two of them always exist: the one
 //! of values that nobody declared, [`DEDUCED`], whose maps are granular and whose lists are one piece, and the
 //! one of values inside such lists, [`UNTYPED`].
+//!
+//! Follows structured-merge-diff 6.3.3, `schema/elements.go`.
 
 mod metadata;
 mod openapi;

@@ -1,4 +1,6 @@
 //! Checks that a value fits its shape, and says where it does not.
+//!
+//! Follows structured-merge-diff 6.3.3, `typed/validate.go`.
 
 use std::fmt;
 

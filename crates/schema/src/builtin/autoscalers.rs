@@ -1,5 +1,7 @@
 //! The two versions of autoscalers. The first knows of the processor only; what else the second says is kept for it in
 //! annotations, in forms of its own.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/autoscaling/v1/conversion.go`, `pkg/apis/autoscaling/annotations.go`.
 
 use ferroplane_golang::json;
 use serde_json::{Map, Value, json};

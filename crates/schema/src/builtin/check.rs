@@ -1,4 +1,6 @@
 //! What is wrong with an object as far as its fields and their types tell.
+//!
+//! Our own design: Kubernetes finds these mistakes while it decodes into its types, which here are tables.
 
 use std::fmt;
 

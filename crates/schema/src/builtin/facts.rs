@@ -1,4 +1,6 @@
 //! How a strategic merge patch treats the fields of a kind, from the tables.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/meta.go`.
 
 use std::collections::HashSet;
 

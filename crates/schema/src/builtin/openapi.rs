@@ -1,4 +1,6 @@
 //! `OpenAPI` documents of Kubernetes' own kinds: one per group and version, as clients fetch them. No explanations.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/builder3`.
 
 mod paths;
 mod schema;

@@ -1,4 +1,6 @@
 //! Where reading is, written out only if something is wrong there.
+//!
+//! Our own design: a path that is written out only when something is wrong there.
 
 use std::fmt::Write as _;
 

@@ -2,6 +2,8 @@
 //! object. Nothing is ever written in this form.
 //!
 //! Whatever the bytes are, the answer is an object or an error; the size of the object is bounded by theirs.
+//!
+//! Follows apimachinery 0.36.4, `pkg/runtime/serializer/protobuf/protobuf.go`.
 
 mod message;
 mod wire;

@@ -1,4 +1,6 @@
 //! Reads objects by the tables, with the leniency and the messages of Go's decoder, into what Kubernetes would store.
+//!
+//! Follows sigs.k8s.io/json of 2025-07-30, `internal/golang/encoding/json/decode.go`.
 
 mod schema;
 mod value;

@@ -1,4 +1,6 @@
 //! The resources of a Kubernetes API server, as it lists them when it is asked what it has.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/installer.go`.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,6 @@
 //! How values of a kind merge, from the tables.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/schemaconv`.
 
 use std::collections::HashMap;
 

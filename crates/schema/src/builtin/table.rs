@@ -1,6 +1,8 @@
 //! The tables of facts, as data. `tables/README.md` says how they are written.
 //!
 //! A table has the types of one package of Kubernetes. It is read when one of its types is first asked for.
+//!
+//! Our own design: Kubernetes has generated types where we have tables (`tables/README.md`).
 
 mod parse;
 

@@ -1,5 +1,7 @@
 //! What a server finds wrong with objects of Kubernetes' own kinds, in its words. Objects must be read and defaulted.
 //!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
+//!
 //! # Limits
 //! Metadata is checked for all kinds. More is checked for config maps, secrets, service accounts, namespaces, services,
 //! pods and everything that has a template of pods, roles and bindings, events, leases and webhooks; of pods, the parts

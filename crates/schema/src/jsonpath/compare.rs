@@ -1,4 +1,6 @@
 //! Compares values in filters. Only what is of the same kind can be compared.
+//!
+//! Follows client-go 0.36.4, `third_party/forked/golang/template/funcs.go`.
 
 use std::cmp::Ordering;
 

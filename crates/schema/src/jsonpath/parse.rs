@@ -1,4 +1,6 @@
 //! Reads templates.
+//!
+//! Follows client-go 0.36.4, `util/jsonpath/parser.go`.
 
 use ferroplane_golang::strconv;
 use ferroplane_golang::strconv::unquote;

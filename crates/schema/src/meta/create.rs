@@ -1,4 +1,6 @@
 //! What happens to metadata when an object is created.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/create.go`, `pkg/registry/rest/meta.go`.
 
 use serde_json::{Map, Value};
 

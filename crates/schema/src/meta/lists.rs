@@ -1,4 +1,6 @@
 //! Owner references, finalizers and managed fields.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/validation/objectmeta.go`, `pkg/apis/meta/v1/validation/validation.go`.
 
 use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,6 @@
 //! What names may look like.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/validation/generic.go`.
 
 use crate::names;
 

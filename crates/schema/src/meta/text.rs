@@ -1,4 +1,6 @@
 //! Reads metadata as a decoder would have: what is absent or of the wrong type is empty.
+//!
+//! Our own design: reads JSON where Kubernetes has a typed `ObjectMeta`.
 
 use serde_json::{Map, Value};
 

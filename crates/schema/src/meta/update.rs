@@ -1,4 +1,7 @@
 //! What of the metadata may change, and what the server keeps whatever a client sends.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/update.go`; apimachinery 0.36.4,
+//! `pkg/api/validation/objectmeta.go`.
 
 use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value};

@@ -1,4 +1,6 @@
 //! Why a patch could not be applied, and what a server answers then.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/patch.go`.
 
 use crate::status::{Resource, Status};
 

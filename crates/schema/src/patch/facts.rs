@@ -1,9 +1,12 @@
 //! Which lists of which kinds a strategic merge patch merges, and by which key. Facts, not behaviour.
 //!
 //! A kind is made of named types; a type has fields; a field has a shape and perhaps a strategy.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/meta.go`.
+
+use std::collections::BTreeMap;
 
 use ferroplane_golang::strconv;
-use std::collections::BTreeMap;
 
 use super::Error;
 

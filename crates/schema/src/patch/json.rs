@@ -1,5 +1,7 @@
 //! JSON patches (RFC 6902), with the liberties of the API server: an index may count from the end, and `replace` may
 //! name a field that is not there.
+//!
+//! Follows evanphx/json-patch 4.13.0, `patch.go`.
 
 mod apply;
 mod pointer;

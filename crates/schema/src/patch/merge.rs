@@ -1,4 +1,6 @@
 //! Merge patches (RFC 7386).
+//!
+//! Follows evanphx/json-patch 4.13.0, `merge.go`.
 
 use serde_json::{Map, Value};
 

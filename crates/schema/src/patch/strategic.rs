@@ -5,6 +5,8 @@
 //! * `$deleteFromPrimitiveList/<field>`: values to take out of a list;
 //! * `$setElementOrder/<field>`: in which order the items of a list shall be;
 //! * `$retainKeys`: which fields of an object may stay.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/patch.go`.
 
 mod key;
 mod list;

@@ -1,4 +1,6 @@
 //! Requirements on fields, for example `metadata.name=a,status.phase!=Running`.
+//!
+//! Follows apimachinery 0.36.4, `pkg/fields/selector.go`.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! Requirements on labels.
+//!
+//! Follows apimachinery 0.36.4, `pkg/labels/selector.go`.
 
 use std::fmt;
 

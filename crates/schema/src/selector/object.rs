@@ -1,4 +1,6 @@
 //! The `LabelSelector` object: `matchLabels` and `matchExpressions`.
+//!
+//! Follows apimachinery 0.36.4, `pkg/apis/meta/v1/helpers.go`, `pkg/apis/meta/v1/validation/validation.go`.
 
 use ferroplane_golang::{json, strconv};
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! Reads label selectors, for example `a=b,c in (d,e),!f`.
+//!
+//! Follows apimachinery 0.36.4, `pkg/labels/selector.go`.
 
 use super::labels::{Operator, Requirement, key_error};
 use crate::field::Path;

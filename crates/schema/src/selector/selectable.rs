@@ -1,8 +1,10 @@
 //! By which of their fields objects can be selected.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
-use ferroplane_golang::{fmt, strconv};
 use std::borrow::Cow;
 
+use ferroplane_golang::{fmt, strconv};
 use serde_json::Value;
 
 use super::FieldSelector;

@@ -1,4 +1,6 @@
 //! Which families of addresses a service has: the only one that there is, unless it says something else.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry/core/service/storage/alloc.go`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

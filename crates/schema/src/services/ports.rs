@@ -1,4 +1,7 @@
 //! Ports on nodes.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry/core/service/storage/alloc.go`,
+//! `pkg/registry/core/service/portallocator`.
 
 use std::collections::{HashMap, HashSet};
 

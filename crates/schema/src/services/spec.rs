@@ -1,4 +1,6 @@
 //! The part of a service that says how it is reached.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry/core/service/strategy.go`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,7 @@
 //! Makes the metadata of embedded resources what Kubernetes would make of it, and checks it.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/objectmeta/algorithm.go`,
+//! `pkg/apiserver/schema/objectmeta/coerce.go`.
 
 use serde_json::{Map, Value};
 

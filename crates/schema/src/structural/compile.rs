@@ -1,4 +1,6 @@
 //! A schema made ready for objects: looked up quickly, patterns compiled, nothing left to parse.
+//!
+//! Our own design: Kubernetes walks its structural schema; this one is compiled before the first object.
 
 use std::sync::Arc;
 

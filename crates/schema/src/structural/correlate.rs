@@ -1,8 +1,10 @@
 //! Which old value a new one replaces, and whether it changed. Unchanged values are not held against anybody.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/cel/common/equality.go`.
 
-use ferroplane_golang::json;
 use std::collections::HashMap;
 
+use ferroplane_golang::json;
 use serde_json::Value;
 
 use super::compile::{Kinds, ListType, Node};

@@ -2,6 +2,8 @@
 //!
 //! Kubernetes looks at an internal form in which what all versions have in common stands at the top. Errors have the
 //! paths of that form, so we make it too.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/defaults.go`.
 
 mod approval;
 mod budget;

@@ -1,8 +1,10 @@
 //! Reads a schema, taking what Kubernetes' decoder takes: null is absent, unknown fields are passed over.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/marshal.go`.
 
-use ferroplane_golang::json;
 use std::collections::BTreeMap;
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value};
 
 use super::MAX_DEPTH;

@@ -1,4 +1,7 @@
 //! Puts defaults where nothing is, or where a null is that may not be there.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/defaulting/algorithm.go`,
+//! `pkg/apiserver/schema/defaulting/prunenulls.go`.
 
 use serde_json::{Map, Value};
 

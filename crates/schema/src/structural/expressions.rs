@@ -2,6 +2,8 @@
 //!
 //! When a definition is accepted, what a rule could cost at most is estimated from how large the schema lets values
 //! become. When an object is held against it, a rule is stopped when it has cost too much.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/cel/compilation.go`.
 
 mod declare;
 mod extent;

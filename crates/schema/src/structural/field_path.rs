@@ -1,4 +1,6 @@
 //! Paths to fields within a schema, as rules and selectable fields have them: `.a.b['c']`.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/cel/validation.go`.
 
 use super::props::{Additional, Props};
 

@@ -1,4 +1,7 @@
 //! Formats of text: those that Kubernetes checks, as it checks them.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/strfmt/default.go`; apiextensions-apiserver 0.36.4,
+//! `pkg/apiserver/validation/formats.go`.
 
 mod calendar;
 mod email;

@@ -1,8 +1,10 @@
 //! Schemas as Kubernetes shows them in errors: its internal types as JSON, with every field.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/types_jsonschema.go`.
 
-use ferroplane_golang::json;
 use std::collections::BTreeMap;
 
+use ferroplane_golang::json;
 use serde_json::Value;
 
 use super::props::{Additional, Items, Props, Rule};

@@ -1,4 +1,6 @@
 //! Lists that are sets hold nothing twice, lists that are maps have no key twice.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/listtype/validation.go`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,6 @@
 //! Numbers as Kubernetes has them, 64-bit integers and floats, and their bounds.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/validate/values.go`.
 
 use ferroplane_golang::strconv;
 use serde_json::{Number, Value};

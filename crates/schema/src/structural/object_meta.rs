@@ -1,6 +1,8 @@
 //! The metadata of an object: read as Kubernetes reads it into its own type, and written as it writes that.
 //!
 //! Unknown fields fall away, nulls become absent, times become UTC. What does not fit is an error, or dropped.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/objectmeta/coerce.go`.
 
 mod check;
 mod read;

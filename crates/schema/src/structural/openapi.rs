@@ -2,9 +2,12 @@
 //!
 //! One document describes one version of one definition; who serves several merges their paths and schemas. Schemas of
 //! types that every API has are here without explanations.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/controller/openapi/builder/builder.go`.
 
 mod meta;
-pub(crate) mod paths;
+pub(crate) mod operation;
+mod paths;
 mod protobuf;
 mod schema;
 

@@ -2,6 +2,9 @@
 //!
 //! If a definition has a status as a subresource, a write to the whole leaves the status alone, and a write to the
 //! status leaves everything else alone, except for who owns which fields.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`,
+//! `pkg/registry/customresource/status_strategy.go`.
 
 use serde_json::{Map, Value};
 

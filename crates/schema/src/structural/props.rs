@@ -1,4 +1,6 @@
 //! A schema as it is written in a definition: every field that Kubernetes knows, whether it may be used or not.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/types_jsonschema.go`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! A schema as JSON again.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/marshal.go`.
 
 use serde_json::{Map, Value};
 

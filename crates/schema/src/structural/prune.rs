@@ -1,4 +1,6 @@
 //! Takes away what a schema does not name.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/pruning/algorithm.go`.
 
 use serde_json::{Map, Value};
 

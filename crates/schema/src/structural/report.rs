@@ -1,8 +1,11 @@
 //! What validation finds. Knows how Kubernetes turns it into errors of fields.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/validate/result.go`; apiextensions-apiserver 0.36.4,
+//! `pkg/apiserver/validation/validation.go`.
 
-use ferroplane_golang::json;
 use std::collections::HashSet;
 
+use ferroplane_golang::json;
 use serde_json::Value;
 
 use crate::field::{BadValue, Error, ErrorKind, Path};

@@ -1,4 +1,7 @@
 //! What becomes of a custom resource that somebody sends: everything of its schema in the order of Kubernetes.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`,
+//! `pkg/registry/customresource/validator.go`.
 
 use ferroplane_golang::fmt;
 use serde_json::{Map, Value};

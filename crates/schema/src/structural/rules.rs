@@ -1,4 +1,7 @@
 //! What makes a schema structural, and what Kubernetes says if it is not.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/validation.go`,
+//! `pkg/apiserver/schema/complete.go`.
 
 use ferroplane_golang::regexp::Expression;
 

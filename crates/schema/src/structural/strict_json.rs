@@ -1,10 +1,12 @@
 //! Reads JSON as Kubernetes does, and says which fields are there twice.
 //!
 //! Knows only text. What is unknown to a schema is for [`super::CustomResource::admit`] to say.
+//!
+//! Follows sigs.k8s.io/json of 2025-07-30, `internal/golang/encoding/json/decode.go`.
 
-use ferroplane_golang::strconv;
 use std::fmt;
 
+use ferroplane_golang::strconv;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 

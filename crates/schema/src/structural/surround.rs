@@ -1,5 +1,7 @@
 //! Defaults in their surroundings. A default says nothing about where it stands, so to prune one, an object is
 //! built around it, pruned as a whole, and taken apart again.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/defaulting/surroundingobject.go`.
 
 use serde_json::{Map, Value};
 

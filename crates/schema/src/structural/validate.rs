@@ -1,8 +1,11 @@
 //! Holds a value against a schema, finding what Kubernetes finds, in its order.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/validate/schema.go`; apiextensions-apiserver 0.36.4,
+//! `pkg/apiserver/validation/ratcheting.go`.
 
-use ferroplane_golang::strconv;
 use std::collections::HashSet;
 
+use ferroplane_golang::strconv;
 use serde_json::{Map, Value};
 
 use super::compile::{Checks, Kinds, Node, Others, Schema};

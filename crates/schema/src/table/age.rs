@@ -1,4 +1,6 @@
 //! How long ago something was, in a few characters.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/duration/duration.go`.
 
 use ferroplane_cel::Timestamp;
 

@@ -1,6 +1,8 @@
 //! The columns of Kubernetes' own kinds, which are not paths: some are counted, joined, or told in words.
 //!
 //! Of a kind that is not listed here, the moment of creation is shown, as Kubernetes does.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/printers/internalversion/printers.go`.
 
 mod cluster;
 mod network;

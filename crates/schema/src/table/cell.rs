@@ -1,4 +1,6 @@
 //! What a cell shows.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/tableconvertor/tableconvertor.go`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! How kinds differ in what a write does to them.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/create.go`, `pkg/registry/rest/update.go`.
 
 use ferroplane_ownership::{Convert, Kind, ResetFields};
 use serde_json::Value;

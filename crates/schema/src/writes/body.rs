@@ -1,4 +1,6 @@
 //! What is sent, read: an object, and what was odd about it.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/create.go`.
 
 use serde_json::Value;
 

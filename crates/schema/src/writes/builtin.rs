@@ -1,4 +1,6 @@
 //! How Kubernetes' own kinds behave.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry`.
 
 mod rules;
 mod special;

@@ -1,4 +1,6 @@
 //! A new object.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/create.go`, `pkg/endpoints/handlers/create.go`.
 
 use ferroplane_ownership as ownership;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! How custom resources behave.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
 use ferroplane_golang::strconv::quote;
 use ferroplane_ownership::{

@@ -1,4 +1,6 @@
 //! Owner references that are there twice are there once.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/rest.go`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Patches, and configurations that are applied.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/patch.go`.
 
 use ferroplane_golang::json;
 use ferroplane_ownership::{self as ownership, ApplyError};

@@ -1,4 +1,6 @@
 //! What storing an object does to it.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/generic/registry/store.go`.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,6 @@
 //! An object that replaces a stored one.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/update.go`, `pkg/endpoints/handlers/update.go`.
 
 use ferroplane_golang::strconv;
 use ferroplane_ownership as ownership;

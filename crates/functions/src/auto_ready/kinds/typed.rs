@@ -60,7 +60,7 @@ impl<'a> Typed<'a> {
     }
 
     pub(super) fn time(self, name: &str) -> Result<Option<Moment>, Malformed> {
-        let moment = |value: &Value| value.as_str().and_then(rfc3339::parse).ok_or(Malformed);
+        let moment = |value: &Value| value.as_str().and_then(rfc3339::moment).ok_or(Malformed);
         self.get(name).map(moment).transpose()
     }
 

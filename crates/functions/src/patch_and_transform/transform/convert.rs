@@ -1,12 +1,12 @@
 //! Transforms that change the type of a value.
 
+use ferroplane_cel::quantity::Quantity;
 use ferroplane_golang::fmt::{Any, to_text};
 use ferroplane_golang::strconv::{format_float, quote, quote_bytes};
 use serde_json::Value;
 
 use super::super::input;
 use super::number::to_integer;
-use super::quantity;
 use super::text::typed;
 
 #[derive(Debug)]
@@ -50,9 +50,9 @@ impl Convert {
             (Any::Text(text), ("int64", "none")) => parse_integer(&text).map(Any::Int),
             (Any::Text(text), ("bool", "none")) => parse_bool(&text).map(Any::Bool),
             (Any::Text(text), ("float64", "none")) => parse_float(&text).map(Any::Float),
-            (Any::Text(text), ("float64", "quantity")) => {
-                quantity::parse(&text).map(Any::Float).map_err(str::to_owned)
-            }
+            (Any::Text(text), ("float64", "quantity")) => Quantity::parse(&text)
+                .map(|quantity| Any::Float(quantity.as_float()))
+                .map_err(|error| error.to_string()),
             (Any::Text(text), ("object", "json")) => parse_json(&text, Any::NilObject, Value::is_object),
             (Any::Text(text), ("array", "json")) => parse_json(&text, Any::NilArray, Value::is_array),
             (Any::Int(whole), ("string", "none")) => Ok(Any::text(whole.to_string())),

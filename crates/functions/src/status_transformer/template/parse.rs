@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use ferroplane_golang::strconv::quote;
+use ferroplane_golang::strconv::{quote, unquote_bytes};
 
 use super::functions;
 use super::lex::{self, Kind, Token};
@@ -360,39 +360,7 @@ fn is_executable(operand: &Operand) -> bool {
     }
 }
 
-/// The text that a literal in double quotes stands for.
+/// The text that a literal in double quotes stands for. Escapes that are no text are refused: a message is text.
 fn unquote(quoted: &str) -> Option<String> {
-    let mut letters = quoted[1..quoted.len() - 1].chars();
-    let mut text = String::new();
-    while let Some(letter) = letters.next() {
-        if letter != '\\' {
-            text.push(letter);
-            continue;
-        }
-        text.push(match letters.next()? {
-            'a' => '\u{7}',
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'v' => '\u{b}',
-            '\\' => '\\',
-            '"' => '"',
-            // Two digits are a byte, which is a letter only in ASCII.
-            'x' => code(&mut letters, 2, 16).filter(char::is_ascii)?,
-            'u' => code(&mut letters, 4, 16)?,
-            'U' => code(&mut letters, 8, 16)?,
-            _ => return None,
-        });
-    }
-    Some(text)
-}
-
-fn code(letters: &mut std::str::Chars<'_>, length: usize, radix: u32) -> Option<char> {
-    let mut code = 0_u32;
-    for _ in 0..length {
-        code = code.checked_mul(radix)?.checked_add(letters.next()?.to_digit(radix)?)?;
-    }
-    char::from_u32(code)
+    String::from_utf8(unquote_bytes(quoted)?).ok()
 }

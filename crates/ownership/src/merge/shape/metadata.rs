@@ -1,4 +1,6 @@
 //! The shape of `metadata`, which is the same for all kinds.
+//!
+//! Follows apimachinery 0.36.4, `pkg/apis/meta/v1/types.go`.
 
 use super::{DEDUCED, Id, Items, MapShape, ScalarShape, Shape, Shapes};
 

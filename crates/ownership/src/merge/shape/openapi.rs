@@ -1,4 +1,6 @@
 //! Shapes from the structural schema of a custom resource.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/schemaconv`.
 
 use serde_json::Value;
 

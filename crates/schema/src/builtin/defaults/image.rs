@@ -1,4 +1,6 @@
 //! Which images are pulled every time: those whose tag is `latest`, or that say none.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/v1/defaults.go`, `pkg/util/parsers/parsers.go`.
 
 /// The policy for an image that says none.
 pub(super) fn pull_policy(image: &str) -> &'static str {

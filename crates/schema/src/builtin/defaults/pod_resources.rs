@@ -1,4 +1,6 @@
 //! What a pod as a whole asks for, counted from its containers where it says only what it may use.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/v1/defaults.go`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! Defaults that depend on other fields, which no table can say. One function per type that has such.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/v1/defaults.go`, `pkg/apis/apps/v1/defaults.go`,
+//! `pkg/apis/batch/v1/defaults.go`.
 
 use ferroplane_cel::quantity::Quantity;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,6 @@
 //! Schemas of types, from the tables.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/builder3`, `pkg/builder`.
 
 use serde_json::{Map, Value, json};
 

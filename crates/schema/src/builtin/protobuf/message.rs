@@ -1,4 +1,6 @@
 //! Messages by the tables: numbers become names, and values the JSON that Kubernetes would write.
+//!
+//! Follows apimachinery 0.36.4, `pkg/runtime/generated.proto`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

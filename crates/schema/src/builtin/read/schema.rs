@@ -1,4 +1,6 @@
 //! Reads the values in schemas of custom resources that may be a schema or something simpler.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/marshal.go`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Reads single values by their form.
+//!
+//! Follows apimachinery 0.36.4, `pkg/apis/meta/v1/time.go`, `pkg/util/intstr/intstr.go`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};

@@ -1,4 +1,6 @@
 //! Reads a table. One line is one package, enum, kind, type or field.
+//!
+//! Our own design: the form of the tables is ours (`tables/README.md`).
 
 use std::sync::OnceLock;
 

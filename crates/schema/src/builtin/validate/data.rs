@@ -1,4 +1,6 @@
 //! Config maps and secrets.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
 
 use serde_json::{Map, Value};
 

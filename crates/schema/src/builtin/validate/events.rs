@@ -1,4 +1,6 @@
 //! Events. Those of the core group are hardly checked; newer clients, who use `events.k8s.io`, are told more.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/events.go`.
 
 use serde_json::{Map, Value};
 

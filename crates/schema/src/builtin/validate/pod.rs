@@ -1,5 +1,7 @@
 //! Pods: the parts of them that people write most. Volumes are told apart but not looked into, nor are security contexts,
 //! affinities, tolerations, topologies, resource claims and lifecycles.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
 
 use std::collections::HashSet;
 

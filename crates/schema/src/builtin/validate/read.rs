@@ -1,4 +1,6 @@
 //! Parts of objects that were read by their tables, so that only absence has to be thought of; and checks that many need.
+//!
+//! Our own design: reads parts of values that Kubernetes has as typed fields.
 
 use serde_json::{Map, Value};
 

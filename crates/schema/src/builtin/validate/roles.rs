@@ -1,4 +1,6 @@
 //! Roles and their bindings.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/rbac/validation/validation.go`.
 
 use serde_json::{Map, Value};
 

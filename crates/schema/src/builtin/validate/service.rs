@@ -1,9 +1,11 @@
 //! Services.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
 
-use ferroplane_golang::json;
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value, json};
 
 use super::read;

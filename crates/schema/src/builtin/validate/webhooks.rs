@@ -1,8 +1,10 @@
 //! What is wrong with configurations of webhooks.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/admissionregistration/validation/validation.go`.
 
-use ferroplane_golang::json;
 use std::collections::HashSet;
 
+use ferroplane_golang::json;
 use serde_json::{Map, Value};
 
 use super::read::{self, by_rule};

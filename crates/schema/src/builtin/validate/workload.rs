@@ -1,4 +1,6 @@
 //! Kinds that have a template of pods.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/apps/validation/validation.go`, `pkg/apis/batch/validation/validation.go`.
 
 use ferroplane_golang::json;
 use serde_json::{Map, Value};

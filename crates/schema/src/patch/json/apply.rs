@@ -1,4 +1,6 @@
 //! Carries operations out, and says in the words of the API server what keeps one from it.
+//!
+//! Follows evanphx/json-patch 4.13.0, `patch.go`.
 
 use std::io;
 

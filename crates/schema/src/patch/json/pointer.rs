@@ -1,4 +1,6 @@
 //! Finds the place that an operation is about.
+//!
+//! Follows evanphx/json-patch 4.13.0, `patch.go`.
 
 use ferroplane_golang::strconv;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! What makes an item of a list that item.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/patch.go`.
 
 use ferroplane_golang::fmt;
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! In which order the items of a merged list are: those that the patch names in the order of the patch, the others in
 //! the order in which they were, and both together so that neither order is broken.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/patch.go`.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,6 @@
 //! Finds out what merging two lists of objects will do, before anything is moved.
+//!
+//! Our own design: upstream moves items while it merges; this decides first, so that nothing is copied twice.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,10 @@
 //! Carries out the directives about the order of lists.
+//!
+//! Follows apimachinery 0.36.4, `pkg/util/strategicpatch/patch.go`.
 
-use ferroplane_golang::fmt;
 use std::collections::HashMap;
 
+use ferroplane_golang::fmt;
 use serde_json::Value;
 
 use super::key::Key;

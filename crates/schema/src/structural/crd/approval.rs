@@ -1,4 +1,6 @@
 //! Groups of the Kubernetes community need an approval, which an annotation gives or waives.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apihelpers/helpers.go`.
 
 use ferroplane_golang::strconv;
 

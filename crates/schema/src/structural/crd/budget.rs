@@ -1,4 +1,6 @@
 //! What the rules of a schema may cost at most: each, and all together.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/cel_validation.go`.
 
 use crate::field::{Error, Path};
 

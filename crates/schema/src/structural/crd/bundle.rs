@@ -1,4 +1,6 @@
 //! Bundles of certificates: whether there is one in them that can be trusted, by its form.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/util/webhook/validation.go`.
 
 use super::certificate;
 use super::pem::{Block, Blocks};

@@ -1,4 +1,6 @@
 //! What is wrong with a definition.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 
 use ferroplane_golang::{json, strconv};
 

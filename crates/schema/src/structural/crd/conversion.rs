@@ -1,4 +1,6 @@
 //! What is wrong with how versions are converted.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 
 use std::collections::HashSet;
 

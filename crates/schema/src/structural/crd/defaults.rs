@@ -1,4 +1,6 @@
 //! Defaults must be values that could be sent: nothing that would be pruned, metadata in order, and valid.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/defaulting/validation.go`.
 
 use serde_json::{Map, Value};
 

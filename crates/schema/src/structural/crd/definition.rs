@@ -1,4 +1,7 @@
 //! A definition in the internal form.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/types.go`,
+//! `pkg/apis/apiextensions/v1/conversion.go`.
 
 use ferroplane_golang::base64;
 use serde_json::{Map, Value};

@@ -1,4 +1,6 @@
 //! Blocks of text with something binary in them.
+//!
+//! Follows Go 1.26, `encoding/pem/pem.go`.
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";

@@ -1,4 +1,6 @@
 //! How strict to be with a definition: what an old one got away with, a new one may keep.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 
 use super::definition::{Definition, is_same_schema};
 use super::parts::MAX_SELECTABLE_FIELDS;

@@ -1,4 +1,6 @@
 //! What expressions know of a value, from its schema.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/cel/common/schemas.go`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,7 @@
 //! How large a schema lets values become, in a request that is not too large.
+//!
+//! Follows k8s.io/apiserver 0.36.4, `pkg/cel/common/schemas.go`; apiextensions-apiserver 0.36.4,
+//! `pkg/apiserver/schema/cel/compilation.go`.
 
 use std::collections::BTreeMap;
 

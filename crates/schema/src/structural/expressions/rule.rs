@@ -1,4 +1,6 @@
 //! One rule, and what is wrong with it.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/cel/compilation.go`.
 
 use ferroplane_cel::{CompileError, Environment, Extent, Program, Type};
 

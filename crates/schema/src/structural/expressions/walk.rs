@@ -1,9 +1,11 @@
 //! Tries rules on a value and on all that is in it, within a budget.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/cel/validation.go`.
+
+use std::sync::Arc;
 
 use ferroplane_cel::{EvaluateError, Limits, Numbers, Shape, Value};
 use ferroplane_golang::strconv;
-use std::sync::Arc;
-
 use serde_json::Value as Json;
 
 use super::{Compiled, Rules};

@@ -1,4 +1,6 @@
 //! One mail address, as Go reads it: with or without a name in front, with comments.
+//!
+//! Follows Go 1.26, `net/mail/message.go`.
 
 /// How deeply comments can be nested.
 const MAX_DEPTH: usize = 100;

@@ -1,4 +1,6 @@
 //! Addresses and names of hosts.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/strfmt/default.go`; Go 1.26, `net/ip.go`.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;

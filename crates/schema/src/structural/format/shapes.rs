@@ -1,4 +1,6 @@
 //! Formats that are about single characters and their number.
+//!
+//! Follows kube-openapi of 2026-03-17, `pkg/validation/strfmt/default.go`.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,6 @@
 //! Addresses of requests, as Go reads them.
+//!
+//! Follows Go 1.26, `net/url/url.go`.
 
 use ferroplane_golang::url::split_scheme;
 

@@ -1,4 +1,6 @@
 //! What is wrong with metadata.
+//!
+//! Follows apimachinery 0.36.4, `pkg/api/validation/objectmeta.go`.
 
 use ferroplane_golang::{json, strconv};
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! Reads JSON by a table of fields, with the leniency and the messages of Go's decoder.
+//!
+//! Follows sigs.k8s.io/json of 2025-07-30, `internal/golang/encoding/json/decode.go`.
 
 use ferroplane_golang::json;
 use serde_json::{Map, Value};

@@ -1,4 +1,6 @@
 //! Schemas of types that every API has.
+//!
+//! Follows apimachinery 0.36.4, `pkg/apis/meta/v1/types.go`.
 
 use serde_json::{Map, Value, json};
 

@@ -2,6 +2,8 @@
 //!
 //! A table says which number a field has and what is in it. What the table does not know is left out, unless its name says
 //! that it is an extension.
+//!
+//! Follows gnostic-models 0.7.0, `openapiv2/OpenAPIv2.proto`.
 
 use serde_json::{Map, Value};
 

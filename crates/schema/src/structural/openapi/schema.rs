@@ -1,4 +1,6 @@
 //! The schema of a kind and of its list.
+//!
+//! Follows apiextensions-apiserver 0.36.4, `pkg/controller/openapi/builder/builder.go`.
 
 use serde_json::{Value, json};
 

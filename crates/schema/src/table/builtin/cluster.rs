@@ -1,4 +1,6 @@
 //! Everything else: namespaces, nodes, events, rights, settings.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/printers/internalversion/printers.go`.
 
 use std::collections::BTreeSet;
 

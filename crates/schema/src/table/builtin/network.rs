@@ -1,4 +1,6 @@
 //! Services, what is behind them, and what leads to them.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/printers/internalversion/printers.go`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Pods: how many containers are ready, and the one word that says how things are.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/printers/internalversion/printers.go`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! An object as cells look at it: what is not there is empty.
+//!
+//! Our own design: reads JSON where Kubernetes has typed objects.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! What runs: pods, and what makes them.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/printers/internalversion/printers.go`.
 
 use serde_json::Value;
 

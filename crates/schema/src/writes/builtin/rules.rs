@@ -1,4 +1,6 @@
 //! Facts about kinds that no table of fields tells.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry`.
 
 use super::special::Special;
 

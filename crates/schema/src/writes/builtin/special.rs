@@ -1,4 +1,6 @@
 //! What some kinds do that no other does.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry`.
 
 mod events;
 mod workloads;

@@ -1,4 +1,6 @@
 //! Events have two forms, in which the same fields have different names.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/apis/events/v1/conversion.go`.
 
 use super::Object;
 

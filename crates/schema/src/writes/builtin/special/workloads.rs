@@ -1,4 +1,6 @@
 //! What pods and jobs are given when they are made.
+//!
+//! Follows Kubernetes 1.36.4, `pkg/registry/core/pod/strategy.go`, `pkg/registry/batch/job/strategy.go`.
 
 use serde_json::{Value, json};
 
