@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_ownership::merge::Object;
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::{self as ownership, Kind, Request, Version};
+use ferroplane_ownership::{self as ownership, Request, Version, VersionedKind};
 use serde_json::{Value, json};
 
 use crate::measure::{HEAD, Measured};
@@ -32,7 +32,7 @@ pub(crate) fn run() {
             "apply, nothing changes",
             Measured::of(BUDGET, || (), |()| plan(&kind, Some(&live), &applied, "me").changes_nothing()),
         );
-        let one = |manager: &'static str, configuration: &Object| {
+        let one = |manager: &'static str, configuration: &JsonObject| {
             Measured::of(
                 BUDGET,
                 || live.clone(),
@@ -47,7 +47,7 @@ pub(crate) fn run() {
         row("apply, another manager joins", one("other", &applied));
         row(
             "apply, the first time",
-            Measured::of(BUDGET, || (), |()| plan(&kind, None, &applied, "me").perform(Object::new())),
+            Measured::of(BUDGET, || (), |()| plan(&kind, None, &applied, "me").perform(JsonObject::new())),
         );
         row(
             "update, nothing changes",
@@ -76,20 +76,20 @@ fn request(manager: &str) -> Request<'_> {
 }
 
 fn plan<'a>(
-    kind: &'a Kind,
-    live: Option<&Object>,
-    applied: &'a Object,
+    kind: &'a VersionedKind,
+    live: Option<&JsonObject>,
+    applied: &'a JsonObject,
     manager: &str,
 ) -> ownership::Plan<'a> {
     ownership::apply(live, applied, kind, &request(manager), false).expect("nobody else owns it")
 }
 
-fn update(kind: &Kind, live: Option<&Object>, new: Object) -> Object {
+fn update(kind: &VersionedKind, live: Option<&JsonObject>, new: JsonObject) -> JsonObject {
     ownership::update(live, new, kind, &request("editor")).object
 }
 
-fn created(kind: &Kind, applied: &Object) -> Object {
-    let mut live = plan(kind, None, applied, "me").perform(Object::new());
+fn created(kind: &VersionedKind, applied: &JsonObject) -> JsonObject {
+    let mut live = plan(kind, None, applied, "me").perform(JsonObject::new());
     live["metadata"]["uid"] = "75e4a668-035f-4ce8-8c45-f4d3ac850155".into();
     live["metadata"]["resourceVersion"] = "123456".into();
     live["metadata"]["generation"] = 3.into();
@@ -97,7 +97,7 @@ fn created(kind: &Kind, applied: &Object) -> Object {
     live
 }
 
-fn configuration(containers: usize, tag: &str) -> Object {
+fn configuration(containers: usize, tag: &str) -> JsonObject {
     let containers = (0..containers).map(|number| {
         json!({
             "name": format!("app-{number}"), "image": format!("registry.example/acme/app:{tag}"),
@@ -125,7 +125,7 @@ fn configuration(containers: usize, tag: &str) -> Object {
     object.as_object().cloned().expect("it is an object")
 }
 
-fn kind() -> Kind {
+fn kind() -> VersionedKind {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let keyed = |keys: Value, properties: Value| {
         json!({
@@ -147,7 +147,7 @@ fn kind() -> Kind {
         "template": {"type": "object", "properties": {"labels": texts, "containers": keyed(json!(["name"]), containers)}}
     }}}});
     let shapes = Shapes::of_custom_resource(Some(&schema)).expect("it is structural");
-    Kind {
+    VersionedKind {
         name: "App".to_owned(),
         versions: vec![Version { api_version: API_VERSION.to_owned(), shapes: Arc::new(shapes) }],
     }

@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ferroplane_ownership::{self as ownership, Kind, Request, Version};
-use ferroplane_ownership::merge::Object;
+use ferroplane_ownership::{self as ownership, VersionedKind, Request, Version};
 use ferroplane_ownership::merge::shape::Shapes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
+use ferroplane_golang::json::JsonObject;
 
-static KIND: LazyLock<Kind> = LazyLock::new(|| {
+static KIND: LazyLock<VersionedKind> = LazyLock::new(|| {
     let any = json!({"x-kubernetes-preserve-unknown-fields": true});
     let keyed = json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "p"],
@@ -27,12 +27,12 @@ static KIND: LazyLock<Kind> = LazyLock::new(|| {
         api_version: name.to_owned(),
         shapes: Arc::new(Shapes::of_custom_resource(schema).expect("it is structural")),
     };
-    Kind { name: "K".to_owned(), versions: vec![version("g/v1", Some(&schema)), version("g/v2", None)] }
+    VersionedKind { name: "K".to_owned(), versions: vec![version("g/v1", Some(&schema)), version("g/v2", None)] }
 });
 
 fuzz_target!(|data: &[u8]| {
     let Ok(steps) = serde_json::from_slice::<Vec<Value>>(data) else { return };
-    let mut live: Option<Object> = None;
+    let mut live: Option<JsonObject> = None;
     for (index, step) in steps.into_iter().take(8).enumerate() {
         let Value::Object(mut object) = step else { continue };
         let flags = object.remove("!").and_then(|flags| flags.as_u64()).unwrap_or_default();

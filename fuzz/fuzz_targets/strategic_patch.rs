@@ -1,7 +1,7 @@
 //! Any strategic merge patch applies or does not.
 #![no_main]
 
-use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy};
+use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy};
 use ferroplane_schema::patch::strategic;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
@@ -12,13 +12,13 @@ fuzz_target!(|input: (&str, &str)| {
     else {
         return;
     };
-    let list = Field::new(Shape::list(Shape::object("Thing"))).with_strategy(Strategy::Merge);
-    let values = Field::new(Shape::list(Shape::other("string"))).with_strategy(Strategy::Merge);
+    let list = Field::new(PatchShape::list(PatchShape::object("Thing"))).with_strategy(Strategy::Merge);
+    let values = Field::new(PatchShape::list(PatchShape::other("string"))).with_strategy(Strategy::Merge);
     let facts = Facts::default()
         .with("Thing", "a", list.with_merge_key("k"))
-        .with("Thing", "b", Field::new(Shape::object("Thing")))
+        .with("Thing", "b", Field::new(PatchShape::object("Thing")))
         .with("Thing", "c", values)
-        .with("Thing", "d", Field::new(Shape::list(Shape::object("Thing"))));
+        .with("Thing", "d", Field::new(PatchShape::list(PatchShape::object("Thing"))));
     if let Some(kind) = facts.kind("Thing") {
         let _ = strategic::apply(&mut object, patch, kind);
     }

@@ -125,6 +125,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
+            "ferroplane-golang",
             "ferroplane-metrics",
             "ferroplane-ownership",
             "ferroplane-recorder",
@@ -226,7 +227,8 @@ fn check_original(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
     let names_original = |line: &str| ORIGINALS.iter().any(|opening| line.starts_with(opening));
     if !text.lines().take_while(|line| line.starts_with("//!")).any(names_original) {
-        complaints.push(format!("{name} does not say which Go file it follows, or that it is our own design"));
+        complaints
+            .push(format!("{name} does not say which Go file it follows, or that it is our own design"));
     }
 }
 

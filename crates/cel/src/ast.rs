@@ -7,19 +7,20 @@ use super::value::Value;
 
 /// Tells the parts of one expression apart. The parser hands them out; no two parts have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ExpressionId(pub(super) usize);
+pub(super) struct ExpressionId(pub(super) u32);
 
 #[derive(Debug, Clone)]
 pub(super) struct Expression {
     pub(super) id: ExpressionId,
     pub(super) position: Position,
     /// How many expressions are nested in this one, itself included. Bounds every recursion over it.
-    pub(super) depth: usize,
-    pub(super) kind: Kind,
+    // Small on purpose, as ids are: the parser holds several expressions in each of its many frames.
+    pub(super) depth: u32,
+    pub(super) kind: ExpressionKind,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum ExpressionKind {
     Literal(Value<'static>),
     Identifier(String),
     Select {
@@ -65,7 +66,7 @@ pub(super) struct Fold {
     pub(super) result: Expression,
 }
 
-impl Kind {
+impl ExpressionKind {
     pub(super) fn children(&self) -> Vec<&Expression> {
         match self {
             Self::Literal(_) | Self::Identifier(_) | Self::Message(_) => Vec::new(),
@@ -107,7 +108,7 @@ impl Expression {
     }
 
     /// Gives every part the next free id: a copy stands elsewhere, where names can mean something else.
-    pub(super) fn renumber(&mut self, next: &mut usize) {
+    pub(super) fn renumber(&mut self, next: &mut u32) {
         self.id = ExpressionId(*next);
         *next += 1;
         for child in self.kind.children_mut() {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use ferroplane_golang::regexp;
 use ferroplane_golang::time::duration;
 
-use super::ast::{Element, Entry, Expression, ExpressionId, Fold as Loop, Kind};
+use super::ast::{Element, Entry, Expression, ExpressionId, ExpressionKind, Fold as Loop};
 use super::cost;
 use super::declarations::{Function, Overload, function, type_named};
 use super::evaluate;
 use super::library::format;
 use super::library::regex::compile as compile_regex;
-use super::program::{self, Attribute, Fold, ListItem, MapItem, Node, Qualifier, QualifierKey, Root};
+use super::program::{self, Attribute, Fold, ListItem, MapItem, ProgramNode, Qualifier, QualifierKey, Root};
 use super::source::{Incomputable, Mistake, Position};
 use super::time::Timestamp;
 use super::types::{Substitutions, Type, more_general};
@@ -24,7 +24,7 @@ use super::value::Value;
 /// What a program is made from, and how many places for names it needs.
 #[derive(Debug)]
 pub(super) struct Checked {
-    pub(super) node: Node,
+    pub(super) node: ProgramNode,
     pub(super) kind: Type,
     pub(super) places: usize,
     /// Which variables the expression looks at.
@@ -33,7 +33,7 @@ pub(super) struct Checked {
 
 /// What was found out about the parts of an expression, for whoever has more questions about it.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct TypeFacts {
     kinds: HashMap<ExpressionId, Type>,
     calls: HashMap<ExpressionId, Call>,
     names: HashMap<ExpressionId, String>,
@@ -48,7 +48,7 @@ pub(super) struct Call {
     pub(super) is_member: bool,
 }
 
-impl Notes {
+impl TypeFacts {
     pub(super) fn kind(&self, expression: &Expression) -> &Type {
         self.kinds.get(&expression.id).unwrap_or(&Type::Dyn)
     }
@@ -74,7 +74,7 @@ pub(super) fn check(
     expression: &Expression,
     variables: &[(String, Type)],
     allow_mixed: bool,
-    notes: Option<&mut Notes>,
+    notes: Option<&mut TypeFacts>,
 ) -> Result<Checked, Refused> {
     let mut checker = Checker {
         variables,
@@ -128,7 +128,7 @@ struct Checker<'e> {
     formatted: Option<(Position, Vec<(Position, Type)>)>,
     /// What is wrong with formats, which is only said if nothing else is.
     formatting: Vec<Mistake>,
-    notes: Option<&'e mut Notes>,
+    notes: Option<&'e mut TypeFacts>,
 }
 
 #[derive(Debug, Clone)]
@@ -138,7 +138,7 @@ struct Local {
     place: usize,
 }
 
-type Typed = (Node, Type);
+type Typed = (ProgramNode, Type);
 
 impl Checker<'_> {
     fn check(&mut self, expression: &Expression) -> Typed {
@@ -151,22 +151,24 @@ impl Checker<'_> {
 
     fn check_kind(&mut self, expression: &Expression) -> Typed {
         match &expression.kind {
-            Kind::Literal(value) => (Node::Constant(value.clone()), literal_type(value)),
-            Kind::Identifier(name) => self.identifier(expression.position, name),
-            Kind::Select { operand, field, is_test } => self.select(expression, operand, field, *is_test),
-            Kind::Call { function, target, arguments } => {
+            ExpressionKind::Literal(value) => (ProgramNode::Constant(value.clone()), literal_type(value)),
+            ExpressionKind::Identifier(name) => self.identifier(expression.position, name),
+            ExpressionKind::Select { operand, field, is_test } => {
+                self.select(expression, operand, field, *is_test)
+            }
+            ExpressionKind::Call { function, target, arguments } => {
                 self.call(expression, function, target.as_deref(), arguments)
             }
-            Kind::List(elements) => self.list(expression.position, elements),
-            Kind::Map(entries) => self.map(entries),
-            Kind::Message(name) => self.undeclared(expression.position, name),
-            Kind::Fold(fold) => self.fold(fold),
+            ExpressionKind::List(elements) => self.list(expression.position, elements),
+            ExpressionKind::Map(entries) => self.map(entries),
+            ExpressionKind::Message(name) => self.undeclared(expression.position, name),
+            ExpressionKind::Fold(fold) => self.fold(fold),
         }
     }
 
     fn wrong(&mut self, at: Position, message: impl Into<String>) -> Typed {
         self.mistakes.push(Mistake::new(at, message));
-        (Node::Constant(Value::Null), Type::Error)
+        (ProgramNode::Constant(Value::Null), Type::Error)
     }
 
     fn undeclared(&mut self, at: Position, name: &str) -> Typed {
@@ -183,16 +185,19 @@ impl Checker<'_> {
     /// A leading dot means that names from macros are not looked at.
     fn lookup(&self, name: &str) -> Option<Typed> {
         if let Some(local) = self.locals.iter().rev().find(|local| local.name == name) {
-            return Some((Node::Attribute(Attribute::of(Root::Local(local.place))), local.kind.clone()));
+            return Some((
+                ProgramNode::Attribute(Attribute::of(Root::Local(local.place))),
+                local.kind.clone(),
+            ));
         }
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(number) = self.variables.iter().position(|(variable, _)| variable == name) {
             self.used.borrow_mut().insert(number);
-            let node = Node::Attribute(Attribute::of(Root::Variable(number)));
+            let node = ProgramNode::Attribute(Attribute::of(Root::Variable(number)));
             return Some((node, self.variables[number].1.clone()));
         }
         let (name, kind) = type_named(name)?;
-        Some((Node::Constant(Value::Type(name)), Type::Type(Box::new(kind))))
+        Some((ProgramNode::Constant(Value::Type(name)), Type::Type(Box::new(kind))))
     }
 
     fn select(&mut self, whole: &Expression, operand: &Expression, field: &str, is_test: bool) -> Typed {
@@ -210,9 +215,9 @@ impl Checker<'_> {
         let key = QualifierKey::Constant(Value::text(field.to_owned()));
         attribute.push(Arc::new(Qualifier { key, is_optional: false, is_test }));
         if is_test {
-            return (Node::Presence(attribute), Type::Bool);
+            return (ProgramNode::Presence(attribute), Type::Bool);
         }
-        (Node::Attribute(attribute), kind)
+        (ProgramNode::Attribute(attribute), kind)
     }
 
     /// A type whose name has dots, or a variable that was declared so.
@@ -289,7 +294,7 @@ impl Checker<'_> {
         self.check_literal(found, is_member, arguments);
         let (nodes, types): (Vec<_>, Vec<_>) = checked.into_iter().unzip();
         let Some((overloads, result)) = self.resolve(at, found, is_member, &types, arguments) else {
-            return (Node::Constant(Value::Null), Type::Error);
+            return (ProgramNode::Constant(Value::Null), Type::Error);
         };
         if self.notes.is_some() {
             let names = overloads.iter().map(|overload| overload.name).collect();
@@ -314,7 +319,8 @@ impl Checker<'_> {
     /// Patterns, times and durations that are written out are looked at now.
     fn check_literal(&mut self, function: &Function, is_member: bool, arguments: &[Expression]) {
         let index = usize::from(function.name == "matches" && !is_member);
-        let Some(Expression { kind: Kind::Literal(literal), position, .. }) = arguments.get(index) else {
+        let Some(Expression { kind: ExpressionKind::Literal(literal), position, .. }) = arguments.get(index)
+        else {
             return;
         };
         let is_fine = match (function.name, literal) {
@@ -331,8 +337,10 @@ impl Checker<'_> {
 
     /// A format that is written out must fit the values that are.
     fn check_format(&mut self, at: Position, target: Option<&Expression>, arguments: &[Expression]) {
-        let Some(Expression { kind: Kind::Literal(Value::String(pattern)), .. }) = target else { return };
-        let [Expression { kind: Kind::List(_), position, .. }] = arguments else { return };
+        let Some(Expression { kind: ExpressionKind::Literal(Value::String(pattern)), .. }) = target else {
+            return;
+        };
+        let [Expression { kind: ExpressionKind::List(_), position, .. }] = arguments else { return };
         let Some((_, types)) = self.formatted.take().filter(|(found, _)| found == position) else { return };
         let types: Vec<_> = types.into_iter().map(|(at, kind)| (at, self.types.apply(&kind, true))).collect();
         if let Err((place, message)) = format::check(pattern.as_str(), &types) {
@@ -344,7 +352,7 @@ impl Checker<'_> {
         let [operand, field] = arguments else {
             return self.wrong(at, "unsupported optional field selection");
         };
-        let Kind::Literal(field) = &field.kind else {
+        let ExpressionKind::Literal(field) = &field.kind else {
             return self.wrong(at, "unsupported optional field selection");
         };
         let (node, kind) = self.field(at, operand, field.as_str().unwrap_or_default());
@@ -352,7 +360,7 @@ impl Checker<'_> {
         let key = QualifierKey::Constant(field.clone());
         attribute.push(Arc::new(Qualifier { key, is_optional: true, is_test: false }));
         let kind = if matches!(kind, Type::Optional(_)) { kind } else { Type::optional(kind) };
-        (Node::Attribute(attribute), kind)
+        (ProgramNode::Attribute(attribute), kind)
     }
 
     /// The overloads that fit, and the type of the result.
@@ -415,27 +423,29 @@ impl Checker<'_> {
         &mut self,
         function: &'static Function,
         overload: Option<&'static Overload>,
-        mut nodes: Vec<Node>,
-    ) -> Node {
+        mut nodes: Vec<ProgramNode>,
+    ) -> ProgramNode {
         if nodes.len() == 2
             && let Some(node) = self.emit_binary(function.name, overload, &mut nodes)
         {
             return node;
         }
         if function.name == "_?_:_" && nodes.len() == 3 {
-            let no = nodes.pop().map(Node::into_attribute);
-            let yes = nodes.pop().map(Node::into_attribute);
+            let no = nodes.pop().map(ProgramNode::into_attribute);
+            let yes = nodes.pop().map(ProgramNode::into_attribute);
             if let (Some(no), Some(yes), Some(condition)) = (no, yes, nodes.pop()) {
-                return Node::Attribute(Attribute::of(Root::Condition(Box::new((condition, yes, no)))));
+                return ProgramNode::Attribute(Attribute::of(Root::Condition(Box::new((
+                    condition, yes, no,
+                )))));
             }
-            return Node::Constant(Value::Null);
+            return ProgramNode::Constant(Value::Null);
         }
         let regex = self.constant_regex(function.name, &nodes);
         let call = program::Call { function, overload, arguments: nodes, regex, takes_accumulator: false };
         self.folded(call)
     }
 
-    fn constant_regex(&mut self, function: &str, nodes: &[Node]) -> Option<regexp::Expression> {
+    fn constant_regex(&mut self, function: &str, nodes: &[ProgramNode]) -> Option<regexp::Expression> {
         if !cost::has_pattern(function) {
             return None;
         }
@@ -453,54 +463,56 @@ impl Checker<'_> {
         &mut self,
         name: &str,
         overload: Option<&'static Overload>,
-        nodes: &mut Vec<Node>,
-    ) -> Option<Node> {
+        nodes: &mut Vec<ProgramNode>,
+    ) -> Option<ProgramNode> {
         if name == "@in" {
             return in_constant(overload, nodes);
         }
         if !matches!(name, "_&&_" | "_||_" | "_==_" | "_!=_" | "or" | "orValue" | "_[_]" | "_[?_]") {
             return None;
         }
-        let sides = <[Node; 2]>::try_from(std::mem::take(nodes)).ok()?;
+        let sides = <[ProgramNode; 2]>::try_from(std::mem::take(nodes)).ok()?;
         Some(match name {
             "_[_]" | "_[?_]" => self.index(sides, name == "_[?_]"),
-            "_&&_" => Node::And(Box::new(sides)),
-            "_||_" => Node::Or(Box::new(sides)),
-            "or" | "orValue" => Node::OptionalOr { sides: Box::new(sides), is_value: name == "orValue" },
-            _ => Node::Equal { sides: Box::new(sides), is_negated: name == "_!=_" },
+            "_&&_" => ProgramNode::And(Box::new(sides)),
+            "_||_" => ProgramNode::Or(Box::new(sides)),
+            "or" | "orValue" => {
+                ProgramNode::OptionalOr { sides: Box::new(sides), is_value: name == "orValue" }
+            }
+            _ => ProgramNode::Equal { sides: Box::new(sides), is_negated: name == "_!=_" },
         })
     }
 
     /// A conversion of a constant is a constant.
-    fn folded(&mut self, call: program::Call) -> Node {
+    fn folded(&mut self, call: program::Call) -> ProgramNode {
         const CONVERSIONS: [&str; 10] =
             ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
         let is_constant = call.arguments.iter().all(|argument| argument.as_constant().is_some());
         if !CONVERSIONS.contains(&call.function.name) || call.arguments.len() != 1 || !is_constant {
-            return Node::Call(Box::new(call));
+            return ProgramNode::Call(Box::new(call));
         }
-        match evaluate::constant(&Node::Call(Box::new(call))) {
-            Ok(value) => Node::Constant(value),
+        match evaluate::constant(&ProgramNode::Call(Box::new(call))) {
+            Ok(value) => ProgramNode::Constant(value),
             Err(text) => {
                 self.constant.get_or_insert(text);
-                Node::Constant(Value::Null)
+                ProgramNode::Constant(Value::Null)
             }
         }
     }
 
-    fn index(&mut self, [operand, index]: [Node; 2], is_optional: bool) -> Node {
+    fn index(&mut self, [operand, index]: [ProgramNode; 2], is_optional: bool) -> ProgramNode {
         let mut attribute = attribute(operand);
         let key = match index {
-            Node::Constant(value) if is_qualifier(&value) => QualifierKey::Constant(value),
-            Node::Constant(value) => {
+            ProgramNode::Constant(value) if is_qualifier(&value) => QualifierKey::Constant(value),
+            ProgramNode::Constant(value) => {
                 self.constant.get_or_insert(format!("invalid qualifier type: {}", evaluate::go_type(&value)));
                 QualifierKey::Constant(Value::Null)
             }
-            Node::Attribute(index) => QualifierKey::Attribute(index),
+            ProgramNode::Attribute(index) => QualifierKey::Attribute(index),
             other => QualifierKey::Computed(other),
         };
         attribute.push(Arc::new(Qualifier { key, is_optional, is_test: false }));
-        Node::Attribute(attribute)
+        ProgramNode::Attribute(attribute)
     }
 
     fn list(&mut self, at: Position, elements: &[Element]) -> Typed {
@@ -584,18 +596,18 @@ impl Checker<'_> {
         }
     }
 
-    fn constant_map(&mut self, items: Vec<MapItem>) -> Node {
+    fn constant_map(&mut self, items: Vec<MapItem>) -> ProgramNode {
         let is_constant = items.iter().all(|item| {
             !item.is_optional && item.key.as_constant().is_some() && item.value.as_constant().is_some()
         });
         if !is_constant {
-            return Node::Map(items);
+            return ProgramNode::Map(items);
         }
-        match evaluate::constant(&Node::Map(items)) {
-            Ok(value) => Node::Constant(value),
+        match evaluate::constant(&ProgramNode::Map(items)) {
+            Ok(value) => ProgramNode::Constant(value),
             Err(text) => {
                 self.constant.get_or_insert(text);
-                Node::Constant(Value::Null)
+                ProgramNode::Constant(Value::Null)
             }
         }
     }
@@ -627,7 +639,7 @@ impl Checker<'_> {
         self.locals.truncate(outside);
         let has_second = fold.second.is_some();
         let fold = Fold { range, place, has_second, initial, condition, step, result };
-        (Node::Fold(Box::new(fold)), self.types.apply(&kind, false))
+        (ProgramNode::Fold(Box::new(fold)), self.types.apply(&kind, false))
     }
 
     fn element_types(&mut self, fold: &Loop, range: &Type) -> (Type, Type) {
@@ -658,9 +670,9 @@ impl Checker<'_> {
 }
 
 /// What a path can be continued on. The result of a test cannot be, so it is an operand like others.
-fn attribute(node: Node) -> Attribute {
+fn attribute(node: ProgramNode) -> Attribute {
     match node {
-        Node::Attribute(attribute) => attribute,
+        ProgramNode::Attribute(attribute) => attribute,
         other => Attribute::of(Root::Operand(Box::new(other))),
     }
 }
@@ -681,8 +693,8 @@ fn literal_type(value: &Value<'_>) -> Type {
 /// The dotted name that an expression may be.
 fn qualified_name(expression: &Expression) -> Option<String> {
     match &expression.kind {
-        Kind::Identifier(name) => Some(name.clone()),
-        Kind::Select { operand, field, is_test: false } => {
+        ExpressionKind::Identifier(name) => Some(name.clone()),
+        ExpressionKind::Select { operand, field, is_test: false } => {
             Some(format!("{}.{field}", qualified_name(operand)?))
         }
         _ => None,
@@ -693,41 +705,41 @@ fn is_qualifier(value: &Value<'_>) -> bool {
     value.is_number() || matches!(value, Value::Bool(_) | Value::String(_))
 }
 
-fn constant_list(items: Vec<ListItem>) -> Node {
+fn constant_list(items: Vec<ListItem>) -> ProgramNode {
     let is_constant = items.iter().all(|item| !item.is_optional && item.value.as_constant().is_some());
     if !is_constant {
-        return Node::List(items);
+        return ProgramNode::List(items);
     }
     let values = items.iter().filter_map(|item| item.value.as_constant().cloned()).collect();
-    Node::Constant(Value::list(values))
+    ProgramNode::Constant(Value::list(values))
 }
 
 /// A search in a list of constants costs nothing.
-fn in_constant(overload: Option<&'static Overload>, sides: &mut Vec<Node>) -> Option<Node> {
+fn in_constant(overload: Option<&'static Overload>, sides: &mut Vec<ProgramNode>) -> Option<ProgramNode> {
     let Some(Value::List(list)) = sides.last()?.as_constant() else { return None };
     if overload?.name != "in_list" {
         return None;
     }
     if list.is_empty() {
-        return Some(Node::Constant(Value::Bool(false)));
+        return Some(ProgramNode::Constant(Value::Bool(false)));
     }
     let list: Vec<_> = list.iter().collect();
     let is_simple =
         list.iter().all(|value| value.is_number() || matches!(value, Value::Bool(_) | Value::String(_)));
-    is_simple.then(|| Node::InConstant { element: Box::new(sides.swap_remove(0)), list })
+    is_simple.then(|| ProgramNode::InConstant { element: Box::new(sides.swap_remove(0)), list })
 }
 
 /// Lets what is appended in every turn go to the end of the same list, instead of a copy.
-fn take_accumulator(step: &mut Node, place: usize) {
+fn take_accumulator(step: &mut ProgramNode, place: usize) {
     match step {
-        Node::Call(call) if matches!(call.function.name, "_+_" | "cel.@mapInsert") => {
+        ProgramNode::Call(call) if matches!(call.function.name, "_+_" | "cel.@mapInsert") => {
             call.takes_accumulator = matches!(
                 &call.arguments[0],
-                Node::Attribute(Attribute { root: Root::Local(found), qualifiers })
+                ProgramNode::Attribute(Attribute { root: Root::Local(found), qualifiers })
                     if *found == place && qualifiers.is_empty()
             );
         }
-        Node::Attribute(Attribute { root: Root::Condition(parts), .. }) => {
+        ProgramNode::Attribute(Attribute { root: Root::Condition(parts), .. }) => {
             if let Root::Operand(node) = &mut parts.1.root {
                 take_accumulator(node, place);
             }

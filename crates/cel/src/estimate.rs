@@ -11,8 +11,8 @@ mod route;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::ast::{Element, Entry, Expression, Fold, Kind};
-use super::checker::{Call, Notes};
+use super::ast::{Element, Entry, Expression, ExpressionKind, Fold};
+use super::checker::{Call, TypeFacts};
 use super::types::Type;
 use super::value::Value;
 use range::Range;
@@ -50,7 +50,7 @@ impl Extent {
 static NOTHING: Extent = Extent { most: 0, fields: BTreeMap::new(), element: None, has_keys: false };
 
 /// What the expression costs at most.
-pub(super) fn estimate(expression: &Expression, notes: &Notes, extent: &Extent) -> u64 {
+pub(super) fn estimate(expression: &Expression, notes: &TypeFacts, extent: &Extent) -> u64 {
     let mut estimator = Estimator {
         notes,
         extent,
@@ -85,7 +85,7 @@ struct Local {
 }
 
 struct Estimator<'e> {
-    notes: &'e Notes,
+    notes: &'e TypeFacts,
     extent: &'e Extent,
     routes: HashMap<*const Expression, Route>,
     locals: HashMap<&'e str, Vec<Local>>,
@@ -108,14 +108,20 @@ const MAP: Range = Range::fixed(30);
 impl<'e> Estimator<'e> {
     fn cost(&mut self, expression: &'e Expression) -> Range {
         match &expression.kind {
-            Kind::Literal(_) | Kind::Message(_) => Range::default(),
-            Kind::Identifier(name) => self.identifier(expression, name.strip_prefix('.').unwrap_or(name)),
-            Kind::Select { operand, field, is_test } => self.select(expression, operand, field, *is_test),
-            Kind::Call { target, arguments, .. } => self.call(expression, target.as_deref(), arguments),
-            Kind::List(elements) => self.list(expression, elements),
-            Kind::Map(entries) => self.map(expression, entries),
-            Kind::Fold(fold) if is_binding(fold) => self.binding(expression, fold),
-            Kind::Fold(fold) => self.fold(expression, fold),
+            ExpressionKind::Literal(_) | ExpressionKind::Message(_) => Range::default(),
+            ExpressionKind::Identifier(name) => {
+                self.identifier(expression, name.strip_prefix('.').unwrap_or(name))
+            }
+            ExpressionKind::Select { operand, field, is_test } => {
+                self.select(expression, operand, field, *is_test)
+            }
+            ExpressionKind::Call { target, arguments, .. } => {
+                self.call(expression, target.as_deref(), arguments)
+            }
+            ExpressionKind::List(elements) => self.list(expression, elements),
+            ExpressionKind::Map(entries) => self.map(expression, entries),
+            ExpressionKind::Fold(fold) if is_binding(fold) => self.binding(expression, fold),
+            ExpressionKind::Fold(fold) => self.fold(expression, fold),
         }
     }
 
@@ -276,12 +282,12 @@ impl<'e> Estimator<'e> {
         self.unbind(&fold.accumulator);
         let count = self.known_size(&fold.range);
         match &fold.initial.kind {
-            Kind::Literal(_) => {
+            ExpressionKind::Literal(_) => {
                 if let Some(size) = self.size(&fold.initial) {
                     self.sizes.insert(expression, size);
                 }
             }
-            Kind::List(_) | Kind::Map(_) => {
+            ExpressionKind::List(_) | ExpressionKind::Map(_) => {
                 self.sizes.insert(expression, count);
                 if let Some(entries) = self.entries_of(&fold.step) {
                     self.entries.insert(expression, entries);
@@ -332,7 +338,7 @@ impl<'e> Estimator<'e> {
 
     fn local_of(&self, expression: &Expression) -> Option<&Local> {
         match &expression.kind {
-            Kind::Identifier(name) => self.local(name.strip_prefix('.').unwrap_or(name)),
+            ExpressionKind::Identifier(name) => self.local(name.strip_prefix('.').unwrap_or(name)),
             _ => None,
         }
     }
@@ -409,17 +415,17 @@ fn indexed<'e>(overload: &str, arguments: &'e [Expression]) -> Option<(&'static 
 
 /// A loop over nothing whose accumulator is a value.
 fn is_binding(fold: &Fold) -> bool {
-    matches!(&fold.range.kind, Kind::List(elements) if elements.is_empty())
-        && matches!(&fold.condition.kind, Kind::Literal(Value::Bool(false)))
+    matches!(&fold.range.kind, ExpressionKind::List(elements) if elements.is_empty())
+        && matches!(&fold.condition.kind, ExpressionKind::Literal(Value::Bool(false)))
 }
 
 fn written_size(expression: &Expression) -> Option<u64> {
     Some(match &expression.kind {
-        Kind::Literal(Value::String(text)) => text.as_str().chars().count() as u64,
-        Kind::Literal(Value::Bytes(bytes)) => bytes.len() as u64,
-        Kind::Literal(_) => 1,
-        Kind::List(elements) => elements.len() as u64,
-        Kind::Map(entries) => entries.len() as u64,
+        ExpressionKind::Literal(Value::String(text)) => text.as_str().chars().count() as u64,
+        ExpressionKind::Literal(Value::Bytes(bytes)) => bytes.len() as u64,
+        ExpressionKind::Literal(_) => 1,
+        ExpressionKind::List(elements) => elements.len() as u64,
+        ExpressionKind::Map(entries) => entries.len() as u64,
         _ => return None,
     })
 }

@@ -9,7 +9,7 @@ use super::declarations::Overload;
 use super::fault::{EvaluateError, Fault};
 use super::library::{Context, Regexes};
 use super::meter::Meter;
-use super::program::{Attribute, Call, Fold, ListItem, MapItem, Node, Qualifier, QualifierKey, Root};
+use super::program::{Attribute, Call, Fold, ListItem, MapItem, ProgramNode, Qualifier, QualifierKey, Root};
 use super::types::Type;
 use super::value::{Key, List, Map, Value, lossless_int};
 
@@ -22,23 +22,23 @@ type Step<T> = Result<T, Fault>;
 pub(super) struct Machine<'p, 'v> {
     pub(super) names: &'p [(String, Type)],
     pub(super) variables: Vec<Option<Value<'v>>>,
-    pub(super) places: Vec<Place<'p, 'v>>,
+    pub(super) places: Vec<LocalSlot<'p, 'v>>,
     pub(super) meter: Meter,
     pub(super) regexes: Regexes,
 }
 
 /// What a name that a macro introduced stands for.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Place<'p, 'v> {
+pub(super) enum LocalSlot<'p, 'v> {
     #[default]
     Empty,
     /// Not looked at yet.
-    Lazy(&'p Node),
+    Lazy(&'p ProgramNode),
     Ready(Outcome<'v>),
 }
 
 /// The value of a node that has only constants in it.
-pub(super) fn constant(node: &Node) -> Result<Value<'static>, String> {
+pub(super) fn constant(node: &ProgramNode) -> Result<Value<'static>, String> {
     let mut machine = Machine {
         names: &[],
         variables: Vec::new(),
@@ -61,20 +61,20 @@ fn settle<T>(result: Result<T, Fault>) -> Step<Result<T, Fault>> {
 }
 
 impl<'p, 'v> Machine<'p, 'v> {
-    pub(super) fn evaluate(&mut self, node: &'p Node) -> Step<Outcome<'v>> {
+    pub(super) fn evaluate(&mut self, node: &'p ProgramNode) -> Step<Outcome<'v>> {
         match node {
-            Node::Constant(value) => Ok(Ok(value.clone())),
-            Node::Attribute(attribute) => self.attribute(attribute),
-            Node::Presence(attribute) => self.presence(attribute),
-            Node::And(sides) => self.logical(sides, false),
-            Node::Or(sides) => self.logical(sides, true),
-            Node::Equal { sides, is_negated } => self.equality(sides, *is_negated),
-            Node::InConstant { element, list } => self.in_constant(element, list),
-            Node::Call(call) => self.call(call),
-            Node::OptionalOr { sides, is_value } => self.optional_or(sides, *is_value),
-            Node::List(items) => self.list(items),
-            Node::Map(items) => self.map(items),
-            Node::Fold(fold) => self.fold(fold),
+            ProgramNode::Constant(value) => Ok(Ok(value.clone())),
+            ProgramNode::Attribute(attribute) => self.attribute(attribute),
+            ProgramNode::Presence(attribute) => self.presence(attribute),
+            ProgramNode::And(sides) => self.logical(sides, false),
+            ProgramNode::Or(sides) => self.logical(sides, true),
+            ProgramNode::Equal { sides, is_negated } => self.equality(sides, *is_negated),
+            ProgramNode::InConstant { element, list } => self.in_constant(element, list),
+            ProgramNode::Call(call) => self.call(call),
+            ProgramNode::OptionalOr { sides, is_value } => self.optional_or(sides, *is_value),
+            ProgramNode::List(items) => self.list(items),
+            ProgramNode::Map(items) => self.map(items),
+            ProgramNode::Fold(fold) => self.fold(fold),
         }
     }
 
@@ -124,12 +124,12 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     fn local(&mut self, place: usize) -> Step<Outcome<'v>> {
-        if let Place::Lazy(node) = self.places[place] {
+        if let LocalSlot::Lazy(node) = self.places[place] {
             let outcome = self.evaluate(node)?;
-            self.places[place] = Place::Ready(outcome);
+            self.places[place] = LocalSlot::Ready(outcome);
         }
         match &self.places[place] {
-            Place::Ready(outcome) => Ok(outcome.clone()),
+            LocalSlot::Ready(outcome) => Ok(outcome.clone()),
             _ => Ok(Err(Fault::text("no such attribute(s)"))),
         }
     }
@@ -171,7 +171,7 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     /// And, or. Either side may decide alone, whatever is wrong with the other.
-    fn logical(&mut self, [left, right]: &'p [Node; 2], decisive: bool) -> Step<Outcome<'v>> {
+    fn logical(&mut self, [left, right]: &'p [ProgramNode; 2], decisive: bool) -> Step<Outcome<'v>> {
         let mut fault = None;
         for side in [left, right] {
             match self.evaluate(side)? {
@@ -188,7 +188,7 @@ impl<'p, 'v> Machine<'p, 'v> {
         Ok(fault.map_or(Ok(Value::Bool(!decisive)), Err))
     }
 
-    fn equality(&mut self, [left, right]: &'p [Node; 2], is_negated: bool) -> Step<Outcome<'v>> {
+    fn equality(&mut self, [left, right]: &'p [ProgramNode; 2], is_negated: bool) -> Step<Outcome<'v>> {
         let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
         self.meter.charge(cost::of_equality(&left, &right, is_negated))?;
         match (left, right) {
@@ -197,7 +197,7 @@ impl<'p, 'v> Machine<'p, 'v> {
         }
     }
 
-    fn in_constant(&mut self, element: &'p Node, list: &'p [Value<'static>]) -> Step<Outcome<'v>> {
+    fn in_constant(&mut self, element: &'p ProgramNode, list: &'p [Value<'static>]) -> Step<Outcome<'v>> {
         let element = match self.evaluate(element)? {
             Ok(element) => element,
             Err(fault) => return Ok(Err(fault)),
@@ -210,7 +210,7 @@ impl<'p, 'v> Machine<'p, 'v> {
         Ok(Ok(Value::Bool(false)))
     }
 
-    fn optional_or(&mut self, [left, right]: &'p [Node; 2], is_value: bool) -> Step<Outcome<'v>> {
+    fn optional_or(&mut self, [left, right]: &'p [ProgramNode; 2], is_value: bool) -> Step<Outcome<'v>> {
         match self.evaluate(left)? {
             Ok(Value::Optional(Some(value))) if is_value => Ok(Ok((*value).clone())),
             Ok(Value::Optional(Some(value))) => Ok(Ok(Value::Optional(Some(value)))),
@@ -267,14 +267,14 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     /// The accumulator itself instead of a copy, so that it can be changed in place.
-    fn take_accumulator(&mut self, argument: &'p Node) -> Step<Outcome<'v>> {
-        let Node::Attribute(Attribute { root: Root::Local(place), .. }) = argument else {
+    fn take_accumulator(&mut self, argument: &'p ProgramNode) -> Step<Outcome<'v>> {
+        let ProgramNode::Attribute(Attribute { root: Root::Local(place), .. }) = argument else {
             return self.evaluate(argument);
         };
         self.local(*place).map(drop)?;
         self.meter.charge(cost::IDENTIFIER)?;
         match std::mem::take(&mut self.places[*place]) {
-            Place::Ready(outcome) => Ok(outcome),
+            LocalSlot::Ready(outcome) => Ok(outcome),
             _ => Ok(Err(Fault::text("no such attribute(s)"))),
         }
     }
@@ -384,7 +384,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             Ok(range) => range,
             Err(fault) => return Ok(Err(fault)),
         };
-        self.places[fold.place] = Place::Lazy(&fold.initial);
+        self.places[fold.place] = LocalSlot::Lazy(&fold.initial);
         let looped = match &range {
             Value::List(list) => {
                 for (index, value) in list.iter().enumerate() {
@@ -415,20 +415,20 @@ impl<'p, 'v> Machine<'p, 'v> {
             Err(fault) => Err(fault),
         };
         for place in &mut self.places[fold.place..fold.place + 3] {
-            *place = Place::Empty;
+            *place = LocalSlot::Empty;
         }
         Ok(outcome)
     }
 
     /// One turn of a loop. Says whether there shall be another.
     fn turn(&mut self, fold: &'p Fold, first: Value<'v>, second: Value<'v>) -> Step<bool> {
-        self.places[fold.place + 1] = Place::Ready(Ok(first));
-        self.places[fold.place + 2] = Place::Ready(Ok(second));
+        self.places[fold.place + 1] = LocalSlot::Ready(Ok(first));
+        self.places[fold.place + 2] = LocalSlot::Ready(Ok(second));
         if let Ok(Value::Bool(false)) = self.evaluate(&fold.condition)? {
             return Ok(false);
         }
         let outcome = self.evaluate(&fold.step)?;
-        self.places[fold.place] = Place::Ready(outcome);
+        self.places[fold.place] = LocalSlot::Ready(outcome);
         Ok(true)
     }
 }

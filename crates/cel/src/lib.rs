@@ -40,16 +40,16 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use ast::Expression;
-use checker::{Checked, Notes, Refused};
-use evaluate::{Machine, Place};
+use checker::{Checked, Refused, TypeFacts};
+use evaluate::{LocalSlot, Machine};
 use library::Regexes;
 use meter::Meter;
 
 pub use estimate::Extent;
 pub use fault::EvaluateError;
 pub use message::{Field, Message, MessageType};
-pub use object::Object;
-pub use shape::{Shape, escape, unescape};
+pub use object::LibraryObject;
+pub use shape::{ValueSchema, escape, unescape};
 pub use source::{CompileError, Incomputable};
 pub use time::Timestamp;
 pub use types::{Struct, Type};
@@ -97,7 +97,7 @@ impl Environment {
     /// Compiles an expression, and estimates what it can cost at most if variables are as large as they can be.
     pub fn estimate(&self, source: &str, extent: &Extent) -> Result<(Program, u64), CompileError> {
         let parsed = parse(source)?;
-        let mut notes = Notes::default();
+        let mut notes = TypeFacts::default();
         let program = self.check(&parsed, source, Some(&mut notes))?;
         Ok((program, estimate::estimate(&parsed, &notes, extent)))
     }
@@ -106,7 +106,7 @@ impl Environment {
         &self,
         parsed: &Expression,
         source: &str,
-        notes: Option<&mut Notes>,
+        notes: Option<&mut TypeFacts>,
     ) -> Result<Program, CompileError> {
         let checked = checker::check(parsed, &self.variables, self.allow_mixed, notes);
         let checked = checked.map_err(|refused| match refused {
@@ -199,7 +199,7 @@ impl Program {
         let mut machine = Machine {
             names: &self.variables,
             variables: values,
-            places: vec![Place::Empty; self.checked.places],
+            places: vec![LocalSlot::Empty; self.checked.places],
             meter: Meter::new(limits.cost),
             regexes: Regexes::default(),
         };

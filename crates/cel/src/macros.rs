@@ -2,7 +2,7 @@
 //!
 //! Follows cel-go 0.29.2, `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`.
 
-use super::ast::{Element, Expression, Fold, Kind};
+use super::ast::{Element, Expression, ExpressionKind, Fold};
 use super::parser::{Parser, Stop};
 use super::source::Position;
 use super::value::Value;
@@ -25,8 +25,8 @@ pub(super) fn expand_global(
     let Some(argument) = arguments.pop() else { return Err(Stop) };
     let position = argument.position;
     match argument.kind {
-        Kind::Select { operand, field, .. } => {
-            parser.node(at, Kind::Select { operand, field, is_test: true })
+        ExpressionKind::Select { operand, field, .. } => {
+            parser.node(at, ExpressionKind::Select { operand, field, is_test: true })
         }
         _ => parser.wrong(position, "invalid argument to has() macro"),
     }
@@ -56,13 +56,13 @@ pub(super) fn expand_member(
         }
         _ => {
             let target = Some(Box::new(target));
-            parser.node(at, Kind::Call { function: function.to_owned(), target, arguments })
+            parser.node(at, ExpressionKind::Call { function: function.to_owned(), target, arguments })
         }
     }
 }
 
 fn is_namespace(target: &Expression, name: &str) -> bool {
-    matches!(&target.kind, Kind::Identifier(identifier) if identifier == name)
+    matches!(&target.kind, ExpressionKind::Identifier(identifier) if identifier == name)
 }
 
 /// The names of one or two variables, the position of what is wrong, and why.
@@ -138,7 +138,8 @@ impl Expansion<'_, '_> {
         };
         let step = self.guarded(filter, step)?;
         let is_map = function.starts_with("transformMap");
-        let initial = if is_map { self.node(Kind::Map(Vec::new()))? } else { self.list(Vec::new())? };
+        let initial =
+            if is_map { self.node(ExpressionKind::Map(Vec::new()))? } else { self.list(Vec::new())? };
         self.collect(range, variables, initial, step)
     }
 
@@ -159,7 +160,7 @@ impl Expansion<'_, '_> {
 
     fn map_optional(&mut self, function: &str, target: Expression, arguments: Vec<Expression>) -> Parsed {
         let [variable, transform] = <[Expression; 2]>::try_from(arguments).map_err(|_| Stop)?;
-        let Kind::Identifier(name) = variable.kind else {
+        let ExpressionKind::Identifier(name) = variable.kind else {
             let message = format!("{function}() variable name must be a simple identifier");
             return self.parser.wrong(variable.position, message);
         };
@@ -176,7 +177,10 @@ impl Expansion<'_, '_> {
 
     fn sort_by(&mut self, target: Expression, arguments: Vec<Expression>) -> Parsed {
         const INPUT: &str = "@__sortBy_input__";
-        if matches!(target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Message(_)) {
+        if matches!(
+            target.kind,
+            ExpressionKind::Literal(_) | ExpressionKind::Map(_) | ExpressionKind::Message(_)
+        ) {
             let message =
                 "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.parser.wrong(target.position, message);
@@ -191,7 +195,7 @@ impl Expansion<'_, '_> {
     fn bind(&mut self, arguments: Vec<Expression>) -> Parsed {
         let [variable, value, result] = <[Expression; 3]>::try_from(arguments).map_err(|_| Stop)?;
         match variable.kind {
-            Kind::Identifier(name) => self.bound(name, value, result),
+            ExpressionKind::Identifier(name) => self.bound(name, value, result),
             _ => self.parser.wrong(variable.position, "cel.bind() variable names must be simple identifiers"),
         }
     }
@@ -250,7 +254,7 @@ impl Expansion<'_, '_> {
     ) -> Parsed {
         let accumulator = ACCUMULATOR.to_owned();
         let fold = Fold { range, variable, second, accumulator, initial, condition, step, result };
-        self.node(Kind::Fold(Box::new(fold)))
+        self.node(ExpressionKind::Fold(Box::new(fold)))
     }
 
     /// A value under a name: a loop over nothing, whose accumulator is the value.
@@ -268,10 +272,10 @@ impl Expansion<'_, '_> {
             step,
             result,
         };
-        self.node(Kind::Fold(Box::new(fold)))
+        self.node(ExpressionKind::Fold(Box::new(fold)))
     }
 
-    fn node(&mut self, kind: Kind) -> Parsed {
+    fn node(&mut self, kind: ExpressionKind) -> Parsed {
         self.parser.node(self.at, kind)
     }
 
@@ -281,15 +285,15 @@ impl Expansion<'_, '_> {
 
     fn member_call(&mut self, function: &str, target: Expression, arguments: Vec<Expression>) -> Parsed {
         let target = Some(Box::new(target));
-        self.node(Kind::Call { function: function.to_owned(), target, arguments })
+        self.node(ExpressionKind::Call { function: function.to_owned(), target, arguments })
     }
 
     fn literal(&mut self, value: Value<'static>) -> Parsed {
-        self.node(Kind::Literal(value))
+        self.node(ExpressionKind::Literal(value))
     }
 
     fn identifier(&mut self, name: &str) -> Parsed {
-        self.node(Kind::Identifier(name.to_owned()))
+        self.node(ExpressionKind::Identifier(name.to_owned()))
     }
 
     fn accumulator(&mut self) -> Parsed {
@@ -298,7 +302,7 @@ impl Expansion<'_, '_> {
 
     fn list(&mut self, elements: Vec<Expression>) -> Parsed {
         let elements = elements.into_iter().map(|value| Element { value, is_optional: false }).collect();
-        self.node(Kind::List(elements))
+        self.node(ExpressionKind::List(elements))
     }
 }
 
@@ -307,7 +311,7 @@ fn variables(arguments: &[Expression], reason: &str) -> Variables {
     let mut names = Vec::with_capacity(2);
     for argument in arguments {
         match &argument.kind {
-            Kind::Identifier(name) => names.push((argument.position, name.clone())),
+            ExpressionKind::Identifier(name) => names.push((argument.position, name.clone())),
             _ => return Err((argument.position, reason.to_owned())),
         }
     }
@@ -325,15 +329,15 @@ fn variables(arguments: &[Expression], reason: &str) -> Variables {
 
 fn is_maybe_number(argument: &Expression) -> bool {
     match &argument.kind {
-        Kind::Literal(value) => matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_)),
-        Kind::List(_) | Kind::Map(_) | Kind::Message(_) => false,
+        ExpressionKind::Literal(value) => matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_)),
+        ExpressionKind::List(_) | ExpressionKind::Map(_) | ExpressionKind::Message(_) => false,
         _ => true,
     }
 }
 
 fn is_list_of_numbers(argument: &Expression) -> bool {
     match &argument.kind {
-        Kind::List(elements) => {
+        ExpressionKind::List(elements) => {
             !elements.is_empty() && elements.iter().all(|element| is_maybe_number(&element.value))
         }
         _ => false,

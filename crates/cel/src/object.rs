@@ -13,7 +13,7 @@ use crate::quantity::Quantity;
 /// Opaque outside, but it can be shown.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Object {
+pub enum LibraryObject {
     #[doc(hidden)]
     Quantity(Quantity),
     #[doc(hidden)]
@@ -28,7 +28,7 @@ pub enum Object {
     Format(&'static NamedFormat),
 }
 
-impl Object {
+impl LibraryObject {
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Quantity(_) => "kubernetes.Quantity",
@@ -69,7 +69,7 @@ impl Object {
     }
 }
 
-impl fmt::Display for Object {
+impl fmt::Display for LibraryObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quantity(quantity) => quantity.fmt(f),

@@ -2,7 +2,7 @@
 //!
 //! Follows cel-go 0.29.2, `parser/parser.go`.
 
-use super::ast::{Element, Entry, Expression, ExpressionId, Kind};
+use super::ast::{Element, Entry, Expression, ExpressionId, ExpressionKind};
 use super::lexer::{Placed, Token, tokens, unquote};
 use super::macros;
 use super::source::{Mistake, Position};
@@ -11,7 +11,7 @@ use super::value::Value;
 /// How many characters a source may have.
 const LONGEST: usize = 100_000;
 /// How deeply expressions may be nested, what macros add included.
-const DEEPEST: usize = 250;
+const DEEPEST: u32 = 250;
 /// How many expressions there may be. Macros can copy what they are given, so the source alone sets no limit.
 const LARGEST: usize = 200_000;
 
@@ -80,9 +80,9 @@ pub(super) fn parse(source: &str) -> Result<Expression, Vec<Mistake>> {
 pub(super) struct Parser<'s> {
     tokens: Vec<Placed<'s>>,
     next: usize,
-    nesting: usize,
+    nesting: u32,
     size: usize,
-    next_id: usize,
+    next_id: u32,
     mistakes: Vec<Mistake>,
 }
 
@@ -90,7 +90,7 @@ type Parsed<T = Expression> = Result<T, Stop>;
 
 impl<'s> Parser<'s> {
     /// Notes an expression, unless there are too many or they are nested too deeply.
-    pub(super) fn node(&mut self, position: Position, kind: Kind) -> Parsed {
+    pub(super) fn node(&mut self, position: Position, kind: ExpressionKind) -> Parsed {
         let depth = 1 + kind.children().iter().map(|child| child.depth).max().unwrap_or(0);
         self.size += 1;
         self.bounded(depth)?;
@@ -108,16 +108,16 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn call(&mut self, position: Position, function: &str, arguments: Vec<Expression>) -> Parsed {
-        self.node(position, Kind::Call { function: function.to_owned(), target: None, arguments })
+        self.node(position, ExpressionKind::Call { function: function.to_owned(), target: None, arguments })
     }
 
     /// Notes a mistake that does not keep the rest from being read.
     pub(super) fn wrong(&mut self, position: Position, message: impl Into<String>) -> Parsed {
         self.mistakes.push(Mistake::new(position, message));
-        self.node(position, Kind::Literal(Value::Null))
+        self.node(position, ExpressionKind::Literal(Value::Null))
     }
 
-    fn bounded(&mut self, depth: usize) -> Parsed<()> {
+    fn bounded(&mut self, depth: u32) -> Parsed<()> {
         if depth > DEEPEST {
             self.mistakes.push(Mistake::general("max recursion depth exceeded"));
             return Err(Stop);
@@ -255,7 +255,7 @@ impl<'s> Parser<'s> {
         };
         self.advance();
         if is_optional {
-            let field = self.node(placed.position, Kind::Literal(Value::text(name.to_owned())))?;
+            let field = self.node(placed.position, ExpressionKind::Literal(Value::text(name.to_owned())))?;
             return self.call(position, "_?._", vec![operand, field]);
         }
         if matches!(placed.token, Token::Identifier(_))
@@ -264,7 +264,8 @@ impl<'s> Parser<'s> {
             let arguments = self.arguments()?;
             return macros::expand_member(self, open, name, operand, arguments);
         }
-        let select = Kind::Select { operand: Box::new(operand), field: name.to_owned(), is_test: false };
+        let select =
+            ExpressionKind::Select { operand: Box::new(operand), field: name.to_owned(), is_test: false };
         self.node(position, select)
     }
 
@@ -311,7 +312,7 @@ impl<'s> Parser<'s> {
 
     fn place(&mut self, position: Position, literal: Result<Value<'static>, &'static str>) -> Parsed {
         match literal {
-            Ok(value) => self.node(position, Kind::Literal(value)),
+            Ok(value) => self.node(position, ExpressionKind::Literal(value)),
             Err(message) => self.wrong(position, message),
         }
     }
@@ -363,7 +364,7 @@ impl<'s> Parser<'s> {
         }
         let full = if dot.is_some() { format!(".{name}") } else { name.to_owned() };
         match self.accept("(") {
-            None => self.node(placed.position, Kind::Identifier(full)),
+            None => self.node(placed.position, ExpressionKind::Identifier(full)),
             Some(open) => {
                 let arguments = self.arguments()?;
                 macros::expand_global(self, open, &full, arguments)
@@ -401,7 +402,7 @@ impl<'s> Parser<'s> {
             }
         }
         self.expect("}")?;
-        self.node(position, Kind::Message(name))
+        self.node(position, ExpressionKind::Message(name))
     }
 
     fn list(&mut self) -> Parsed {
@@ -415,7 +416,7 @@ impl<'s> Parser<'s> {
             }
         }
         self.expect_or("]", "{']', ','}")?;
-        self.node(position, Kind::List(elements))
+        self.node(position, ExpressionKind::List(elements))
     }
 
     fn map(&mut self) -> Parsed {
@@ -431,7 +432,7 @@ impl<'s> Parser<'s> {
             }
         }
         self.expect_or("}", "{'}', ','}")?;
-        self.node(position, Kind::Map(entries))
+        self.node(position, ExpressionKind::Map(entries))
     }
 
     fn peek(&self) -> Placed<'s> {

@@ -11,26 +11,26 @@ use super::value::Value;
 
 /// Something to evaluate.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum ProgramNode {
     Constant(Value<'static>),
     Attribute(Attribute),
     /// Whether the last field of the attribute is there.
     Presence(Attribute),
-    And(Box<[Node; 2]>),
-    Or(Box<[Node; 2]>),
+    And(Box<[ProgramNode; 2]>),
+    Or(Box<[ProgramNode; 2]>),
     Equal {
-        sides: Box<[Node; 2]>,
+        sides: Box<[ProgramNode; 2]>,
         is_negated: bool,
     },
     /// Whether a constant list has an element.
     InConstant {
-        element: Box<Node>,
+        element: Box<ProgramNode>,
         list: Vec<Value<'static>>,
     },
     Call(Box<Call>),
     /// The second operand is looked at only if the first has no value.
     OptionalOr {
-        sides: Box<[Node; 2]>,
+        sides: Box<[ProgramNode; 2]>,
         is_value: bool,
     },
     List(Vec<ListItem>),
@@ -51,8 +51,8 @@ pub(super) enum Root {
     Variable(usize),
     /// A name that a macro introduced, by its place.
     Local(usize),
-    Operand(Box<Node>),
-    Condition(Box<(Node, Attribute, Attribute)>),
+    Operand(Box<ProgramNode>),
+    Condition(Box<(ProgramNode, Attribute, Attribute)>),
 }
 
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ pub(super) struct Qualifier {
 pub(super) enum QualifierKey {
     Constant(Value<'static>),
     Attribute(Attribute),
-    Computed(Node),
+    Computed(ProgramNode),
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub(super) struct Call {
     pub(super) function: &'static Function,
     /// Present if the types of the arguments leave only one.
     pub(super) overload: Option<&'static Overload>,
-    pub(super) arguments: Vec<Node>,
+    pub(super) arguments: Vec<ProgramNode>,
     /// A regular expression that is known already.
     pub(super) regex: Option<Expression>,
     /// The first argument is the accumulator of a loop, which nobody reads again before it is replaced.
@@ -83,27 +83,27 @@ pub(super) struct Call {
 
 #[derive(Debug, Clone)]
 pub(super) struct ListItem {
-    pub(super) value: Node,
+    pub(super) value: ProgramNode,
     pub(super) is_optional: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct MapItem {
-    pub(super) key: Node,
-    pub(super) value: Node,
+    pub(super) key: ProgramNode,
+    pub(super) value: ProgramNode,
     pub(super) is_optional: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Fold {
-    pub(super) range: Node,
+    pub(super) range: ProgramNode,
     /// Places of the accumulator, the variable and the second variable are this and the two after it.
     pub(super) place: usize,
     pub(super) has_second: bool,
-    pub(super) initial: Node,
-    pub(super) condition: Node,
-    pub(super) step: Node,
-    pub(super) result: Node,
+    pub(super) initial: ProgramNode,
+    pub(super) condition: ProgramNode,
+    pub(super) step: ProgramNode,
+    pub(super) result: ProgramNode,
 }
 
 impl Attribute {
@@ -123,7 +123,7 @@ impl Attribute {
     }
 }
 
-impl Node {
+impl ProgramNode {
     /// The node as something that has fields.
     pub(super) fn into_attribute(self) -> Attribute {
         match self {

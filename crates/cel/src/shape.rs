@@ -18,7 +18,7 @@ use super::value::{List, Map, Numbers, Text, Value};
 
 /// What a value is like.
 #[derive(Debug, Clone, Default)]
-pub enum Shape {
+pub enum ValueSchema {
     /// Nothing is known of its fields.
     #[default]
     Unknown,
@@ -32,12 +32,12 @@ pub enum Shape {
     Date,
     DateTime,
     /// Has fields with names, which expressions write with escapes.
-    Struct(BTreeMap<Box<str>, Shape>),
-    Map(Box<Shape>),
-    List(Box<Shape>),
-    Set(Box<Shape>),
+    Struct(BTreeMap<Box<str>, ValueSchema>),
+    Map(Box<ValueSchema>),
+    List(Box<ValueSchema>),
+    Set(Box<ValueSchema>),
     /// A list whose items are told apart by these fields.
-    Keyed(Box<Shape>, Box<[Box<str>]>),
+    Keyed(Box<ValueSchema>, Box<[Box<str>]>),
 }
 
 /// Words that cannot be names of fields as they are, besides those that are reserved.
@@ -107,24 +107,25 @@ pub fn unescape(escaped: &str) -> Option<String> {
 
 impl<'v> Value<'v> {
     /// A view of JSON that has a shape.
-    pub fn from_shape(json: &'v Json, shape: &'v Shape) -> Self {
+    pub fn from_shape(json: &'v Json, shape: &'v ValueSchema) -> Self {
         let plain = || Self::from_json(json, Numbers::Integral);
         match (shape, json) {
-            (Shape::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
-            (Shape::Bytes, Json::String(text)) => decode(text).map_or_else(plain, Self::bytes),
-            (Shape::Duration, Json::String(text)) => {
+            (ValueSchema::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
+            (ValueSchema::Bytes, Json::String(text)) => decode(text).map_or_else(plain, Self::bytes),
+            (ValueSchema::Duration, Json::String(text)) => {
                 duration::parse(text).map_or_else(|_| plain(), Self::Duration)
             }
-            (Shape::Date, Json::String(text)) => {
+            (ValueSchema::Date, Json::String(text)) => {
                 Timestamp::parse(&format!("{text}T00:00:00Z")).map_or_else(plain, Self::Timestamp)
             }
-            (Shape::DateTime, Json::String(text)) => {
+            (ValueSchema::DateTime, Json::String(text)) => {
                 Timestamp::parse(text).map_or_else(plain, Self::Timestamp)
             }
-            (Shape::Struct(_) | Shape::Map(_) | Shape::Unknown | Shape::Opaque, Json::Object(map)) => {
-                Self::Map(Map::Shaped(map, shape))
-            }
-            (Shape::List(_) | Shape::Set(_) | Shape::Keyed(..), Json::Array(list)) => {
+            (
+                ValueSchema::Struct(_) | ValueSchema::Map(_) | ValueSchema::Unknown | ValueSchema::Opaque,
+                Json::Object(map),
+            ) => Self::Map(Map::Shaped(map, shape)),
+            (ValueSchema::List(_) | ValueSchema::Set(_) | ValueSchema::Keyed(..), Json::Array(list)) => {
                 Self::List(List::Shaped(list, shape))
             }
             _ => plain(),
@@ -137,7 +138,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     base64::engine::general_purpose::URL_SAFE.decode(text).ok()
 }
 
-impl Shape {
+impl ValueSchema {
     pub(super) fn item(&self) -> &Self {
         match self {
             Self::List(item) | Self::Set(item) | Self::Keyed(item, _) | Self::Map(item) => item,
@@ -163,8 +164,12 @@ impl Shape {
 }
 
 /// What is under a key of an object, as an expression writes it.
-pub(super) fn find<'v>(map: &'v JsonMap<String, Json>, shape: &'v Shape, key: &str) -> Option<Value<'v>> {
-    if let Shape::Struct(_) = shape {
+pub(super) fn find<'v>(
+    map: &'v JsonMap<String, Json>,
+    shape: &'v ValueSchema,
+    key: &str,
+) -> Option<Value<'v>> {
+    if let ValueSchema::Struct(_) = shape {
         let name = unescape(key)?;
         let value = map.get(&name).filter(|value| !value.is_null())?;
         return Some(Value::from_shape(value, shape.knows(&name)?));
@@ -175,12 +180,12 @@ pub(super) fn find<'v>(map: &'v JsonMap<String, Json>, shape: &'v Shape, key: &s
 /// What an object has that its shape knows.
 pub(super) fn entries<'v>(
     map: &'v JsonMap<String, Json>,
-    shape: &'v Shape,
+    shape: &'v ValueSchema,
 ) -> impl Iterator<Item = (Value<'v>, Value<'v>)> {
     map.iter().filter_map(move |(name, value)| {
         let below = shape.knows(name)?;
         let key = match shape {
-            Shape::Struct(_) => {
+            ValueSchema::Struct(_) => {
                 escape(name).map_or(Text::Borrowed(name), |escaped| Text::Shared(escaped.into()))
             }
             _ => Text::Borrowed(name),
@@ -192,7 +197,7 @@ pub(super) fn entries<'v>(
 /// Whether an object equals another map. What no shape knows is compared as JSON.
 pub(super) fn equal_objects<'v>(
     map: &'v JsonMap<String, Json>,
-    shape: &'v Shape,
+    shape: &'v ValueSchema,
     other: &Map<'v>,
     meter: &Meter,
 ) -> Result<bool, Fault> {
@@ -223,7 +228,7 @@ pub(super) fn equal_objects<'v>(
 /// Whether a set or a keyed list has what another list has, in whatever order. Nothing if the order matters.
 pub(super) fn equal_unordered<'v>(
     list: &'v [Json],
-    shape: &'v Shape,
+    shape: &'v ValueSchema,
     other: &List<'v>,
     meter: &Meter,
 ) -> Result<Option<bool>, Fault> {
@@ -231,7 +236,7 @@ pub(super) fn equal_unordered<'v>(
         return Ok(Some(false));
     }
     match shape {
-        Shape::Set(_) => {
+        ValueSchema::Set(_) => {
             let known: HashSet<&Json> = list.iter().collect();
             for item in other.iter() {
                 meter.work(1)?;
@@ -245,7 +250,7 @@ pub(super) fn equal_unordered<'v>(
             }
             Ok(Some(true))
         }
-        Shape::Keyed(item_shape, keys) => {
+        ValueSchema::Keyed(item_shape, keys) => {
             let known: HashMap<_, _> = list.iter().map(|item| (json_key(item, keys), item)).collect();
             for item in other.iter() {
                 meter.work(1)?;
@@ -266,11 +271,15 @@ fn json_key(item: &Json, keys: &[Box<str>]) -> Vec<Json> {
 }
 
 /// The items of a set or a keyed list with those of another added: new ones at the end, known ones in their place.
-pub(super) fn union<'v>(list: &'v [Json], shape: &'v Shape, other: &List<'v>) -> Option<Vec<Value<'v>>> {
+pub(super) fn union<'v>(
+    list: &'v [Json],
+    shape: &'v ValueSchema,
+    other: &List<'v>,
+) -> Option<Vec<Value<'v>>> {
     let mut items: Vec<_> = list.iter().map(|item| Value::from_shape(item, shape.item())).collect();
     let keys: &[Box<str>] = match shape {
-        Shape::Set(_) => &[],
-        Shape::Keyed(_, keys) => keys,
+        ValueSchema::Set(_) => &[],
+        ValueSchema::Keyed(_, keys) => keys,
         _ => return None,
     };
     let identity = |json: &Json| if keys.is_empty() { vec![json.clone()] } else { json_key(json, keys) };

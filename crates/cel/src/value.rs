@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 use super::fault::Fault;
 use super::message::Message;
 use super::meter::Meter;
-use super::object::Object;
-use super::shape::{self, Shape};
+use super::object::LibraryObject;
+use super::shape::{self, ValueSchema};
 use super::time::Timestamp;
 
 /// A value, and the JSON that it may borrow from.
@@ -36,7 +36,7 @@ pub enum Value<'v> {
     Type(&'static str),
     Optional(Option<Arc<Value<'v>>>),
     /// Something of a library.
-    Object(Arc<Object>),
+    Object(Arc<LibraryObject>),
     Message(Message<'v>),
 }
 
@@ -68,7 +68,7 @@ impl Text<'_> {
 #[derive(Debug, Clone)]
 pub enum List<'v> {
     Json(&'v [Json], Numbers),
-    Shaped(&'v [Json], &'v Shape),
+    Shaped(&'v [Json], &'v ValueSchema),
     Values(Arc<Vec<Value<'v>>>),
 }
 
@@ -108,7 +108,7 @@ impl<'v> List<'v> {
 #[derive(Debug, Clone)]
 pub enum Map<'v> {
     Json(&'v serde_json::Map<String, Json>, Numbers),
-    Shaped(&'v serde_json::Map<String, Json>, &'v Shape),
+    Shaped(&'v serde_json::Map<String, Json>, &'v ValueSchema),
     Values(Arc<BTreeMap<Key<'v>, Value<'v>>>),
 }
 

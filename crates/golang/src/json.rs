@@ -7,6 +7,9 @@ use serde_json::{Map, Number, Value};
 use crate::fmt::{Any, Numbers};
 use crate::strconv::format_float;
 
+/// A JSON object: a Kubernetes object, or a part of one.
+pub type JsonObject = Map<String, Value>;
+
 /// The number as the 64 bit integer Kubernetes would read, if it is one. Fractions of zero do not count:
 /// on the wire of functions every number is a float, so `2.0` and `2` are the same.
 pub fn integer(number: &Number) -> Option<i64> {

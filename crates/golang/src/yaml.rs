@@ -27,14 +27,14 @@ const LONGEST_SIMPLE_KEY: usize = 128;
 /// A document.
 pub fn to_yaml(value: &Value) -> String {
     let mut writer = Writer { text: String::new(), column: 0, is_blank: true, is_indented: true };
-    writer.node(value, None, Place::Root);
+    writer.node(value, None, NodePosition::Root);
     writer.line(0);
     writer.text
 }
 
 /// Where a node stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodePosition {
     Root,
     Item,
     Key,
@@ -52,7 +52,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn node(&mut self, value: &Value, indent: Option<usize>, place: Place) {
+    fn node(&mut self, value: &Value, indent: Option<usize>, place: NodePosition) {
         match value {
             Value::Null => self.scalar("null", Style::Plain, indent, place),
             Value::Bool(is_true) => {
@@ -73,14 +73,14 @@ impl Writer {
         self.indicator(close, false, false);
     }
 
-    fn items(&mut self, items: &[Value], indent: Option<usize>, place: Place) {
+    fn items(&mut self, items: &[Value], indent: Option<usize>, place: NodePosition) {
         // Items stand below the key that they belong to, not to the right of it.
-        let is_below_key = place == Place::Value && !self.is_indented;
+        let is_below_key = place == NodePosition::Value && !self.is_indented;
         let indent = indent.map_or(0, |indent| if is_below_key { indent } else { indent + STEP });
         for item in items {
             self.line(indent);
             self.indicator('-', true, true);
-            self.node(item, Some(indent), Place::Item);
+            self.node(item, Some(indent), NodePosition::Item);
         }
     }
 
@@ -89,19 +89,19 @@ impl Writer {
         for (key, value) in order::naturally(entries.iter().collect()) {
             self.line(indent);
             if is_simple_key(key) {
-                self.string(key, Some(indent), Place::Key);
+                self.string(key, Some(indent), NodePosition::Key);
                 self.indicator(':', false, false);
             } else {
                 self.indicator('?', true, true);
-                self.string(key, Some(indent), Place::Value);
+                self.string(key, Some(indent), NodePosition::Value);
                 self.line(indent);
                 self.indicator(':', true, true);
             }
-            self.node(value, Some(indent), Place::Value);
+            self.node(value, Some(indent), NodePosition::Value);
         }
     }
 
-    fn string(&mut self, string: &str, indent: Option<usize>, place: Place) {
+    fn string(&mut self, string: &str, indent: Option<usize>, place: NodePosition) {
         let string = text::without_next_lines(string);
         let style = match &*string {
             string if string.contains('\n') => Style::Literal,
@@ -111,10 +111,10 @@ impl Writer {
         self.scalar(&string, style, indent, place);
     }
 
-    fn scalar(&mut self, text: &str, wanted: Style, indent: Option<usize>, place: Place) {
+    fn scalar(&mut self, text: &str, wanted: Style, indent: Option<usize>, place: NodePosition) {
         let indent = indent.unwrap_or_default() + STEP;
-        let may_fold = place != Place::Key;
-        match Traits::of(text).style(wanted, place == Place::Key) {
+        let may_fold = place != NodePosition::Key;
+        match Traits::of(text).style(wanted, place == NodePosition::Key) {
             Style::Plain => self.plain(text, indent, may_fold),
             Style::Single => self.single_quoted(text, indent, may_fold),
             Style::Double => self.double_quoted(text, indent, may_fold),

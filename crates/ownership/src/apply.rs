@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::conflict::{ApplyError, Taken, conflicts};
@@ -14,23 +15,23 @@ use super::plan::{Edit, Plan, is_equal_but_managed};
 use super::prune::{gone, is_superfluous, prune};
 use super::stamp::Stamp;
 use super::update::{NEVER_OWNED, describe, in_all_versions, track};
-use super::{Filter, Kind, Request, last_applied};
+use super::{Filter, Request, VersionedKind, last_applied};
 use crate::merge::combine::combine;
 use crate::merge::compare::{Comparison, compare};
 use crate::merge::fieldset::{field_set, is_field_set_of};
+use crate::merge::is_too_deep;
 use crate::merge::lost::compare_without;
 use crate::merge::path::are_equal_objects;
 use crate::merge::remove::remove_items;
 use crate::merge::set::Set;
 use crate::merge::shape::Cursor;
 use crate::merge::validate::{Duplicates, validate};
-use crate::merge::{Object, is_too_deep};
 
 /// Works out what applying a configuration means for an object. Without a live one, the object is created.
 pub fn apply<'c>(
-    live: Option<&Object>,
-    applied: &'c Object,
-    kind: &'c Kind,
+    live: Option<&JsonObject>,
+    applied: &'c JsonObject,
+    kind: &'c VersionedKind,
     request: &Request<'_>,
     is_forced: bool,
 ) -> Result<Plan<'c>, ApplyError> {
@@ -60,9 +61,9 @@ pub fn apply<'c>(
 /// What does not change while a configuration is applied.
 #[derive(Clone, Copy)]
 struct Work<'a, 'c> {
-    live: &'a Object,
-    applied: &'c Object,
-    kind: &'c Kind,
+    live: &'a JsonObject,
+    applied: &'c JsonObject,
+    kind: &'c VersionedKind,
     request: &'a Request<'a>,
 }
 
@@ -168,7 +169,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     }
 
     fn check_values(self, shape: Cursor<'a>) -> Result<(), ApplyError> {
-        let fail = |what: &str, object: &Object, problems: &dyn std::fmt::Display| {
+        let fail = |what: &str, object: &JsonObject, problems: &dyn std::fmt::Display| {
             let object = describe(object, self.kind, self.request);
             ApplyError::Failed(format!("failed to create typed {what} object ({object}): {problems}"))
         };
@@ -244,13 +245,13 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
 
     fn prune(
         self,
-        mut merged: Object,
+        mut merged: JsonObject,
         gone: Option<Set<'_>>,
         ledger: &Ledger<'_>,
         last: &Record<'_>,
         versions: &Versions<'_>,
         shape: Cursor<'_>,
-    ) -> Result<Object, String> {
+    ) -> Result<JsonObject, String> {
         if let Some(gone) = gone {
             remove_items(&mut merged, &gone, shape);
             return Ok(merged);
@@ -294,7 +295,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     }
 
     /// The object as it becomes, if somebody owns fields of it in another version.
-    fn seen_by_others(self, ledger: &Ledger<'_>, merged: &Merged<'_, '_>) -> Option<Object> {
+    fn seen_by_others(self, ledger: &Ledger<'_>, merged: &Merged<'_, '_>) -> Option<JsonObject> {
         let is_other = |record: &Record<'_>| record.identity.api_version != self.request.api_version;
         let is_needed = !matches!(merged.edit, Edit::Nothing) && ledger.records.iter().any(is_other);
         is_needed.then(|| merged.edit.preview(self.live))
@@ -304,7 +305,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         self,
         ledger: &Ledger<'x>,
         versions: &Versions<'x>,
-        after: Option<&'x Object>,
+        after: Option<&'x JsonObject>,
         mut comparison: Comparison<'x>,
     ) -> Result<Comparisons<'x>, String>
     where
@@ -368,4 +369,4 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     }
 }
 
-static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
+static NOTHING: LazyLock<JsonObject> = LazyLock::new(JsonObject::new);

@@ -6,11 +6,10 @@
 //! Our own design: a controller tells from the object alone who took a field from it; Kubernetes has nothing like
 //! it.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use super::holds::{find_item, owned_by, same};
-
-type Object = Map<String, Value>;
 
 /// Nobody needs to hear of more fields of one object.
 const MOST: usize = 16;
@@ -25,7 +24,7 @@ pub struct Contested {
 }
 
 /// What the manager applied before, wants to apply again, and has lost meanwhile. In the order of their paths.
-pub fn contested(configuration: &Object, live: &Object, manager: &str) -> Vec<Contested> {
+pub fn contested(configuration: &JsonObject, live: &JsonObject, manager: &str) -> Vec<Contested> {
     let Some(ours) = owned_by(live, manager, "") else { return Vec::new() };
     let mut found = Search { found: Vec::new() };
     for (owner, fields) in others(live, manager) {
@@ -40,7 +39,7 @@ pub fn contested(configuration: &Object, live: &Object, manager: &str) -> Vec<Co
 }
 
 /// Everybody else who owns fields of the object itself.
-fn others<'l>(live: &'l Object, manager: &'l str) -> impl Iterator<Item = (&'l str, &'l Object)> {
+fn others<'l>(live: &'l JsonObject, manager: &'l str) -> impl Iterator<Item = (&'l str, &'l JsonObject)> {
     let entries = live.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
     entries.into_iter().flatten().filter_map(move |entry| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -56,10 +55,10 @@ struct Search {
 impl Search {
     fn taken(
         &mut self,
-        fields: &Object,
-        wanted: &Object,
-        live: &Object,
-        ours: Option<&Object>,
+        fields: &JsonObject,
+        wanted: &JsonObject,
+        live: &JsonObject,
+        ours: Option<&JsonObject>,
         path: &mut String,
         owner: &str,
     ) {
@@ -80,7 +79,7 @@ impl Search {
         theirs: &Value,
         wanted: &Value,
         live: &Value,
-        ours: Option<&Object>,
+        ours: Option<&JsonObject>,
         path: &mut String,
         owner: &str,
     ) {
@@ -112,7 +111,13 @@ impl Search {
     }
 
     /// What is wanted, is not there and is not owned: somebody has removed it, or it was never there.
-    fn removed(&mut self, wanted: &Object, live: &Object, ours: Option<&Object>, path: &mut String) {
+    fn removed(
+        &mut self,
+        wanted: &JsonObject,
+        live: &JsonObject,
+        ours: Option<&JsonObject>,
+        path: &mut String,
+    ) {
         for (name, wanted) in wanted {
             let ours = ours.and_then(|ours| ours.get(&format!("f:{name}"))?.as_object());
             let length = path.len();
@@ -136,7 +141,7 @@ impl Search {
 
 /// `k:{"name":"a"}` → `[name="a"]`.
 fn index(key: &str) -> String {
-    let keys: Option<Object> = key.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
+    let keys: Option<JsonObject> = key.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
     let Some(keys) = keys else { return "[]".to_owned() };
     let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("[{}]", keys.join(","))
@@ -206,7 +211,7 @@ mod tests {
 
     #[test]
     fn no_more_fields_are_named_than_anybody_reads() {
-        let fields: Object = (0..100).map(|index| (format!("f{index}"), json!(1))).collect();
+        let fields: JsonObject = (0..100).map(|index| (format!("f{index}"), json!(1))).collect();
         assert_eq!(check(&json!({"spec": fields}), &json!({"spec": {}}), &json!({}), &json!({})).len(), MOST);
     }
 }

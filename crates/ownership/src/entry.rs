@@ -4,12 +4,13 @@
 
 use std::collections::HashMap;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Map, Value, json};
 
 use super::ledger::{Identity, Ledger, Operation, Origin, Record};
 use super::stamp::Stamp;
+use crate::merge::fields;
 use crate::merge::rewrite::Rewrite;
-use crate::merge::{Object, fields};
 
 /// An entry as it stands in an object, with absent and null fields empty.
 #[derive(Debug, Default, PartialEq)]
@@ -26,7 +27,7 @@ pub(super) struct Entry<'a> {
 }
 
 /// The managed fields of an object. Like upstream, takes entries that are no entries for none at all.
-pub(super) fn read_entries(object: &Object) -> Option<Vec<Entry<'_>>> {
+pub(super) fn read_entries(object: &JsonObject) -> Option<Vec<Entry<'_>>> {
     read_list(object.get("metadata")?.get("managedFields")?)
 }
 
@@ -213,7 +214,7 @@ pub(super) fn is_same(slots: &[Slot], length: usize) -> bool {
 }
 
 /// Puts new managed fields in the place of the old ones.
-pub(super) fn write_entries(object: &mut Object, old: Option<Value>, slots: Vec<Slot>) {
+pub(super) fn write_entries(object: &mut JsonObject, old: Option<Value>, slots: Vec<Slot>) {
     let mut old = match old {
         Some(Value::Array(old)) => old,
         _ => Vec::new(),
@@ -245,6 +246,6 @@ pub(super) fn write_entries(object: &mut Object, old: Option<Value>, slots: Vec<
 }
 
 /// Removes the managed fields.
-pub(super) fn take_entries(object: &mut Object) -> Option<Value> {
+pub(super) fn take_entries(object: &mut JsonObject) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
 }

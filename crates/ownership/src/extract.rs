@@ -2,19 +2,18 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/util/managedfields/extract.go`.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use super::holds::{find_item, owned_by};
 
-type Object = Map<String, Value>;
-
 /// The fields that a manager owns by having applied them. Nothing if it has applied nothing.
-pub fn extract(live: &Object, manager: &str, subresource: &str) -> Object {
+pub fn extract(live: &JsonObject, manager: &str, subresource: &str) -> JsonObject {
     owned_by(live, manager, subresource).map(|fields| extract_object(live, fields)).unwrap_or_default()
 }
 
 /// Whether a manager owns this field by having applied it.
-pub fn owns(live: &Object, manager: &str, subresource: &str, path: &[&str]) -> bool {
+pub fn owns(live: &JsonObject, manager: &str, subresource: &str, path: &[&str]) -> bool {
     let mut fields = owned_by(live, manager, subresource);
     for field in path {
         fields = fields.and_then(|fields| fields.get(&format!("f:{field}"))?.as_object());
@@ -22,7 +21,7 @@ pub fn owns(live: &Object, manager: &str, subresource: &str, path: &[&str]) -> b
     fields.is_some()
 }
 
-fn extract_object(live: &Object, fields: &Object) -> Object {
+fn extract_object(live: &JsonObject, fields: &JsonObject) -> JsonObject {
     let owned = fields.iter().filter_map(|(key, fields)| {
         let name = key.strip_prefix("f:")?;
         Some((name.to_owned(), extract_value(live.get(name)?, fields.as_object()?)))
@@ -30,7 +29,7 @@ fn extract_object(live: &Object, fields: &Object) -> Object {
     owned.collect()
 }
 
-fn extract_value(live: &Value, fields: &Object) -> Value {
+fn extract_value(live: &Value, fields: &JsonObject) -> Value {
     if fields.is_empty() {
         return live.clone();
     }

@@ -7,9 +7,8 @@
 //! Our own design: a controller leaves out an apply that would change nothing; Kubernetes finds that out on the
 //! server.
 
-use serde_json::{Map, Value};
-
-type Object = Map<String, Value>;
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 /// Fields that identify an object, or that the server sets. Nobody owns them.
 const UNOWNED: [&str; 9] = [
@@ -25,7 +24,7 @@ const UNOWNED: [&str; 9] = [
 ];
 
 /// Whether the manager owns all that the configuration says, and nothing else, and it is so.
-pub fn holds(configuration: &Object, live: &Object, manager: &str, subresource: &str) -> bool {
+pub fn holds(configuration: &JsonObject, live: &JsonObject, manager: &str, subresource: &str) -> bool {
     let Some(entry) = entry_of(live, manager, subresource) else { return false };
     // What was applied in another version is applied anew in this one.
     if entry.get("apiVersion") != configuration.get("apiVersion") {
@@ -45,11 +44,11 @@ pub fn holds(configuration: &Object, live: &Object, manager: &str, subresource: 
 }
 
 /// What the manager owns by having applied it.
-pub(super) fn owned_by<'l>(live: &'l Object, manager: &str, subresource: &str) -> Option<&'l Object> {
+pub(super) fn owned_by<'l>(live: &'l JsonObject, manager: &str, subresource: &str) -> Option<&'l JsonObject> {
     entry_of(live, manager, subresource)?.get("fieldsV1")?.as_object()
 }
 
-fn entry_of<'l>(live: &'l Object, manager: &str, subresource: &str) -> Option<&'l Value> {
+fn entry_of<'l>(live: &'l JsonObject, manager: &str, subresource: &str) -> Option<&'l Value> {
     let entries = live.get("metadata")?.get("managedFields")?.as_array()?;
     let text = |entry: &'l Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     entries.iter().find(|entry| {
@@ -59,7 +58,7 @@ fn entry_of<'l>(live: &'l Object, manager: &str, subresource: &str) -> Option<&'
     })
 }
 
-fn value_holds(wanted: &Value, live: &Value, fields: &Object) -> bool {
+fn value_holds(wanted: &Value, live: &Value, fields: &JsonObject) -> bool {
     match wanted {
         Value::Null => false,
         // What is owned as a whole, or is no more than a value.
@@ -70,7 +69,7 @@ fn value_holds(wanted: &Value, live: &Value, fields: &Object) -> bool {
     }
 }
 
-fn object_holds(wanted: &Object, live: &Object, fields: &Object) -> bool {
+fn object_holds(wanted: &JsonObject, live: &JsonObject, fields: &JsonObject) -> bool {
     let owned = fields.keys().filter(|key| *key != ".").count();
     owned == wanted.len()
         && wanted.iter().all(|(key, wanted)| {
@@ -81,7 +80,7 @@ fn object_holds(wanted: &Object, live: &Object, fields: &Object) -> bool {
 }
 
 /// A list whose items have owners: each is found by its keys, or is itself what it is found by.
-fn list_holds(wanted: &[Value], live: &[Value], fields: &Object) -> bool {
+fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
     let owned = fields.iter().filter(|(key, _)| *key != ".");
     if owned.clone().count() != wanted.len() {
         return false;
@@ -108,7 +107,7 @@ fn find(key: &str, wanted: &[Value], live: &[Value]) -> Option<(usize, usize)> {
     let Some(keys) = key.strip_prefix("k:") else {
         return find_item(key, wanted).map(|place| (place, in_live));
     };
-    let keys: Object = serde_json::from_str(keys).ok()?;
+    let keys: JsonObject = serde_json::from_str(keys).ok()?;
     // A key that has a default may have been left out.
     let fits =
         |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_none_or(|there| same(there, value)));
@@ -121,7 +120,7 @@ pub(super) fn find_item(key: &str, list: &[Value]) -> Option<usize> {
         let value: Value = serde_json::from_str(value).ok()?;
         return list.iter().position(|item| same(item, &value));
     }
-    let keys: Object = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+    let keys: JsonObject = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
     let has =
         |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_some_and(|there| same(there, value)));
     list.iter().position(has)

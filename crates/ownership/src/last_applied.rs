@@ -2,16 +2,17 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/util/managedfields/internal/lastappliedmanager.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::conflict::Taken;
-use super::{Kind, Request};
+use super::{Request, VersionedKind};
 use crate::merge::compare::compare;
 use crate::merge::fieldset::field_set;
+use crate::merge::is_too_deep;
 use crate::merge::set::Set;
 use crate::merge::text::push_json_object;
 use crate::merge::validate::{Duplicates, validate};
-use crate::merge::{Object, is_too_deep};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The one manager that takes over. To stay out of this, use another name.
@@ -19,10 +20,14 @@ pub(super) const MANAGER: &str = "kubectl";
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// The fields that may be taken in spite of conflicts: those that are as they were applied on the client.
-pub(super) fn allowed(live: &Object, kind: &Kind, request: &Request<'_>) -> Option<Set<'static>> {
+pub(super) fn allowed(
+    live: &JsonObject,
+    kind: &VersionedKind,
+    request: &Request<'_>,
+) -> Option<Set<'static>> {
     let shape = kind.shape(request.api_version)?;
     validate(live, shape, Duplicates::Refused).ok()?;
-    let applied: Object = serde_json::from_str(annotation(live)?).ok()?;
+    let applied: JsonObject = serde_json::from_str(annotation(live)?).ok()?;
     let text = |name: &str| applied.get(name).and_then(Value::as_str);
     if text("apiVersion") != Some(request.api_version) || text("kind") != Some(&kind.name) {
         return None;
@@ -49,25 +54,25 @@ pub(super) fn covers(allowed: &Set<'_>, taken: &Taken<'_>) -> bool {
 }
 
 /// The annotation of an object whose annotations are all text.
-fn annotation(object: &Object) -> Option<&str> {
+fn annotation(object: &JsonObject) -> Option<&str> {
     let annotations = annotations(object)?;
     annotations.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
 }
 
-fn annotations(object: &Object) -> Option<&Object> {
+fn annotations(object: &JsonObject) -> Option<&JsonObject> {
     let annotations = object.get("metadata")?.get("annotations")?.as_object()?;
     annotations.values().all(|text| text.is_string() || text.is_null()).then_some(annotations)
 }
 
 /// Annotations are written back as they were read: as text.
-fn make_texts(annotations: &mut Object) {
+fn make_texts(annotations: &mut JsonObject) {
     for text in annotations.values_mut().filter(|text| text.is_null()) {
         *text = "".into();
     }
 }
 
 /// Keeps the annotation in step with what is applied, if there is one.
-pub(super) fn follow(object: &mut Object, applied: &Object) {
+pub(super) fn follow(object: &mut JsonObject, applied: &JsonObject) {
     if annotation(object).is_none() {
         return;
     }
@@ -83,12 +88,12 @@ pub(super) fn follow(object: &mut Object, applied: &Object) {
 }
 
 /// Whether [`follow`] would change an object.
-pub(super) fn is_behind(object: &Object, applied: &Object) -> bool {
+pub(super) fn is_behind(object: &JsonObject, applied: &JsonObject) -> bool {
     let has_null = || annotations(object).is_some_and(|texts| texts.values().any(Value::is_null));
     annotation(object).is_some_and(|text| has_null() || text != describe(applied))
 }
 
-fn describe(applied: &Object) -> String {
+fn describe(applied: &JsonObject) -> String {
     let mut applied = applied.clone();
     let is_readable = annotations(&applied).is_some();
     if let Some(Value::Object(metadata)) = applied.get_mut("metadata") {

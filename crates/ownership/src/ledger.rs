@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::stamp::Stamp;
-use super::{Convert, Kind, Request};
-use crate::merge::Object;
+use super::{Convert, Request, VersionedKind};
 use crate::merge::compare::Comparison;
 use crate::merge::set::Set;
 use crate::merge::shape::Cursor;
@@ -135,7 +135,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Adapts all records to the shapes of today, and drops those of versions that no longer exist.
-    pub(super) fn reconcile(&mut self, versions: &mut Versions<'_>, live: &Object) -> Result<(), String> {
+    pub(super) fn reconcile(&mut self, versions: &mut Versions<'_>, live: &JsonObject) -> Result<(), String> {
         let mut result = Ok(());
         self.records.retain_mut(|record| {
             let shape = match versions.shape_for(&record.identity.api_version, live) {
@@ -189,7 +189,7 @@ impl<'a> Ledger<'a> {
 
 /// The shapes of the versions of a kind, and which of them an object was found to fit.
 pub(super) struct Versions<'a> {
-    kind: &'a Kind,
+    kind: &'a VersionedKind,
     current: &'a str,
     converter: Option<&'a dyn Convert>,
     checked: Vec<&'a str>,
@@ -197,12 +197,12 @@ pub(super) struct Versions<'a> {
 
 /// An object as a version sees it.
 pub(super) struct Seen<'o, 'a> {
-    pub(super) object: Cow<'o, Object>,
+    pub(super) object: Cow<'o, JsonObject>,
     pub(super) shape: Cursor<'a>,
 }
 
 impl<'a> Versions<'a> {
-    pub(super) fn new(kind: &'a Kind, request: &Request<'a>) -> Self {
+    pub(super) fn new(kind: &'a VersionedKind, request: &Request<'a>) -> Self {
         Self { kind, current: request.api_version, converter: request.converter, checked: Vec::new() }
     }
 
@@ -220,7 +220,7 @@ impl<'a> Versions<'a> {
     pub(super) fn shape_for(
         &mut self,
         api_version: &str,
-        object: &Object,
+        object: &JsonObject,
     ) -> Result<Option<Cursor<'a>>, String> {
         let known = self.kind.versions.iter().find(|version| version.api_version == api_version);
         let Some(version) = known else { return Ok(None) };
@@ -237,7 +237,7 @@ impl<'a> Versions<'a> {
         &self,
         from: &str,
         to: &str,
-        object: &'o Object,
+        object: &'o JsonObject,
     ) -> Result<Option<Seen<'o, 'a>>, String> {
         let Some(shape) = self.kind.shape(to) else { return Ok(None) };
         if from == to {

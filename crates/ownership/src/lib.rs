@@ -36,6 +36,8 @@ mod update;
 
 use std::sync::Arc;
 
+use ferroplane_golang::json::JsonObject;
+
 pub use apply::apply;
 pub use conflict::{ApplyError, Cause, Conflict};
 pub use contested::{Contested, contested};
@@ -48,12 +50,11 @@ pub use scale::Scale;
 pub use unchanged::keep_times;
 pub use update::{Updated, update};
 
-use crate::merge::Object;
 use crate::merge::shape::{Cursor, Shapes};
 
 /// What is known about the kind of an object.
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct VersionedKind {
     pub name: String,
     pub versions: Vec<Version>,
 }
@@ -82,10 +83,10 @@ pub struct Request<'a> {
 
 /// Makes of an object one of another version of its kind.
 pub trait Convert: std::fmt::Debug + Sync {
-    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String>;
+    fn convert(&self, object: &JsonObject, api_version: &str) -> Result<JsonObject, String>;
 }
 
-impl Kind {
+impl VersionedKind {
     fn shape(&self, api_version: &str) -> Option<Cursor<'_>> {
         let version = self.versions.iter().find(|version| version.api_version == api_version)?;
         Some(version.shapes.root())

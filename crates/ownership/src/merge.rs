@@ -1,6 +1,6 @@
 //! Merges objects by their types: what a configuration adds to an object, which fields differ, who names what.
 //!
-//! A [`Shape`](shape::Shape) says how a value merges, a [`Set`](set::Set) names fields. Everything else walks
+//! A [`MergeShape`](shape::Shape) says how a value merges, a [`Set`](set::Set) names fields. Everything else walks
 //! values along shapes. What belongs to whom is decided in [`crate`].
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/typed.go`.
@@ -26,16 +26,14 @@ pub mod shape;
 pub(crate) mod text;
 pub mod validate;
 
-use serde_json::{Map, Value};
-
-/// A Kubernetes object, or a part of one that looks alike.
-pub type Object = Map<String, Value>;
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 /// How deep values may be nested. A JSON parser refuses at 128.
 pub const MAX_DEPTH: usize = 160;
 
 /// Whether an object is nested deeper than the walks would survive.
-pub fn is_too_deep(object: &Object) -> bool {
+pub fn is_too_deep(object: &JsonObject) -> bool {
     object.values().any(|value| exceeds(value, MAX_DEPTH))
 }
 

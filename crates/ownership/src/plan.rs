@@ -2,11 +2,11 @@
 //!
 //! Our own design: upstream changes the object as it goes; here a plan says what will change.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::entry::{Slot, take_entries, write_entries};
 use super::last_applied;
-use crate::merge::Object;
 use crate::merge::combine::Change;
 use crate::merge::path::are_equal;
 use crate::merge::remove::remove_items;
@@ -16,7 +16,7 @@ use crate::merge::shape::Cursor;
 /// What applying a configuration means for an object.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    pub(super) applied: &'a Object,
+    pub(super) applied: &'a JsonObject,
     pub(super) edit: Edit<'a>,
     /// New managed fields, if they change.
     pub(super) slots: Option<Vec<Slot>>,
@@ -30,7 +30,7 @@ pub(super) enum Edit<'a> {
     Nothing,
     Change(Change<'a>),
     Remove(Set<'static>, Cursor<'a>),
-    Replace(Object),
+    Replace(JsonObject),
 }
 
 impl Plan<'_> {
@@ -40,7 +40,7 @@ impl Plan<'_> {
     }
 
     /// Changes the object that the plan was made for, or an empty one, if there was none.
-    pub fn perform(self, mut live: Object) -> Object {
+    pub fn perform(self, mut live: JsonObject) -> JsonObject {
         let old = if self.slots.is_some() || matches!(self.edit, Edit::Replace(_)) {
             take_entries(&mut live)
         } else {
@@ -75,7 +75,7 @@ impl Plan<'_> {
 
 impl Edit<'_> {
     /// The object as it becomes, without managed fields.
-    pub(super) fn preview(&self, live: &Object) -> Object {
+    pub(super) fn preview(&self, live: &JsonObject) -> JsonObject {
         let mut after = without_managed_fields(live);
         match self {
             Edit::Nothing => {}
@@ -87,7 +87,7 @@ impl Edit<'_> {
     }
 }
 
-fn without_managed_fields(object: &Object) -> Object {
+fn without_managed_fields(object: &JsonObject) -> JsonObject {
     let keep = |(name, value): (&String, &Value)| (name.clone(), value.clone());
     object
         .iter()
@@ -102,7 +102,7 @@ fn without_managed_fields(object: &Object) -> Object {
 }
 
 /// Whether two objects are equal, if the one has no managed fields.
-pub(super) fn is_equal_but_managed(live: &Object, other: &Object) -> bool {
+pub(super) fn is_equal_but_managed(live: &JsonObject, other: &JsonObject) -> bool {
     live.len() == other.len()
         && live.iter().zip(other).all(|((name, live), (other_name, other))| {
             name == other_name

@@ -2,21 +2,22 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `merge/update.go`.
 
+use ferroplane_golang::json::JsonObject;
+
 use super::ledger::{Ledger, Seen, Versions};
-use crate::merge::Object;
 use crate::merge::lost::{all_fields, lost_fields};
 use crate::merge::remove::remove_items;
 use crate::merge::set::Set;
 use crate::merge::shape::Cursor;
 
 /// Whether nothing can have to be removed: all that was applied is applied again.
-pub(super) fn is_superfluous(last: &Set<'_>, now: &Set<'_>, live: &Object, shape: Cursor<'_>) -> bool {
+pub(super) fn is_superfluous(last: &Set<'_>, now: &Set<'_>, live: &JsonObject, shape: Cursor<'_>) -> bool {
     now.contains_all(last) && now.is_firm(live, shape)
 }
 
 /// What has to go from an object, if all is in one version and nothing about it is odd.
 pub(super) fn gone(
-    merged: &Object,
+    merged: &JsonObject,
     ledger: &Ledger<'_>,
     last: &Set<'_>,
     shape: Cursor<'_>,
@@ -32,19 +33,19 @@ pub(super) fn gone(
 
 /// An object in some version.
 struct Versioned<'a> {
-    object: Object,
+    object: JsonObject,
     version: &'a str,
 }
 
 /// The object without what has to go. `ledger` has what is applied now, `last` what was applied before.
 pub(super) fn prune(
-    merged: Object,
+    merged: JsonObject,
     ledger: &Ledger<'_>,
     last: &Set<'_>,
     last_version: &str,
     versions: &Versions<'_>,
     version: &str,
-) -> Result<Object, String> {
+) -> Result<JsonObject, String> {
     let fail = |what: &'static str| move |problem: String| format!("failed to {what}: {problem}");
     let seen = versions.converted(version, last_version, &merged);
     let seen = seen.map_err(fail("convert merged object to last applied version"))?;
@@ -74,7 +75,7 @@ pub(super) fn prune(
 
 /// Puts back what somebody owns, or nobody ever owned, version by version.
 fn add_back_owned<'a>(
-    merged: Object,
+    merged: JsonObject,
     pruned: &mut Versioned<'a>,
     ledger: &'a Ledger<'_>,
     versions: &Versions<'_>,

@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::entry::{decode, encode, read_list, write_entries};
 use super::ledger::{Ledger, Record};
-use crate::merge::Object;
 use crate::merge::path::Element;
 use crate::merge::set::Set;
 
@@ -104,7 +104,7 @@ fn decode_all(entries: Option<&Value>) -> Result<Ledger<'_>, String> {
 }
 
 fn write(mut ledger: Ledger<'_>, old: Option<&Value>) -> Option<Value> {
-    let mut object = Object::new();
+    let mut object = JsonObject::new();
     write_entries(&mut object, old.cloned(), encode(&mut ledger));
     super::entry::take_entries(&mut object)
 }

@@ -2,14 +2,13 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/fieldmanager/equality.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
-
-use crate::merge::Object;
 
 /// Gives a new object the times of the old one, if nothing else about it or its owners changed.
 ///
 /// Otherwise a write that changes nothing would wake everybody who watches the object.
-pub fn keep_times(old: &Object, new: &mut Object) {
+pub fn keep_times(old: &JsonObject, new: &mut JsonObject) {
     let (Some(before), Some(after)) = (entries(old), entries(new)) else { return };
     let is_same_length = before.len() == after.len() && !after.is_empty();
     if !is_same_length
@@ -28,7 +27,7 @@ pub fn keep_times(old: &Object, new: &mut Object) {
     }
 }
 
-fn entries(object: &Object) -> Option<&Vec<Value>> {
+fn entries(object: &JsonObject) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
 }
 
@@ -37,13 +36,13 @@ fn is_same_owner(one: &Value, other: &Value) -> bool {
     equal_without(one, other, "time")
 }
 
-fn is_same_rest(old: &Object, new: &Object) -> bool {
-    let metadata = |object: &Object| object.get("metadata").and_then(Value::as_object).cloned();
+fn is_same_rest(old: &JsonObject, new: &JsonObject) -> bool {
+    let metadata = |object: &JsonObject| object.get("metadata").and_then(Value::as_object).cloned();
     let (Some(before), Some(after)) = (metadata(old), metadata(new)) else { return false };
     equal_without(old, new, "metadata") && equal_without(&before, &after, "managedFields")
 }
 
-fn equal_without(one: &Object, other: &Object, name: &str) -> bool {
-    let rest = |object| Object::iter(object).filter(|(own, _)| *own != name);
+fn equal_without(one: &JsonObject, other: &JsonObject, name: &str) -> bool {
+    let rest = |object| JsonObject::iter(object).filter(|(own, _)| *own != name);
     rest(one).eq(rest(other))
 }

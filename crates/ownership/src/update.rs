@@ -5,16 +5,17 @@
 
 use std::sync::LazyLock;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::entry::{decode, encode, is_reset, read_entries, read_list, take_entries, write_entries};
 use super::ledger::{Comparisons, Identity, Ledger, Operation, Record, Versions};
 use super::stamp::Stamp;
-use super::{Kind, Request, cap};
+use super::{Request, VersionedKind, cap};
 use crate::merge::compare::{Comparison, compare};
+use crate::merge::is_too_deep;
 use crate::merge::set::Set;
 use crate::merge::validate::{Duplicates, validate};
-use crate::merge::{Object, is_too_deep};
 
 /// What nobody ever owns.
 pub(super) static NEVER_OWNED: LazyLock<Set<'static>> = LazyLock::new(|| {
@@ -37,13 +38,18 @@ pub(super) static NEVER_OWNED: LazyLock<Set<'static>> = LazyLock::new(|| {
 /// An object with its new managed fields.
 #[derive(Debug, Clone)]
 pub struct Updated {
-    pub object: Object,
+    pub object: JsonObject,
     /// Why the object lost its managed fields, if they could not be worked out. Worth a log line, no more.
     pub problem: Option<String>,
 }
 
 /// Notes in a new object what differs from the live one. Without a live one, the object is created.
-pub fn update(live: Option<&Object>, mut new: Object, kind: &Kind, request: &Request<'_>) -> Updated {
+pub fn update(
+    live: Option<&JsonObject>,
+    mut new: JsonObject,
+    kind: &VersionedKind,
+    request: &Request<'_>,
+) -> Updated {
     let sent = take_entries(&mut new);
     match work_out(live, &new, sent.as_ref(), kind, request) {
         Ok(Worked { slots, is_sent }) => {
@@ -55,7 +61,7 @@ pub fn update(live: Option<&Object>, mut new: Object, kind: &Kind, request: &Req
     }
 }
 
-fn live_entries(live: &Object) -> Option<&Value> {
+fn live_entries(live: &JsonObject) -> Option<&Value> {
     live.get("metadata")?.get("managedFields")
 }
 
@@ -66,16 +72,16 @@ struct Worked {
 }
 
 fn work_out(
-    live: Option<&Object>,
-    new: &Object,
+    live: Option<&JsonObject>,
+    new: &JsonObject,
     sent: Option<&Value>,
-    kind: &Kind,
+    kind: &VersionedKind,
     request: &Request<'_>,
 ) -> Result<Worked, String> {
     if is_too_deep(new) || live.is_some_and(is_too_deep) {
         return Err("object is nested too deeply".to_owned());
     }
-    let empty = Object::new();
+    let empty = JsonObject::new();
     let before = live.unwrap_or(&empty);
     // Subresources cannot change the owners directly.
     let sent = sent.filter(|_| request.subresource.is_empty());
@@ -89,7 +95,7 @@ fn work_out(
 }
 
 /// The owners that were sent, unless there are none or they make no sense.
-fn choose<'a>(live: &'a Object, sent: Option<&'a Value>) -> (Ledger<'a>, bool) {
+fn choose<'a>(live: &'a JsonObject, sent: Option<&'a Value>) -> (Ledger<'a>, bool) {
     if let Some(entries) = sent.and_then(read_list) {
         if is_reset(&entries) {
             return (Ledger::default(), true);
@@ -102,7 +108,7 @@ fn choose<'a>(live: &'a Object, sent: Option<&'a Value>) -> (Ledger<'a>, bool) {
     (decode(read_entries(live).unwrap_or_default()).unwrap_or_default(), false)
 }
 
-fn has_uid(object: &Object) -> bool {
+fn has_uid(object: &JsonObject) -> bool {
     let uid = object.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(Value::as_str);
     uid.is_some_and(|uid| !uid.is_empty())
 }
@@ -110,14 +116,14 @@ fn has_uid(object: &Object) -> bool {
 /// Gives what changed to the one who changed it.
 pub(super) fn track<'a>(
     ledger: &mut Ledger<'a>,
-    before: &'a Object,
-    after: &'a Object,
-    kind: &'a Kind,
+    before: &'a JsonObject,
+    after: &'a JsonObject,
+    kind: &'a VersionedKind,
     request: &Request<'a>,
 ) -> Result<(), String> {
     let mut versions = Versions::new(kind, request);
     let shape = versions.current()?;
-    let fits = |object: &Object, what: &str| {
+    let fits = |object: &JsonObject, what: &str| {
         let result = validate(object, shape, Duplicates::Allowed);
         result.map_err(|problems| {
             format!(
@@ -147,8 +153,8 @@ pub(super) fn track<'a>(
 pub(super) fn in_all_versions<'a>(
     ledger: &Ledger<'a>,
     versions: &Versions<'a>,
-    before: &'a Object,
-    after: &'a Object,
+    before: &'a JsonObject,
+    after: &'a JsonObject,
     mut comparison: Comparison<'a>,
     request: &Request<'a>,
 ) -> Result<Comparisons<'a>, String> {
@@ -161,7 +167,7 @@ pub(super) fn in_all_versions<'a>(
         if comparisons.get(version).is_some() {
             continue;
         }
-        let seen = |what: &str, object: &'a Object| {
+        let seen = |what: &str, object: &'a JsonObject| {
             let seen = versions.converted(request.api_version, version, object);
             seen.map_err(|problem| format!("failed to convert {what} object: {problem}"))
         };
@@ -198,7 +204,7 @@ fn note<'a>(ledger: &mut Ledger<'a>, comparison: &Comparison<'a>, request: &Requ
 }
 
 /// An object in the words of errors: where it is, and what.
-pub(super) fn describe(object: &Object, kind: &Kind, request: &Request<'_>) -> String {
+pub(super) fn describe(object: &JsonObject, kind: &VersionedKind, request: &Request<'_>) -> String {
     let metadata = object.get("metadata");
     let text =
         |name| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default();

@@ -23,23 +23,23 @@ pub const MAX_VALUES: usize = 100_000;
 /// A path that was parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath {
-    parts: Vec<Node>,
+    parts: Vec<PathNode>,
 }
 
 /// A step of a path.
 #[derive(Debug, Clone, PartialEq)]
-enum Node {
-    List(Vec<Node>),
+enum PathNode {
+    List(Vec<PathNode>),
     Text(String),
     Field(String),
     Slice(Slice),
-    Filter { left: Vec<Node>, operator: String, right: Vec<Node> },
+    Filter { left: Vec<PathNode>, operator: String, right: Vec<PathNode> },
     Integer(i64),
     Float(f64),
     Truth(bool),
     Wildcard,
     Recursive,
-    Union(Vec<Vec<Node>>),
+    Union(Vec<Vec<PathNode>>),
     Identifier(String),
 }
 

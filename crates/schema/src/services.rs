@@ -12,13 +12,12 @@ mod families;
 mod ports;
 mod spec;
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::status::{Resource, Status};
 use spec::Spec;
-
-type Object = Map<String, Value>;
 
 /// Addresses and ports that can be had. What is taken is given back by whoever owns the pool if nothing comes of it.
 pub trait Pool {
@@ -34,9 +33,13 @@ pub trait Pool {
 }
 
 /// Gives a service what it lacks, in the place of one that it replaces, if it does.
-pub fn allocate(service: &mut Object, old: Option<&Object>, pool: &mut dyn Pool) -> Result<(), Status> {
+pub fn allocate(
+    service: &mut JsonObject,
+    old: Option<&JsonObject>,
+    pool: &mut dyn Pool,
+) -> Result<(), Status> {
     let name = metadata_name(service);
-    let empty = Object::new();
+    let empty = JsonObject::new();
     let mut new = Spec::take(service);
     let before = old.map(|old| Spec::of(old.get("spec").and_then(Value::as_object).unwrap_or(&empty)));
     let outcome = match &before {
@@ -61,20 +64,20 @@ pub fn allocate(service: &mut Object, old: Option<&Object>, pool: &mut dyn Pool)
 }
 
 /// Takes away what a service no longer needs because it is of another type now, unless somebody changed that, too.
-pub(crate) fn drop_for_type(service: &mut Object, old: &Object) {
-    let empty = Object::new();
+pub(crate) fn drop_for_type(service: &mut JsonObject, old: &JsonObject) {
+    let empty = JsonObject::new();
     let before = Spec::of(old.get("spec").and_then(Value::as_object).unwrap_or(&empty));
     let mut new = Spec::take(service);
     new.drop_for_type(&before);
     let is_balanced = new.kind() == "LoadBalancer";
     new.put_back(service);
     if !is_balanced && let Some(Value::Object(status)) = service.get_mut("status") {
-        status.insert("loadBalancer".to_owned(), Value::Object(Object::new()));
+        status.insert("loadBalancer".to_owned(), Value::Object(JsonObject::new()));
     }
 }
 
 /// What a service that is but a name does not show.
-pub(crate) fn drop_unread(service: &mut Object) {
+pub(crate) fn drop_unread(service: &mut JsonObject) {
     if let Some(Value::Object(spec)) = service.get_mut("spec")
         && spec.get("type").is_some_and(|kind| kind == "ExternalName")
     {
@@ -83,8 +86,8 @@ pub(crate) fn drop_unread(service: &mut Object) {
 }
 
 /// What somebody should be told who writes a service.
-pub(crate) fn warnings(service: &Object) -> Vec<String> {
-    let empty = Object::new();
+pub(crate) fn warnings(service: &JsonObject) -> Vec<String> {
+    let empty = JsonObject::new();
     let spec = service.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let text = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default();
     let has_external = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
@@ -125,7 +128,7 @@ pub(crate) fn warnings(service: &Object) -> Vec<String> {
     cases.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()).collect()
 }
 
-fn metadata_name(service: &Object) -> String {
+fn metadata_name(service: &JsonObject) -> String {
     let name = service.get("metadata").and_then(|metadata| metadata.get("name"));
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -22,6 +22,7 @@ mod patched;
 mod stored;
 mod update;
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::Convert;
 use serde_json::{Map, Value};
 
@@ -33,8 +34,6 @@ pub use body::{Body, shown};
 pub use builtin::Builtin;
 pub use create::already_exists;
 pub use custom::Custom;
-
-pub type Object = Map<String, Value>;
 
 /// Where a write goes.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +77,7 @@ pub enum Write<'w> {
 /// An object as a request wants it, with its owners.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    pub object: Object,
+    pub object: JsonObject,
     pub warnings: Vec<String>,
     /// Whether it came of a configuration.
     is_applied: bool,
@@ -86,7 +85,7 @@ pub struct Proposal {
 
 impl Proposal {
     /// An object that was worked out in some other way, for example by way of its scale.
-    pub fn of(object: Object, warnings: Vec<String>) -> Self {
+    pub fn of(object: JsonObject, warnings: Vec<String>) -> Self {
         Self { object, warnings, is_applied: false }
     }
 }
@@ -94,7 +93,7 @@ impl Proposal {
 /// What a write comes to.
 #[derive(Debug, Clone)]
 pub struct Written {
-    pub object: Object,
+    pub object: JsonObject,
     pub warnings: Vec<String>,
     pub is_created: bool,
     pub changes_nothing: bool,
@@ -156,14 +155,14 @@ pub fn settle(
 }
 
 /// Whether the object is a namespace with something in it.
-fn holds_content(object: &Object) -> bool {
+fn holds_content(object: &JsonObject) -> bool {
     let is = |name: &str, text: &str| object.get(name).is_some_and(|value| value == text);
     let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
     is("apiVersion", "v1") && is("kind", "Namespace") && finalizers.is_some_and(|held| !held.is_empty())
 }
 
 /// The metadata, which is made if there is none.
-fn metadata_mut(object: &mut Object) -> &mut Object {
+fn metadata_mut(object: &mut JsonObject) -> &mut JsonObject {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
@@ -172,7 +171,7 @@ fn metadata_mut(object: &mut Object) -> &mut Object {
 }
 
 /// A text in the metadata, or nothing.
-fn metadata_text<'o>(object: &'o Object, name: &str) -> &'o str {
+fn metadata_text<'o>(object: &'o JsonObject, name: &str) -> &'o str {
     object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::{Kind, Version as OwnedVersion};
+use ferroplane_ownership::{Version as OwnedVersion, VersionedKind};
 use ferroplane_schema::selector::SelectableFields;
 use ferroplane_schema::status;
 use ferroplane_schema::structural::crd::{Definition, Version as DefinedVersion};
@@ -89,7 +89,7 @@ pub(crate) fn fingerprint(definition: &Value) -> String {
 }
 
 /// What the fields of all versions are for their owners.
-fn ownership(json: &Value, defined: &Definition) -> Result<Kind, DefinitionError> {
+fn ownership(json: &Value, defined: &Definition) -> Result<VersionedKind, DefinitionError> {
     let version = |version: &DefinedVersion| {
         let schema = raw_version(json, &version.name).map(|version| &version["schema"]["openAPIV3Schema"]);
         let shapes = Shapes::of_custom_resource(schema);
@@ -98,7 +98,7 @@ fn ownership(json: &Value, defined: &Definition) -> Result<Kind, DefinitionError
         Ok(OwnedVersion { api_version, shapes: Arc::new(shapes) })
     };
     let versions = defined.versions.iter().map(version).collect::<Result<_, DefinitionError>>()?;
-    Ok(Kind { name: defined.names.kind.clone(), versions })
+    Ok(VersionedKind { name: defined.names.kind.clone(), versions })
 }
 
 fn raw_version<'j>(json: &'j Value, name: &str) -> Option<&'j Value> {
@@ -109,7 +109,7 @@ fn raw_version<'j>(json: &'j Value, name: &str) -> Option<&'j Value> {
 struct VersionBuilder<'d> {
     json: &'d Value,
     defined: &'d Definition,
-    ownership: Kind,
+    ownership: VersionedKind,
 }
 
 impl VersionBuilder<'_> {

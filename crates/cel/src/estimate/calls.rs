@@ -4,7 +4,7 @@
 
 use super::range::{Range, fits};
 use super::{Extent, Operand, found};
-use crate::ast::Kind;
+use crate::ast::ExpressionKind;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -184,7 +184,7 @@ impl Sized<'_, '_> {
         let text = self.target()?;
         let limit = match self.arguments.get(1).map(|limit| &limit.expression.kind) {
             // A negative number is no limit.
-            Some(Kind::Literal(Value::Int(limit))) => limit.cast_unsigned(),
+            Some(ExpressionKind::Literal(Value::Int(limit))) => limit.cast_unsigned(),
             _ => text.most,
         };
         Some((text.scaled(0.2), Some(Range::up_to(limit))))
@@ -254,7 +254,7 @@ impl Sized<'_, '_> {
     /// A number that is written out, or what to take if there is something else.
     fn number(&self, index: usize, otherwise: u64) -> u64 {
         match self.arguments.get(index).map(|argument| &argument.expression.kind) {
-            Some(Kind::Literal(Value::Int(number))) => u64::try_from(*number).unwrap_or(0),
+            Some(ExpressionKind::Literal(Value::Int(number))) => u64::try_from(*number).unwrap_or(0),
             _ => otherwise,
         }
     }

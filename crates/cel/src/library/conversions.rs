@@ -7,7 +7,7 @@ use ferroplane_golang::time::duration;
 use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::json::{go_double, go_duration};
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -127,8 +127,8 @@ pub(super) fn to_string<'v>(context: &Context<'_>, value: Value<'v>) -> Answer<'
         Value::Bytes(bytes) => String::from_utf8(bytes.to_vec())
             .map_err(|_| Fault::text("invalid UTF-8 in bytes, cannot convert to string"))?,
         Value::Object(object) => match &**object {
-            Object::Ip(ip) => ip.to_string(),
-            Object::Cidr(cidr) => cidr.to_string(),
+            LibraryObject::Ip(ip) => ip.to_string(),
+            LibraryObject::Cidr(cidr) => cidr.to_string(),
             _ => return Err(Fault::no_such_overload()),
         },
         _ => return Ok(value),

@@ -11,7 +11,7 @@ use regex::Regex;
 
 use super::{Answer, Context, url};
 use crate::fault::Fault;
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -200,7 +200,7 @@ fn is_date_time(text: &str) -> bool {
 
 pub(super) fn named<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let find = |name: &str| FORMATS.iter().find(|format| format.name == name);
-    let value = |format: &'static NamedFormat| Value::Object(Arc::new(Object::Format(format)));
+    let value = |format: &'static NamedFormat| Value::Object(Arc::new(LibraryObject::Format(format)));
     if let [Value::String(name)] = values {
         return Ok(find(name.as_str()).map_or(Value::Optional(None), |format| Value::some(value(format))));
     }
@@ -210,7 +210,7 @@ pub(super) fn named<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answ
 
 pub(super) fn validate<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let [Value::Object(object), Value::String(text)] = values else { return Err(Fault::no_such_overload()) };
-    let Object::Format(format) = &**object else { return Err(Fault::no_such_overload()) };
+    let LibraryObject::Format(format) = &**object else { return Err(Fault::no_such_overload()) };
     context.meter.work(text.as_str().len() as u64 / 16 + 1)?;
     let complaints = (format.check)(text.as_str());
     if complaints.is_empty() {

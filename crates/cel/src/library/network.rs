@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Answer, Context, address};
 use crate::fault::Fault;
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::value::Value;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
     }
 }
 
-fn object<'v>(object: Object) -> Value<'v> {
+fn object<'v>(object: LibraryObject) -> Value<'v> {
     Value::Object(Arc::new(object))
 }
 
@@ -113,12 +113,14 @@ pub(super) fn ip<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<
     match values {
         [Value::String(text)] => match context.function {
             "isIP" => Ok(Value::Bool(parse_ip(text.as_str()).is_ok())),
-            "ip" => Ok(object(Object::Ip(parse_ip(text.as_str())?))),
+            "ip" => Ok(object(LibraryObject::Ip(parse_ip(text.as_str())?))),
             _ => Ok(Value::Bool(parse_ip(text.as_str())?.to_string() == text.as_str())),
         },
         [Value::Object(value)] => match &**value {
-            Object::Ip(ip) => Ok(about(context.function, ip.0)),
-            Object::Cidr(cidr) if context.function == "ip" => Ok(object(Object::Ip(Ip(cidr.address)))),
+            LibraryObject::Ip(ip) => Ok(about(context.function, ip.0)),
+            LibraryObject::Cidr(cidr) if context.function == "ip" => {
+                Ok(object(LibraryObject::Ip(Ip(cidr.address))))
+            }
             _ => Err(Fault::no_such_overload()),
         },
         _ => Err(Fault::no_such_overload()),
@@ -159,27 +161,29 @@ pub(super) fn cidr<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answe
         let parsed = parse_cidr(text.as_str());
         return match context.function {
             "isCIDR" => Ok(Value::Bool(parsed.is_ok())),
-            _ => Ok(object(Object::Cidr(parsed.map_err(twice)?))),
+            _ => Ok(object(LibraryObject::Cidr(parsed.map_err(twice)?))),
         };
     }
     let Some(Value::Object(first)) = values.first() else { return Err(Fault::no_such_overload()) };
-    let Object::Cidr(cidr) = **first else { return Err(Fault::no_such_overload()) };
+    let LibraryObject::Cidr(cidr) = **first else { return Err(Fault::no_such_overload()) };
     match (context.function, &values[1..]) {
-        ("masked", _) => Ok(object(Object::Cidr(Cidr { address: mask(cidr.address, cidr.length), ..cidr }))),
+        ("masked", _) => {
+            Ok(object(LibraryObject::Cidr(Cidr { address: mask(cidr.address, cidr.length), ..cidr })))
+        }
         ("prefixLength", _) => Ok(Value::Int(i64::from(cidr.length))),
         ("containsIP", [Value::String(text)]) => {
             let ip = parse_ip(text.as_str()).map_err(|_| Fault::no_such_overload())?;
             Ok(Value::Bool(cidr.contains(ip.0)))
         }
         ("containsIP", [Value::Object(other)]) => match **other {
-            Object::Ip(ip) => Ok(Value::Bool(cidr.contains(ip.0))),
+            LibraryObject::Ip(ip) => Ok(Value::Bool(cidr.contains(ip.0))),
             _ => Err(Fault::no_such_overload()),
         },
         ("containsCIDR", [Value::String(text)]) => {
             Ok(Value::Bool(is_within(parse_cidr(text.as_str()).map_err(twice)?, cidr)))
         }
         ("containsCIDR", [Value::Object(other)]) => match **other {
-            Object::Cidr(other) => Ok(Value::Bool(is_within(other, cidr))),
+            LibraryObject::Cidr(other) => Ok(Value::Bool(is_within(other, cidr))),
             _ => Err(Fault::no_such_overload()),
         },
         _ => Err(Fault::no_such_overload()),

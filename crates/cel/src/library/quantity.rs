@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Answer, Context};
 use crate::fault::Fault;
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::quantity::{Notation, Quantity};
 use crate::value::Value;
 
@@ -17,10 +17,10 @@ pub(super) fn quantity<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> A
             return Ok(Value::Bool(parsed.is_ok()));
         }
         let quantity = parsed.map_err(|error| Fault::new(error.to_string()))?;
-        return Ok(Value::Object(Arc::new(Object::Quantity(quantity))));
+        return Ok(Value::Object(Arc::new(LibraryObject::Quantity(quantity))));
     }
     let Some(Value::Object(first)) = values.first() else { return Err(Fault::no_such_overload()) };
-    let Object::Quantity(quantity) = **first else { return Err(Fault::no_such_overload()) };
+    let LibraryObject::Quantity(quantity) = **first else { return Err(Fault::no_such_overload()) };
     match (context.function, values.get(1)) {
         ("sign", _) => Ok(Value::Int(quantity.sign())),
         ("isInteger", _) => Ok(Value::Bool(quantity.as_integer().is_some())),
@@ -38,10 +38,10 @@ fn sum<'v>(one: Quantity, other: &Value<'_>, combine: fn(Quantity, Quantity) -> 
     let other = match other {
         Value::Int(number) => Quantity::from_integer(*number, Notation::Exponent),
         Value::Object(object) => match **object {
-            Object::Quantity(other) => other,
+            LibraryObject::Quantity(other) => other,
             _ => return Err(Fault::no_such_overload()),
         },
         _ => return Err(Fault::no_such_overload()),
     };
-    Ok(Value::Object(Arc::new(Object::Quantity(combine(one, other)))))
+    Ok(Value::Object(Arc::new(LibraryObject::Quantity(combine(one, other)))))
 }

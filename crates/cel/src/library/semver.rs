@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Answer, Context};
 use crate::fault::Fault;
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::value::Value;
 
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ pub(super) fn semver<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
         [Value::String(text), Value::Bool(true)] => Semver::parse_tolerantly(text.as_str()),
         [Value::String(text), ..] => Semver::parse(text.as_str()),
         [Value::Object(object)] => {
-            let Object::Semver(version) = &**object else { return Err(Fault::no_such_overload()) };
+            let LibraryObject::Semver(version) = &**object else { return Err(Fault::no_such_overload()) };
             let index = match context.function {
                 "major" => 0,
                 "minor" => 1,
@@ -185,7 +185,7 @@ pub(super) fn semver<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
     };
     match context.function {
         "isSemver" => Ok(Value::Bool(parsed.is_ok())),
-        _ => Ok(Value::Object(Arc::new(Object::Semver(parsed.map_err(Fault::new)?)))),
+        _ => Ok(Value::Object(Arc::new(LibraryObject::Semver(parsed.map_err(Fault::new)?)))),
     }
 }
 
@@ -193,8 +193,8 @@ pub(super) fn semver<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
 pub(super) fn compare<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let [Value::Object(one), Value::Object(other)] = values else { return Err(Fault::no_such_overload()) };
     let order = match (&**one, &**other) {
-        (Object::Semver(one), Object::Semver(other)) => one.order(other),
-        (Object::Quantity(one), Object::Quantity(other)) => one.cmp(other),
+        (LibraryObject::Semver(one), LibraryObject::Semver(other)) => one.order(other),
+        (LibraryObject::Quantity(one), LibraryObject::Quantity(other)) => one.cmp(other),
         _ => return Err(Fault::no_such_overload()),
     };
     Ok(match context.function {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Answer, Context, address};
 use crate::fault::Fault;
-use crate::object::Object;
+use crate::object::LibraryObject;
 use crate::value::{Key, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,10 +241,10 @@ pub(super) fn url<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer
             let parsed = parsed.map_err(|reason| {
                 Fault::new(format!("URL parse error during conversion from string: {reason}"))
             })?;
-            return Ok(Value::Object(Arc::new(Object::Url(parsed))));
+            return Ok(Value::Object(Arc::new(LibraryObject::Url(parsed))));
         }
         [Value::Object(object)] => match &**object {
-            Object::Url(url) => url,
+            LibraryObject::Url(url) => url,
             _ => return Err(Fault::no_such_overload()),
         },
         _ => return Err(Fault::no_such_overload()),

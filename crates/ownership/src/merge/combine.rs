@@ -5,9 +5,9 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/merge.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::compare::{Comparison, Step, Walk};
 use super::list::{compare_items, first_run, sorted_positions};
 use super::path::are_equal;
@@ -36,8 +36,8 @@ pub enum Item<'a> {
 ///
 /// Both have to be valid, the configuration without duplicates.
 pub fn combine<'a, 'c: 'a>(
-    live: &'a Object,
-    applied: &'c Object,
+    live: &'a JsonObject,
+    applied: &'c JsonObject,
     cursor: Cursor<'a>,
 ) -> (Option<Change<'c>>, Comparison<'a>) {
     let mut walk = Walk::default();
@@ -82,8 +82,8 @@ fn combine_values<'a, 'c: 'a>(
 
 fn combine_fields<'a, 'c: 'a>(
     walk: &mut Walk<'a>,
-    live: &'a Object,
-    applied: &'c Object,
+    live: &'a JsonObject,
+    applied: &'c JsonObject,
     map: &'a MapShape,
     cursor: Cursor<'a>,
 ) -> Option<Change<'c>> {
@@ -246,7 +246,7 @@ impl Pairs {
 
 impl Change<'_> {
     /// Changes an object.
-    pub fn perform(&self, object: &mut Object) {
+    pub fn perform(&self, object: &mut JsonObject) {
         if let Self::Fields(fields) = self {
             change_fields(object, fields);
         }
@@ -262,7 +262,7 @@ impl Change<'_> {
     }
 }
 
-fn change_fields(object: &mut Object, fields: &[(&str, Change<'_>)]) {
+fn change_fields(object: &mut JsonObject, fields: &[(&str, Change<'_>)]) {
     for (name, change) in fields {
         match (object.get_mut(*name), change) {
             (Some(value), change) => change.change(value),

@@ -4,9 +4,9 @@
 
 use std::cmp::Ordering;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::list::{check_item, compare_items, first_run, item_element, sorted_positions};
 use super::path::{Element, are_equal};
 use super::set::Set;
@@ -38,8 +38,8 @@ impl Comparison<'_> {
 
 /// Compares two objects, except for their managed fields.
 pub fn compare<'a>(
-    before: &'a Object,
-    after: &'a Object,
+    before: &'a JsonObject,
+    after: &'a JsonObject,
     cursor: Cursor<'a>,
 ) -> Result<Comparison<'a>, Problems> {
     let mut walk = Walk::default();
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
         match cursor.form(forms) {
             Form::Map(map) => {
                 let (one, other) = (as_map(before), as_map(after));
-                if map.is_atomic || is_blank(one.map(Object::len), other.map(Object::len)) {
+                if map.is_atomic || is_blank(one.map(JsonObject::len), other.map(JsonObject::len)) {
                     return self.leaf(before, after);
                 }
                 self.map(one, other, map, cursor);
@@ -203,8 +203,8 @@ impl<'a> Walk<'a> {
 
     fn map(
         &mut self,
-        before: Option<&'a Object>,
-        after: Option<&'a Object>,
+        before: Option<&'a JsonObject>,
+        after: Option<&'a JsonObject>,
         map: &'a MapShape,
         cursor: Cursor<'a>,
     ) {
@@ -314,7 +314,7 @@ impl<'a> Run<'a, '_> {
     }
 }
 
-fn as_map(value: Option<&Value>) -> Option<&Object> {
+fn as_map(value: Option<&Value>) -> Option<&JsonObject> {
     value.and_then(Value::as_object)
 }
 

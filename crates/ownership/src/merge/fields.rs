@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::MAX_DEPTH;
 use super::path::{Element, Scalar};
-use super::set::{Node, Set};
+use super::set::{Set, SetNode};
 
 /// Why a set of fields could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ impl Reader {
             }
             _ => return Err(Error::NoObject),
         };
-        let mut nodes: Vec<Node<'a>> = Vec::with_capacity(fields.len());
+        let mut nodes: Vec<SetNode<'a>> = Vec::with_capacity(fields.len());
         let mut is_member = false;
         let mut is_sorted = true;
         for (key, value) in fields {
@@ -77,7 +77,7 @@ impl Reader {
             };
             let (below, is_member) = self.level(value, depth + 1)?;
             is_sorted &= nodes.last().is_none_or(|last| last.element.compare(&element).is_lt());
-            nodes.push(Node { element, is_member, below });
+            nodes.push(SetNode { element, is_member, below });
         }
         if !is_sorted {
             self.sort(&mut nodes);
@@ -89,7 +89,7 @@ impl Reader {
     }
 
     /// Different texts may name the same step.
-    fn sort(&mut self, nodes: &mut Vec<Node<'_>>) {
+    fn sort(&mut self, nodes: &mut Vec<SetNode<'_>>) {
         nodes.sort_by(|one, other| one.element.compare(&other.element));
         let before = nodes.len();
         nodes.dedup_by(|later, earlier| {

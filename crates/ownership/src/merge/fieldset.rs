@@ -2,16 +2,16 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/tofieldset.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::list::{compare_to_item, first_run, item_element, sorted_positions};
 use super::path::Element;
-use super::set::{Node, Set};
+use super::set::{Set, SetNode};
 use super::shape::{Cursor, Form, Items, ListShape, MapShape};
 
 /// The set of all fields and items of an object: what somebody owns who applied it.
-pub fn field_set<'a>(object: &'a Object, cursor: Cursor<'a>) -> Set<'a> {
+pub fn field_set<'a>(object: &'a JsonObject, cursor: Cursor<'a>) -> Set<'a> {
     match cursor.form(cursor.forms()) {
         Form::Map(map) if !map.is_atomic => map_set(object, map, cursor),
         _ => Set::default(),
@@ -34,7 +34,7 @@ pub(super) fn value_set<'a>(value: &'a Value, cursor: Cursor<'a>) -> (bool, Set<
 /// Fields of `left_out` are never in it, and nothing below those of `reset`, which are at the top.
 pub(crate) fn is_field_set_of(
     set: &Set<'_>,
-    object: &Object,
+    object: &JsonObject,
     cursor: Cursor<'_>,
     left_out: &Set<'_>,
     reset: Option<&Set<'_>>,
@@ -47,7 +47,7 @@ pub(crate) fn is_field_set_of(
 
 fn fits_map(
     set: &Set<'_>,
-    object: &Object,
+    object: &JsonObject,
     map: &MapShape,
     cursor: Cursor<'_>,
     left_out: Option<&Set<'_>>,
@@ -71,7 +71,7 @@ fn fits_map(
         let Some(is_leaf) = fits_value(below, value, field, left_out.map(|node| &node.below)) else {
             return false;
         };
-        let is_blank = value.is_null() || value.as_object().is_some_and(Object::is_empty);
+        let is_blank = value.is_null() || value.as_object().is_some_and(JsonObject::is_empty);
         let is_left_out = left_out.is_some_and(|node| node.is_member);
         let is_member = (is_leaf || is_blank || !is_declared) && !is_left_out;
         if node.is_some_and(|node| node.is_member) != is_member {
@@ -108,16 +108,16 @@ fn fits_list(set: &Set<'_>, items: &[Value], list: &ListShape, cursor: Cursor<'_
     set.nodes.len() == items.len() && items.iter().all(fits_item)
 }
 
-fn map_set<'a>(object: &'a Object, map: &'a MapShape, cursor: Cursor<'a>) -> Set<'a> {
+fn map_set<'a>(object: &'a JsonObject, map: &'a MapShape, cursor: Cursor<'a>) -> Set<'a> {
     let mut nodes = Vec::with_capacity(object.len());
     for (name, value) in object {
         let (field, is_declared) = cursor.field(map, name);
         let Some(field) = field else { continue };
         let (is_leaf, below) = value_set(value, field);
-        let is_blank = value.is_null() || value.as_object().is_some_and(Object::is_empty);
+        let is_blank = value.is_null() || value.as_object().is_some_and(JsonObject::is_empty);
         let is_member = is_leaf || is_blank || !is_declared;
         if is_member || !below.is_empty() {
-            nodes.push(Node { element: Element::field(name.as_str()), is_member, below });
+            nodes.push(SetNode { element: Element::field(name.as_str()), is_member, below });
         }
     }
     Set { nodes }
@@ -134,7 +134,7 @@ fn list_set<'a>(items: &'a [Value], list: &'a ListShape, cursor: Cursor<'a>) -> 
         let element = item_element(list, cursor, item).unwrap_or(Element::Unnamed);
         // Nothing can be said about items that exist twice, except that they exist.
         let below = if run.len() == 1 { value_set(item, cursor.at(list.element)).1 } else { Set::default() };
-        nodes.push(Node { element, is_member: true, below });
+        nodes.push(SetNode { element, is_member: true, below });
     }
     Set { nodes }
 }
@@ -159,7 +159,7 @@ impl Set<'_> {
 
     /// Whether nothing named can seem to be gone once all is gone that nobody names: items have something named
     /// in them, and what is named as empty is empty.
-    pub(crate) fn is_firm(&self, live: &Object, cursor: Cursor<'_>) -> bool {
+    pub(crate) fn is_firm(&self, live: &JsonObject, cursor: Cursor<'_>) -> bool {
         match cursor.form(cursor.forms()) {
             Form::Map(map) => is_firm_map(self, Some(live), map, cursor),
             _ => false,
@@ -167,7 +167,7 @@ impl Set<'_> {
     }
 }
 
-fn is_firm_map(set: &Set<'_>, live: Option<&Object>, map: &MapShape, cursor: Cursor<'_>) -> bool {
+fn is_firm_map(set: &Set<'_>, live: Option<&JsonObject>, map: &MapShape, cursor: Cursor<'_>) -> bool {
     set.nodes.iter().all(|node| {
         let Element::Field(name) = &node.element else { return true };
         let Some(field) = cursor.field(map, name).0 else { return true };
@@ -176,7 +176,7 @@ fn is_firm_map(set: &Set<'_>, live: Option<&Object>, map: &MapShape, cursor: Cur
     })
 }
 
-fn is_firm_below(node: &Node<'_>, live: Option<&Value>, cursor: Cursor<'_>) -> bool {
+fn is_firm_below(node: &SetNode<'_>, live: Option<&Value>, cursor: Cursor<'_>) -> bool {
     let shape = cursor.shape();
     let is_firm_as_map = || match &shape.map {
         Some(map) => is_firm_map(&node.below, live.and_then(Value::as_object), map, cursor),

@@ -5,14 +5,14 @@
 //!
 //! Our own design: upstream removes items and compares afterwards; this finds the difference without a copy.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::compare::{Comparison, Step, Walk};
 use super::fieldset::{field_set, value_set};
 use super::list::{compare_items, item_element, sorted_positions};
 use super::path::Element;
-use super::set::{Node, Set};
+use super::set::{Set, SetNode};
 use super::shape::{Cursor, Form, Items, ListShape, MapShape};
 
 /// What is lost, and what is left.
@@ -25,7 +25,11 @@ struct Loss<'a> {
 }
 
 /// The fields that an object has, and does not have without the items. Declared fields are among them.
-pub(crate) fn lost_fields<'a>(object: &'a Object, items: &Set<'_>, cursor: Cursor<'a>) -> Option<Set<'a>> {
+pub(crate) fn lost_fields<'a>(
+    object: &'a JsonObject,
+    items: &Set<'_>,
+    cursor: Cursor<'a>,
+) -> Option<Set<'a>> {
     match cursor.form(cursor.forms()) {
         Form::Map(map) if !map.is_atomic => lost_in_map(object, items, map, cursor).map(|loss| loss.lost),
         _ => None,
@@ -47,7 +51,7 @@ fn lost_in_value<'a>(value: &'a Value, items: &Set<'_>, cursor: Cursor<'a>) -> O
 }
 
 fn lost_in_map<'a>(
-    object: &'a Object,
+    object: &'a JsonObject,
     items: &Set<'_>,
     map: &'a MapShape,
     cursor: Cursor<'a>,
@@ -67,7 +71,7 @@ fn lost_in_map<'a>(
             let (is_leaf, mut below) = value_set(value, field);
             below.add_declared_fields(Some(field));
             let is_member = is_leaf || is_blank(value) || !is_declared || !below.is_empty();
-            nodes.extend(is_member.then_some(Node { element, is_member, below }));
+            nodes.extend(is_member.then_some(SetNode { element, is_member, below }));
             continue;
         }
         left.is_emptied = false;
@@ -76,7 +80,11 @@ fn lost_in_map<'a>(
         if is_declared && !loss.is_emptied && !loss.has_fields {
             return None;
         }
-        nodes.extend((!loss.lost.is_empty()).then_some(Node { element, is_member: false, below: loss.lost }));
+        nodes.extend((!loss.lost.is_empty()).then_some(SetNode {
+            element,
+            is_member: false,
+            below: loss.lost,
+        }));
     }
     left.lost = Set { nodes };
     Some(left)
@@ -102,7 +110,7 @@ fn lost_in_list<'a>(
             Some(node) if node.is_member => {
                 let (_, mut below) = value_set(item, element_cursor);
                 below.add_declared_fields(Some(element_cursor));
-                nodes.push(Node { element, is_member: true, below });
+                nodes.push(SetNode { element, is_member: true, below });
                 continue;
             }
             Some(node) => {
@@ -110,7 +118,7 @@ fn lost_in_list<'a>(
                 if loss.is_emptied || names_keys(&node.below, list) {
                     return None;
                 }
-                nodes.extend((!loss.lost.is_empty()).then_some(Node {
+                nodes.extend((!loss.lost.is_empty()).then_some(SetNode {
                     element,
                     is_member: false,
                     below: loss.lost,
@@ -126,7 +134,7 @@ fn lost_in_list<'a>(
 }
 
 fn is_blank(value: &Value) -> bool {
-    value.is_null() || value.as_object().is_some_and(Object::is_empty)
+    value.is_null() || value.as_object().is_some_and(JsonObject::is_empty)
 }
 
 /// Whether a field appears in field sets, with or without what lies below it.
@@ -151,7 +159,11 @@ fn names_keys(items: &Set<'_>, list: &ListShape) -> bool {
 }
 
 /// What changes for an object that loses items which [`lost_fields`] could tell.
-pub(crate) fn compare_without<'a>(object: &'a Object, items: &Set<'_>, cursor: Cursor<'a>) -> Comparison<'a> {
+pub(crate) fn compare_without<'a>(
+    object: &'a JsonObject,
+    items: &Set<'_>,
+    cursor: Cursor<'a>,
+) -> Comparison<'a> {
     let mut walk = Walk::default();
     if let Form::Map(map) = cursor.form(cursor.forms()) {
         note_fields(&mut walk, object, items, map, cursor);
@@ -161,7 +173,7 @@ pub(crate) fn compare_without<'a>(object: &'a Object, items: &Set<'_>, cursor: C
 
 fn note_fields<'a>(
     walk: &mut Walk<'a>,
-    object: &'a Object,
+    object: &'a JsonObject,
     items: &Set<'_>,
     map: &'a MapShape,
     cursor: Cursor<'a>,
@@ -173,7 +185,7 @@ fn note_fields<'a>(
     }
 }
 
-fn note<'a>(walk: &mut Walk<'a>, step: Step<'a>, value: &'a Value, node: &Node<'_>, cursor: Cursor<'a>) {
+fn note<'a>(walk: &mut Walk<'a>, step: Step<'a>, value: &'a Value, node: &SetNode<'_>, cursor: Cursor<'a>) {
     if node.is_member {
         walk.step(step, Some(value), None, cursor);
         return;
@@ -217,7 +229,7 @@ impl Set<'_> {
 }
 
 /// The fields of an object, declared ones among them.
-pub(crate) fn all_fields<'a>(object: &'a Object, cursor: Cursor<'a>) -> Set<'a> {
+pub(crate) fn all_fields<'a>(object: &'a JsonObject, cursor: Cursor<'a>) -> Set<'a> {
     let mut set = field_set(object, cursor);
     set.add_declared_fields(Some(cursor));
     set

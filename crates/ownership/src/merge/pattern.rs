@@ -7,14 +7,14 @@ use super::set::Set;
 
 /// One step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum PatternStep {
     /// A field of this name.
     Field(String),
     /// Any field, and any item of a list.
     Any,
 }
 
-impl Step {
+impl PatternStep {
     fn fits(&self, element: &Element<'_>) -> bool {
         match self {
             Self::Any => true,
@@ -25,23 +25,23 @@ impl Step {
 
 /// Patterns, each the beginning of many paths: all that lies below where it ends fits, and what leads there.
 ///
-/// Of several patterns that fit a step, the first decides what lies below, and [`Step::Any`] comes before names.
+/// Of several patterns that fit a step, the first decides what lies below, and [`PatternStep::Any`] comes before names.
 /// Patterns that begin with the same name are one, but only as long as there is no other beginning. So Kubernetes has
 /// it, and it decides who owns what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patterns(Vec<(Step, Patterns)>);
+pub struct Patterns(Vec<(PatternStep, Patterns)>);
 
 impl Patterns {
     /// Patterns that anything fits.
     const ALL: Self = Self(Vec::new());
 
-    pub fn new<'p>(patterns: impl IntoIterator<Item = &'p [Step]>) -> Self {
+    pub fn new<'p>(patterns: impl IntoIterator<Item = &'p [PatternStep]>) -> Self {
         let mut patterns = patterns.into_iter().map(Self::of);
         let first = patterns.next().unwrap_or(Self::ALL);
         patterns.fold(first, Self::join)
     }
 
-    fn of(pattern: &[Step]) -> Self {
+    fn of(pattern: &[PatternStep]) -> Self {
         match pattern.split_first() {
             None => Self::ALL,
             Some((first, rest)) => Self(vec![(first.clone(), Self::of(rest))]),
@@ -55,13 +55,13 @@ impl Patterns {
         let is_only = self.0.len() == 1;
         for (step, rest) in other.0 {
             match self.0.first_mut() {
-                Some((own, below)) if is_only && *own == step && step != Step::Any => {
+                Some((own, below)) if is_only && *own == step && step != PatternStep::Any => {
                     *below = std::mem::replace(below, Self::ALL).join(rest);
                 }
                 _ => self.0.push((step, rest)),
             }
         }
-        self.0.sort_by_key(|(step, _)| *step != Step::Any);
+        self.0.sort_by_key(|(step, _)| *step != PatternStep::Any);
         self
     }
 
@@ -98,8 +98,8 @@ mod tests {
         ];
         let mut set = Set::of_fields(&fields);
         let step = |name: &str| match name {
-            "*" => Step::Any,
-            name => Step::Field(name.to_owned()),
+            "*" => PatternStep::Any,
+            name => PatternStep::Field(name.to_owned()),
         };
         let patterns: Vec<Vec<_>> = patterns.iter().map(|path| path.split('.').map(step).collect()).collect();
         set.keep_matching(&Patterns::new(patterns.iter().map(Vec::as_slice)));

@@ -2,16 +2,16 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/remove.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::list::item_element;
 use super::path::Element;
 use super::set::Set;
 use super::shape::{Cursor, Form, Items, ListShape, MapShape};
 
 /// Removes the fields and items of a set.
-pub fn remove_items(object: &mut Object, items: &Set<'_>, cursor: Cursor<'_>) {
+pub fn remove_items(object: &mut JsonObject, items: &Set<'_>, cursor: Cursor<'_>) {
     if items.is_empty() {
         return;
     }
@@ -81,11 +81,11 @@ fn remove_from_list(value: &mut Value, items: &Set<'_>, list: &ListShape, cursor
 }
 
 /// Only the fields and items of a set.
-pub fn extract_items(object: &Object, items: &Set<'_>, cursor: Cursor<'_>) -> Object {
-    let Form::Map(map) = cursor.form(cursor.forms()) else { return Object::new() };
+pub fn extract_items(object: &JsonObject, items: &Set<'_>, cursor: Cursor<'_>) -> JsonObject {
+    let Form::Map(map) = cursor.form(cursor.forms()) else { return JsonObject::new() };
     match extract_from_map(object, items, map, cursor) {
         Value::Object(object) => object,
-        _ => Object::new(),
+        _ => JsonObject::new(),
     }
 }
 
@@ -98,11 +98,11 @@ fn extract(value: &Value, items: &Set<'_>, cursor: Cursor<'_>) -> Value {
     }
 }
 
-fn extract_from_map(object: &Object, items: &Set<'_>, map: &MapShape, cursor: Cursor<'_>) -> Value {
+fn extract_from_map(object: &JsonObject, items: &Set<'_>, map: &MapShape, cursor: Cursor<'_>) -> Value {
     if map.is_atomic || object.is_empty() {
         return Value::Object(object.clone());
     }
-    let mut kept = Object::new();
+    let mut kept = JsonObject::new();
     for (name, field) in object {
         let Some(node) = items.node(&Element::field(name.as_str())) else { continue };
         let below = if node.is_member { items } else { &node.below };

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::json::float_text;
 use ferroplane_golang::strconv::{format_float, quote};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -245,7 +246,7 @@ pub fn are_equal(one: &Value, other: &Value) -> bool {
 }
 
 /// Whether two objects are the same, however their numbers are written.
-pub fn are_equal_objects(one: &super::Object, other: &super::Object) -> bool {
+pub fn are_equal_objects(one: &JsonObject, other: &JsonObject) -> bool {
     let is_same = |((name, one), (other_name, other)): ((&String, &Value), (&String, &Value))| {
         name == other_name && are_equal(one, other)
     };

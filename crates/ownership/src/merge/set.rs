@@ -15,24 +15,24 @@ use super::path::Element;
 /// A set of paths.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Set<'a> {
-    pub(super) nodes: Vec<Node<'a>>,
+    pub(super) nodes: Vec<SetNode<'a>>,
 }
 
 /// A step that is the last of a path in the set, or on the way to one, or both.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node<'a> {
+pub(super) struct SetNode<'a> {
     pub(super) element: Element<'a>,
     pub(super) is_member: bool,
     pub(super) below: Set<'a>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> SetNode<'a> {
     pub(super) fn is_needed(&self) -> bool {
         self.is_member || !self.below.is_empty()
     }
 
     /// Adds the paths of a node of the same element. Says whether there were new ones.
-    fn absorb(&mut self, other: Node<'a>) -> bool {
+    fn absorb(&mut self, other: SetNode<'a>) -> bool {
         let is_new = other.is_member && !self.is_member;
         self.is_member |= other.is_member;
         self.below.unite(other.below) || is_new
@@ -83,7 +83,7 @@ impl<'a> Set<'a> {
             Ordering::Greater => self.position(element),
         };
         position.unwrap_or_else(|index| {
-            let node = Node { element: element.clone(), is_member: false, below: Set::default() };
+            let node = SetNode { element: element.clone(), is_member: false, below: Set::default() };
             self.nodes.insert(index, node);
             index
         })
@@ -93,7 +93,7 @@ impl<'a> Set<'a> {
         self.nodes.binary_search_by(|node| node.element.compare(element))
     }
 
-    pub(super) fn node(&self, element: &Element<'_>) -> Option<&Node<'a>> {
+    pub(super) fn node(&self, element: &Element<'_>) -> Option<&SetNode<'a>> {
         self.position(element).ok().map(|index| &self.nodes[index])
     }
 
@@ -164,7 +164,7 @@ impl<'a> Set<'a> {
         let mut others = other.nodes.iter().peekable();
         for node in &self.nodes {
             if let Some(other) = seek(&mut others, &node.element) {
-                let both = Node {
+                let both = SetNode {
                     element: node.element.clone(),
                     is_member: node.is_member && other.is_member,
                     below: node.below.intersection(&other.below),
@@ -210,7 +210,7 @@ impl<'a> Set<'a> {
     /// The paths that no other path continues.
     #[must_use]
     pub fn leaves(&self) -> Set<'a> {
-        let nodes = self.nodes.iter().map(|node| Node {
+        let nodes = self.nodes.iter().map(|node| SetNode {
             element: node.element.clone(),
             is_member: node.below.is_empty(),
             below: node.below.leaves(),
@@ -245,7 +245,7 @@ impl<'a> Set<'a> {
 
     /// An owned copy.
     pub fn into_owned(self) -> Set<'static> {
-        let nodes = self.nodes.into_iter().map(|node| Node {
+        let nodes = self.nodes.into_iter().map(|node| SetNode {
             element: node.element.into_owned(),
             is_member: node.is_member,
             below: node.below.into_owned(),
@@ -256,9 +256,9 @@ impl<'a> Set<'a> {
 
 /// The node of that element, skipping those before it.
 fn seek<'n, 'a: 'n>(
-    nodes: &mut std::iter::Peekable<impl Iterator<Item = &'n Node<'a>>>,
+    nodes: &mut std::iter::Peekable<impl Iterator<Item = &'n SetNode<'a>>>,
     element: &Element<'_>,
-) -> Option<&'n Node<'a>> {
+) -> Option<&'n SetNode<'a>> {
     while nodes.next_if(|node| node.element.compare(element).is_lt()).is_some() {}
     nodes.next_if(|node| node.element.compare(element).is_eq())
 }

@@ -26,13 +26,13 @@ pub const UNTYPED: Id = 1;
 /// The shapes of a kind.
 #[derive(Debug, Clone)]
 pub struct Shapes {
-    shapes: Vec<Shape>,
+    shapes: Vec<MergeShape>,
     root: Id,
 }
 
 /// What a value may be. Several at once, if its type is not known.
 #[derive(Debug, Clone, Default)]
-pub struct Shape {
+pub struct MergeShape {
     pub scalar: Option<ScalarShape>,
     pub list: Option<ListShape>,
     pub map: Option<MapShape>,
@@ -112,13 +112,16 @@ impl Shapes {
             is_undeclared: element == DEDUCED,
             ..MapShape::default()
         };
-        let deduced = Shape {
+        let deduced = MergeShape {
             scalar: Some(ScalarShape::Untyped),
             list: untyped_list(),
             map: Some(map(DEDUCED, false)),
         };
-        let untyped =
-            Shape { scalar: Some(ScalarShape::Untyped), list: untyped_list(), map: Some(map(UNTYPED, true)) };
+        let untyped = MergeShape {
+            scalar: Some(ScalarShape::Untyped),
+            list: untyped_list(),
+            map: Some(map(UNTYPED, true)),
+        };
         Self { shapes: vec![deduced, untyped], root: DEDUCED }
     }
 
@@ -128,13 +131,13 @@ impl Shapes {
     }
 
     /// Adds a shape.
-    pub fn add(&mut self, shape: Shape) -> Id {
+    pub fn add(&mut self, shape: MergeShape) -> Id {
         self.shapes.push(shape);
         Id::try_from(self.shapes.len() - 1).unwrap_or(DEDUCED)
     }
 
     /// Replaces a shape, which lets it contain itself.
-    pub fn set(&mut self, id: Id, shape: Shape) {
+    pub fn set(&mut self, id: Id, shape: MergeShape) {
         if let Some(place) = self.shapes.get_mut(id as usize).filter(|_| id > UNTYPED) {
             *place = shape;
         }
@@ -152,7 +155,7 @@ impl Shapes {
         Cursor { shapes: self, id: self.root }
     }
 
-    fn get(&self, id: Id) -> &Shape {
+    fn get(&self, id: Id) -> &MergeShape {
         self.shapes.get(id as usize).unwrap_or(&self.shapes[DEDUCED as usize])
     }
 }
@@ -163,7 +166,7 @@ impl Default for Shapes {
     }
 }
 
-impl Shape {
+impl MergeShape {
     pub fn scalar(kind: ScalarShape) -> Self {
         Self { scalar: Some(kind), ..Self::default() }
     }
@@ -246,7 +249,7 @@ pub(super) enum Form<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn shape(self) -> &'a Shape {
+    pub(super) fn shape(self) -> &'a MergeShape {
         self.shapes.get(self.id)
     }
 

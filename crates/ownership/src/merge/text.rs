@@ -2,6 +2,7 @@
 //!
 //! Follows json-iterator 1.1.12, `stream_str.go`; structured-merge-diff 6.3.3, `value/value.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::json::float_text;
 use serde_json::{Number, Value};
 
@@ -76,7 +77,7 @@ pub(crate) fn push_json(out: &mut String, value: &Value) {
     }
 }
 
-pub(crate) fn push_json_object(out: &mut String, fields: &super::Object) {
+pub(crate) fn push_json_object(out: &mut String, fields: &JsonObject) {
     out.push('{');
     for (index, (name, field)) in fields.iter().enumerate() {
         if index > 0 {

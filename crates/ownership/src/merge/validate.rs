@@ -5,9 +5,9 @@
 use std::fmt;
 
 use ferroplane_golang::fmt::{go_syntax, plain, type_name};
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::Object;
 use super::list::{check_item, compare_items, item_element, sorted_positions};
 use super::path::Element;
 use super::shape::{Cursor, Form, ListShape, MapShape, ScalarShape};
@@ -58,7 +58,7 @@ pub enum Duplicates {
 }
 
 /// Checks an object.
-pub fn validate(object: &Object, cursor: Cursor<'_>, duplicates: Duplicates) -> Result<(), Problems> {
+pub fn validate(object: &JsonObject, cursor: Cursor<'_>, duplicates: Duplicates) -> Result<(), Problems> {
     let mut walk = Walk { duplicates, problems: Vec::new() };
     if let Form::Map(map) = cursor.form(cursor.forms()) {
         walk.map(object, map, cursor);
@@ -90,7 +90,7 @@ impl Walk {
         }
     }
 
-    fn map(&mut self, object: &Object, map: &MapShape, cursor: Cursor<'_>) {
+    fn map(&mut self, object: &JsonObject, map: &MapShape, cursor: Cursor<'_>) {
         for (name, value) in object {
             let known = self.problems.len();
             let (field, _) = cursor.field(map, name);

@@ -2,26 +2,27 @@
 
 use std::sync::Arc;
 
-use ferroplane_ownership::merge::Object;
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::shape::Shapes;
 use ferroplane_ownership::{
-    self as ownership, ApplyError, Kind, Request, ResetFields, Version, reset_for_custom_resource_status,
+    self as ownership, ApplyError, Request, ResetFields, Version, VersionedKind,
+    reset_for_custom_resource_status,
 };
 use serde_json::{Value, json};
 
 const VERSION: &str = "example.org/v1";
 
-fn kind_of(spec: &Value) -> Kind {
+fn kind_of(spec: &Value) -> VersionedKind {
     let schema = json!({"type": "object", "properties": {
         "spec": spec,
         "status": {"type": "object", "properties": {"phase": {"type": "string"}}}
     }});
     let shapes = Shapes::of_custom_resource(Some(&schema)).expect("the schema is structural");
     let version = Version { api_version: VERSION.to_owned(), shapes: Arc::new(shapes) };
-    Kind { name: "Widget".to_owned(), versions: vec![version] }
+    VersionedKind { name: "Widget".to_owned(), versions: vec![version] }
 }
 
-fn kind() -> Kind {
+fn kind() -> VersionedKind {
     kind_of(&json!({"type": "object", "properties": {
         "size": {"type": "integer"},
         "color": {"type": "string"},
@@ -36,20 +37,20 @@ fn kind() -> Kind {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it reads better in tests")]
-fn object(spec: Value) -> Object {
+fn object(spec: Value) -> JsonObject {
     let object = json!({"apiVersion": VERSION, "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
     object.as_object().cloned().expect("it is an object")
 }
 
 /// An object that is written to, second by second.
 struct World {
-    kind: Kind,
-    live: Option<Object>,
+    kind: VersionedKind,
+    live: Option<JsonObject>,
     second: usize,
 }
 
 impl World {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: VersionedKind) -> Self {
         Self { kind, live: None, second: 0 }
     }
 
@@ -67,7 +68,7 @@ impl World {
     }
 
     /// Says whether anything changed.
-    fn apply_object(&mut self, manager: &str, applied: &Object, force: bool) -> Result<bool, ApplyError> {
+    fn apply_object(&mut self, manager: &str, applied: &JsonObject, force: bool) -> Result<bool, ApplyError> {
         let time = self.tick();
         let request = Request {
             manager,
@@ -90,7 +91,7 @@ impl World {
         manager: &str,
         subresource: &str,
         reset: Option<&ResetFields>,
-        change: impl FnOnce(&mut Object),
+        change: impl FnOnce(&mut JsonObject),
     ) {
         let time = self.tick();
         let request = Request {
@@ -110,7 +111,7 @@ impl World {
         self.live = Some(object);
     }
 
-    fn update(&mut self, manager: &str, change: impl FnOnce(&mut Object)) {
+    fn update(&mut self, manager: &str, change: impl FnOnce(&mut JsonObject)) {
         self.write(manager, "", None, change);
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroplane_ownership::merge::Object;
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::{self as ownership, ApplyError, Convert, Kind, Request, Version};
+use ferroplane_ownership::{self as ownership, ApplyError, Convert, Request, Version, VersionedKind};
 use serde_json::{Value, json};
 
 const NAMES: [(&str, &str); 2] = [("v1", "size"), ("v2", "length")];
@@ -14,7 +14,7 @@ const NAMES: [(&str, &str); 2] = [("v1", "size"), ("v2", "length")];
 struct Renaming;
 
 impl Convert for Renaming {
-    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
+    fn convert(&self, object: &JsonObject, api_version: &str) -> Result<JsonObject, String> {
         let mut object = object.clone();
         object.insert("apiVersion".to_owned(), api_version.into());
         let Some(Value::Object(spec)) = object.get_mut("spec") else { return Ok(object) };
@@ -28,7 +28,7 @@ impl Convert for Renaming {
     }
 }
 
-fn kind() -> Kind {
+fn kind() -> VersionedKind {
     let versions = NAMES.map(|(version, name)| {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             name: {"type": "integer"}, "color": {"type": "string"},
@@ -36,10 +36,10 @@ fn kind() -> Kind {
         let shapes = Arc::new(Shapes::of_custom_resource(Some(&schema)).unwrap());
         Version { api_version: format!("example.org/{version}"), shapes }
     });
-    Kind { name: "Thing".to_owned(), versions: versions.into() }
+    VersionedKind { name: "Thing".to_owned(), versions: versions.into() }
 }
 
-fn object(version: &str, spec: &Value) -> Object {
+fn object(version: &str, spec: &Value) -> JsonObject {
     let object = json!({
         "apiVersion": format!("example.org/{version}"), "kind": "Thing", "metadata": {"name": "a"}, "spec": spec,
     });
@@ -47,7 +47,12 @@ fn object(version: &str, spec: &Value) -> Object {
 }
 
 /// Applies a configuration to an object, which is converted to its version first.
-fn apply(live: Option<&Object>, manager: &str, version: &str, spec: &Value) -> Result<Object, ApplyError> {
+fn apply(
+    live: Option<&JsonObject>,
+    manager: &str,
+    version: &str,
+    spec: &Value,
+) -> Result<JsonObject, ApplyError> {
     let api_version = format!("example.org/{version}");
     let request = Request {
         manager,

@@ -5,17 +5,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ferroplane_golang::json::JsonObject;
+use ferroplane_ownership::merge::fields;
 use ferroplane_ownership::merge::path::{Element, Scalar};
 use ferroplane_ownership::merge::set::Set;
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::merge::{Object, fields};
-use ferroplane_ownership::{self as ownership, Kind, Request, Version};
+use ferroplane_ownership::{self as ownership, Request, Version, VersionedKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const VERSION: &str = "example.org/v1";
 
-fn kind() -> Kind {
+fn kind() -> VersionedKind {
     let scalar = json!({"type": "integer"});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": scalar, "b": scalar,
@@ -34,7 +35,7 @@ fn kind() -> Kind {
     }}}});
     let shapes = Shapes::of_custom_resource(Some(&schema)).expect("the schema is structural");
     let version = Version { api_version: VERSION.to_owned(), shapes: Arc::new(shapes) };
-    Kind { name: "Widget".to_owned(), versions: vec![version] }
+    VersionedKind { name: "Widget".to_owned(), versions: vec![version] }
 }
 
 fn number() -> impl Strategy<Value = Value> {
@@ -106,7 +107,7 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 /// Has a label, so that whoever applies it owns something.
-fn object(spec: &Value) -> Object {
+fn object(spec: &Value) -> JsonObject {
     let metadata = json!({"name": "w", "labels": {"example.org/label": "x"}});
     let object = json!({"apiVersion": VERSION, "kind": "Widget", "metadata": metadata, "spec": spec});
     object.as_object().cloned().expect("it is an object")
@@ -124,7 +125,7 @@ fn request(manager: &str) -> Request<'_> {
 }
 
 /// Applies by force, and stores.
-fn apply(live: Option<Object>, manager: &str, spec: &Value, kind: &Kind) -> Object {
+fn apply(live: Option<JsonObject>, manager: &str, spec: &Value, kind: &VersionedKind) -> JsonObject {
     let applied = object(spec);
     let plan =
         ownership::apply(live.as_ref(), &applied, kind, &request(manager), true).expect("it is forced");
@@ -133,7 +134,7 @@ fn apply(live: Option<Object>, manager: &str, spec: &Value, kind: &Kind) -> Obje
     object
 }
 
-fn sets(object: &Object) -> Vec<(String, Set<'_>)> {
+fn sets(object: &JsonObject) -> Vec<(String, Set<'_>)> {
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries
         .map(|entry| {
@@ -178,7 +179,7 @@ fn has_null(value: &Value) -> bool {
     }
 }
 
-fn exists(object: &Object, path: &[Element<'_>]) -> bool {
+fn exists(object: &JsonObject, path: &[Element<'_>]) -> bool {
     let mut place = Value::Object(object.clone());
     path.iter().all(|element| {
         let found = match element {

@@ -4,6 +4,7 @@
 //! Follows Kubernetes 1.36.4, `pkg/apis/autoscaling/v1/conversion.go`, `pkg/apis/autoscaling/annotations.go`.
 
 use ferroplane_golang::json;
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Map, Value, json};
 
 const FIRST: &str = "autoscaling/v1";
@@ -21,8 +22,6 @@ const ANNOTATIONS: [&str; 6] = [
 ];
 /// What the processor should be used to if nothing is said.
 const USUAL_UTILIZATION: i64 = 80;
-
-type Object = Map<String, Value>;
 
 /// A field of a metric: its name in the first version, where it is in the second, and what it is if it is not said.
 type Field = (&'static str, &'static str, Option<&'static str>);
@@ -164,7 +163,7 @@ const ORDER: [&str; 36] = [
 ];
 
 /// Brings an autoscaler, which has been read, into another version.
-pub(crate) fn convert(autoscaler: &mut Object, api_version: &str) {
+pub(crate) fn convert(autoscaler: &mut JsonObject, api_version: &str) {
     if api_version == FIRST {
         to_first(autoscaler);
     } else {
@@ -174,7 +173,7 @@ pub(crate) fn convert(autoscaler: &mut Object, api_version: &str) {
 }
 
 /// Annotations that only the first version has.
-pub(crate) fn drop_annotations(autoscaler: &mut Object) {
+pub(crate) fn drop_annotations(autoscaler: &mut JsonObject) {
     let Some(metadata) = autoscaler.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
     annotations.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
@@ -183,7 +182,7 @@ pub(crate) fn drop_annotations(autoscaler: &mut Object) {
     }
 }
 
-fn to_first(autoscaler: &mut Object) {
+fn to_first(autoscaler: &mut JsonObject) {
     drop_annotations(autoscaler);
     let mut annotations = Vec::new();
     if let Some(Value::Object(spec)) = autoscaler.get_mut("spec") {
@@ -222,7 +221,7 @@ fn to_first(autoscaler: &mut Object) {
     }
 }
 
-fn take_list(fields: &mut Object, name: &str) -> Vec<Value> {
+fn take_list(fields: &mut JsonObject, name: &str) -> Vec<Value> {
     match fields.remove(name) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
@@ -299,7 +298,7 @@ fn in_go(value: &Value) -> String {
     }
 }
 
-fn to_second(autoscaler: &mut Object) {
+fn to_second(autoscaler: &mut JsonObject) {
     let said = |name: &str| {
         let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
         annotations.and_then(|annotations| annotations.get(name)).and_then(Value::as_str).map(str::to_owned)

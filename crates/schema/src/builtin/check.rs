@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::place::Place;
+use super::location::FieldLocation;
 use super::read::Reader;
-use super::table::{Field, Form, Shape, Type};
+use super::table::{Field, FieldType, Form, Type};
 use crate::field::{Error, ErrorKind, Path};
 use crate::structural::strict_json;
 
@@ -57,7 +57,7 @@ pub(super) fn check(of: &'static Type, object: &Value) -> Vec<Finding> {
         let cause = Cause::Type { found: "object", wanted: of.go_name(), words };
         vec![Finding { field: String::new(), cause }]
     };
-    if let Err(words) = reader.structure(of, object, &Place::ROOT) {
+    if let Err(words) = reader.structure(of, object, &FieldLocation::ROOT) {
         return whole(words);
     }
     if reader.is_exhausted() {
@@ -121,7 +121,7 @@ impl Walk<'_> {
     }
 
     /// The types decide how deep this goes; the one that contains itself was read before, to its limit.
-    fn value(&mut self, shape: &'static Shape, value: &Value, path: &Path<'_>) {
+    fn value(&mut self, shape: &'static FieldType, value: &Value, path: &Path<'_>) {
         match (&shape.form, value) {
             (Form::Struct(reference), Value::Object(given)) => {
                 self.structure(reference.get(), given, path);

@@ -11,7 +11,7 @@ mod rules;
 use serde_json::{Map, Value};
 
 use super::read::zero;
-use super::table::{Field, Form, Shape, Type};
+use super::table::{Field, FieldType, Form, Type};
 
 /// Gives an object what it does not say.
 pub(super) fn apply(of: &'static Type, object: &mut Map<String, Value>) {
@@ -49,7 +49,7 @@ impl Walk {
     }
 
     /// The types decide how deep this goes. What is in maps is left alone.
-    fn value(&self, shape: &'static Shape, value: &mut Value) {
+    fn value(&self, shape: &'static FieldType, value: &mut Value) {
         match (&shape.form, value) {
             (Form::Struct(reference), Value::Object(fields)) => self.structure(reference.get(), fields),
             (Form::List { item, .. }, Value::Array(list)) => {
@@ -68,7 +68,7 @@ impl Walk {
 }
 
 impl Walk {
-    fn rounds(&self, shape: &Shape) -> bool {
+    fn rounds(&self, shape: &FieldType) -> bool {
         shape.is_called("v1.ResourceList") && self.kind != "RuntimeClass"
     }
 }

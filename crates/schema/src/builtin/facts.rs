@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use super::table::{Field, Form, Shape as Holds, Type};
-use crate::patch::facts::{Facts, Field as Fact, Shape, Strategy};
+use super::table::{Field, FieldType, Form, Type};
+use crate::patch::facts::{Facts, Field as Fact, PatchShape, Strategy};
 
 /// The facts about a kind, by the names of its types.
 pub(super) fn of(kind: &'static Type) -> Facts {
@@ -26,7 +26,7 @@ impl Collector {
         }
         if of.is_kind {
             for name in ["apiVersion", "kind"] {
-                self.facts.add(of.name, name, Fact::new(Shape::other("string")));
+                self.facts.add(of.name, name, Fact::new(PatchShape::other("string")));
             }
         }
         for field in of.fields() {
@@ -35,32 +35,32 @@ impl Collector {
         }
     }
 
-    fn shape(&mut self, holds: &'static Holds) -> Shape {
+    fn shape(&mut self, holds: &'static FieldType) -> PatchShape {
         match &holds.form {
             Form::Struct(reference) => {
                 self.structure(reference.get());
-                Shape::object(reference.name)
+                PatchShape::object(reference.name)
             }
-            Form::List { item, .. } => Shape::list(self.shape(item)),
+            Form::List { item, .. } => PatchShape::list(self.shape(item)),
             Form::Map(item) => {
                 self.shape(item);
-                Shape::other("map")
+                PatchShape::other("map")
             }
-            Form::Bytes => Shape::list(Shape::other("uint8")),
-            Form::Text => Shape::other("string"),
-            Form::Flag => Shape::other("bool"),
-            Form::Int32 => Shape::other("int32"),
-            Form::Int64 => Shape::other("int64"),
-            Form::Double => Shape::other("float64"),
+            Form::Bytes => PatchShape::list(PatchShape::other("uint8")),
+            Form::Text => PatchShape::other("string"),
+            Form::Flag => PatchShape::other("bool"),
+            Form::Int32 => PatchShape::other("int32"),
+            Form::Int64 => PatchShape::other("int64"),
+            Form::Double => PatchShape::other("float64"),
             _ => {
                 let name = holds.go_name();
-                Shape::object(name.rsplit('.').next().unwrap_or(&name))
+                PatchShape::object(name.rsplit('.').next().unwrap_or(&name))
             }
         }
     }
 }
 
-fn with_patch(field: &'static Field, shape: Shape) -> Fact {
+fn with_patch(field: &'static Field, shape: PatchShape) -> Fact {
     let strategies: Vec<_> = field.patch.unwrap_or_default().split(',').collect();
     let strategy = if strategies.contains(&"replace") {
         Strategy::Replace

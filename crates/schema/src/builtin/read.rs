@@ -7,8 +7,8 @@ mod value;
 
 use serde_json::{Map, Value};
 
-use super::place::Place;
-use super::table::{Field, Form, Shape, Type};
+use super::location::FieldLocation;
+use super::table::{Field, FieldType, Form, Type};
 use super::{MAX_DEPTH, Read};
 
 /// More unknown fields than these are not told.
@@ -41,7 +41,7 @@ type Outcome = Result<Option<Value>, String>;
 
 pub(super) fn read(of: &'static Type, object: &Value) -> Result<Read, String> {
     let mut reader = Reader::default();
-    let object = reader.structure(of, object, &Place::ROOT)?;
+    let object = reader.structure(of, object, &FieldLocation::ROOT)?;
     match reader.mismatches.into_iter().next() {
         Some(mismatch) => Err(mismatch.words),
         None => Ok(Read { object, unknown: reader.unknown }),
@@ -63,7 +63,7 @@ impl Reader {
         &mut self,
         of: &'static Type,
         json: &Value,
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
     ) -> Result<Map<String, Value>, String> {
         self.parts += 1;
         if self.parts > MAX_PARTS {
@@ -95,7 +95,7 @@ impl Reader {
         of: &'static Type,
         name: &str,
         value: &Value,
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
         written: &mut Map<String, Value>,
     ) -> Result<(), String> {
         let here = place.field(name, of);
@@ -131,11 +131,11 @@ impl Reader {
     }
 
     /// Notes that a value does not fit, and reads on.
-    fn note(&mut self, place: &Place<'_>, json: &Value, wanted: &str) {
+    fn note(&mut self, place: &FieldLocation<'_>, json: &Value, wanted: &str) {
         self.note_as(place, json, word(json), wanted);
     }
 
-    fn note_as(&mut self, place: &Place<'_>, json: &Value, found: &str, wanted: &str) {
+    fn note_as(&mut self, place: &FieldLocation<'_>, json: &Value, found: &str, wanted: &str) {
         if self.mismatches.len() < MAX_UNKNOWN {
             self.mismatches.push(Mismatch {
                 path: place.path(),
@@ -175,7 +175,7 @@ fn absent(field: &Field) -> Option<Value> {
 }
 
 /// Whether Go keeps it as a struct, which it never takes for empty.
-fn is_struct(shape: &Shape) -> bool {
+fn is_struct(shape: &FieldType) -> bool {
     match shape.form {
         Form::Struct(_)
         | Form::Quantity
@@ -211,7 +211,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// What Go writes for a value that was never set.
-pub(super) fn zero(shape: &Shape) -> Value {
+pub(super) fn zero(shape: &FieldType) -> Value {
     match &shape.form {
         Form::Text => Value::from(""),
         Form::Flag => Value::from(false),

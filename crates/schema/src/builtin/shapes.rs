@@ -4,16 +4,16 @@
 
 use std::collections::HashMap;
 
-use ferroplane_ownership::merge::shape::{Id, Items, MapShape, ScalarShape, Shape, Shapes, UNTYPED};
+use ferroplane_ownership::merge::shape::{Id, Items, MapShape, MergeShape, ScalarShape, Shapes, UNTYPED};
 use serde_json::Value;
 
 use super::read::zero;
-use super::table::{Field, Form, ListType, SchemaDefault, Shape as Holds, Type};
+use super::table::{Field, FieldType, Form, ListType, SchemaDefault, Type};
 
 /// The shapes of a kind.
 pub(super) fn of(kind: &'static Type) -> Shapes {
     let mut shapes = Shapes::new();
-    let text = shapes.add(Shape::scalar(ScalarShape::Text));
+    let text = shapes.add(MergeShape::scalar(ScalarShape::Text));
     let mut builder = Builder { shapes, text, known: HashMap::new() };
     let root = builder.structure(kind, is_atomic(kind.map_type));
     builder.shapes.set_root(root);
@@ -38,7 +38,7 @@ impl Builder {
             return *id;
         }
         // Before its fields, for it may contain itself.
-        let id = self.shapes.add(Shape::default());
+        let id = self.shapes.add(MergeShape::default());
         self.known.insert(key, id);
         let mut map = MapShape::default().with_atomic(is_atomic);
         if of.is_kind {
@@ -53,7 +53,7 @@ impl Builder {
             // Nothing is known about what is in it.
             map.element = Some(UNTYPED);
         }
-        self.shapes.set(id, Shape::map(map));
+        self.shapes.set(id, MergeShape::map(map));
         id
     }
 
@@ -61,13 +61,13 @@ impl Builder {
         self.value(&field.shape, field.list.as_ref(), field.map_type)
     }
 
-    fn value(&mut self, holds: &'static Holds, list: Option<&ListType>, map_type: Option<&str>) -> Id {
+    fn value(&mut self, holds: &'static FieldType, list: Option<&ListType>, map_type: Option<&str>) -> Id {
         let shape = match &holds.form {
             Form::Text | Form::Bytes => return self.text,
-            Form::Flag => Shape::scalar(ScalarShape::Boolean),
-            Form::Int32 | Form::Int64 | Form::Double => Shape::scalar(ScalarShape::Numeric),
+            Form::Flag => MergeShape::scalar(ScalarShape::Boolean),
+            Form::Int32 | Form::Int64 | Form::Double => MergeShape::scalar(ScalarShape::Numeric),
             Form::Quantity | Form::Time | Form::MicroTime | Form::IntOrText => {
-                Shape::scalar(ScalarShape::Untyped)
+                MergeShape::scalar(ScalarShape::Untyped)
             }
             Form::Raw
             | Form::FieldsV1
@@ -81,18 +81,18 @@ impl Builder {
             }
             Form::Map(item) => {
                 let element = self.value(item, None, None);
-                Shape::map(MapShape::of_elements(element).with_atomic(is_atomic(map_type)))
+                MergeShape::map(MapShape::of_elements(element).with_atomic(is_atomic(map_type)))
             }
             Form::List { item, .. } => {
                 let element = self.value(item, None, None);
-                Shape::list(items(item, list), element)
+                MergeShape::list(items(item, list), element)
             }
         };
         self.shapes.add(shape)
     }
 }
 
-fn items(item: &'static Holds, list: Option<&ListType>) -> Items {
+fn items(item: &'static FieldType, list: Option<&ListType>) -> Items {
     match list {
         None | Some(ListType::Atomic) => Items::Atomic,
         Some(ListType::Set) => Items::Set,

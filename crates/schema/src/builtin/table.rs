@@ -95,7 +95,7 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     /// Its number in protobuf; zero if it has none.
     pub(super) number: u32,
-    pub(super) shape: Shape,
+    pub(super) shape: FieldType,
     pub(super) is_required: bool,
     /// Whether Go can tell absent from empty.
     pub(super) is_pointer: bool,
@@ -141,7 +141,7 @@ pub(super) enum ListType {
 
 /// What a field holds.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct FieldType {
     pub(super) form: Form,
     /// The name that Go gives the type, if it does not follow from the form.
     go_name: Option<String>,
@@ -170,11 +170,11 @@ pub(super) enum Form {
     SchemaOrFlag,
     SchemaOrTexts,
     List {
-        item: Box<Shape>,
+        item: Box<FieldType>,
         /// Whether protobuf wraps it into a message of its own.
         is_message: bool,
     },
-    Map(Box<Shape>),
+    Map(Box<FieldType>),
     Struct(Reference),
 }
 
@@ -287,7 +287,7 @@ impl Reference {
     }
 }
 
-impl Shape {
+impl FieldType {
     /// Whether Go calls the type so.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.go_name.as_deref() == Some(name)
@@ -326,7 +326,7 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn follow(shape: &'static Shape) {
+    fn follow(shape: &'static FieldType) {
         match &shape.form {
             Form::List { item, .. } | Form::Map(item) => follow(item),
             Form::Struct(reference) => assert_eq!(reference.get().name, reference.name),

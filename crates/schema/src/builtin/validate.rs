@@ -16,6 +16,7 @@ mod service;
 mod webhooks;
 mod workload;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Map, Value};
 
 use super::resource::{Resource, Scope, resources};
@@ -25,17 +26,15 @@ use crate::meta::{self, NameRule};
 
 pub(crate) use service::check_cluster_addresses;
 
-type Fields = Map<String, Value>;
-
 /// What is wrong with a new object.
-pub(super) fn create(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
+pub(super) fn create(of: &Type, group: &str, object: &JsonObject) -> Vec<Error> {
     let mut errors = metadata(of, group, object);
     errors.extend(if of.name == "Event" { events::create(group, object) } else { contents(of, object) });
     errors
 }
 
 /// What is wrong with an object that replaces an old one.
-pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(of: &Type, group: &str, object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let path = Path::new("metadata");
     let empty = Map::new();
     let metadata_of = |object| read::object(object, "metadata").unwrap_or(&empty);
@@ -79,7 +78,7 @@ pub(super) fn update(of: &Type, group: &str, object: &Fields, old: &Fields) -> V
     errors
 }
 
-fn metadata(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
+fn metadata(of: &Type, group: &str, object: &JsonObject) -> Vec<Error> {
     let Some(metadata) = read::object(object, "metadata") else { return Vec::new() };
     let resource = resources().iter().find(|resource| resource.kind == of.name && resource.group == group);
     let is_namespaced = resource.is_some_and(|resource: &Resource| resource.scope == Scope::Namespaced);
@@ -89,7 +88,7 @@ fn metadata(of: &Type, group: &str, object: &Fields) -> Vec<Error> {
 }
 
 /// A finalizer without a domain is one that Kubernetes has.
-fn finalizers(of: &Type, metadata: &Fields) -> Vec<Error> {
+fn finalizers(of: &Type, metadata: &JsonObject) -> Vec<Error> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     if of.name == "CustomResourceDefinition" {
         return Vec::new();
@@ -111,7 +110,7 @@ fn name_rule(kind: &str) -> NameRule {
     }
 }
 
-fn contents(of: &Type, object: &Fields) -> Vec<Error> {
+fn contents(of: &Type, object: &JsonObject) -> Vec<Error> {
     match of.name {
         "ConfigMap" => data::config_map(object),
         "Secret" => data::secret(object),
@@ -127,7 +126,7 @@ fn contents(of: &Type, object: &Fields) -> Vec<Error> {
     }
 }
 
-fn lease(object: &Fields) -> Vec<Error> {
+fn lease(object: &JsonObject) -> Vec<Error> {
     let Some(spec) = read::object(object, "spec") else { return Vec::new() };
     let path = Path::new("spec");
     let mut errors = Vec::new();

@@ -7,7 +7,7 @@ use ferroplane_golang::fmt::{plain, type_name};
 use ferroplane_golang::json;
 use serde_json::Value;
 
-use super::{MAX_VALUES, Node, Slice, compare};
+use super::{MAX_VALUES, PathNode, Slice, compare};
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +67,7 @@ type Outcome<'v> = Result<Vec<Found<'v>>, String>;
 
 /// The results of every part of a template.
 pub(super) fn find<'v>(
-    parts: &[Node],
+    parts: &[PathNode],
     value: &'v Value,
     allows_missing: bool,
 ) -> Result<Vec<Vec<Found<'v>>>, String> {
@@ -82,27 +82,27 @@ struct Walk {
 }
 
 impl Walk {
-    fn nodes<'v>(&mut self, mut input: Vec<Found<'v>>, nodes: &[Node]) -> Outcome<'v> {
+    fn nodes<'v>(&mut self, mut input: Vec<Found<'v>>, nodes: &[PathNode]) -> Outcome<'v> {
         for node in nodes {
             input = self.step(input, node)?;
         }
         Ok(input)
     }
 
-    fn step<'v>(&mut self, input: Vec<Found<'v>>, node: &Node) -> Outcome<'v> {
+    fn step<'v>(&mut self, input: Vec<Found<'v>>, node: &PathNode) -> Outcome<'v> {
         let count = input.len();
         let output = match node {
-            Node::List(nodes) => self.nodes(input, nodes)?,
-            Node::Text(text) => vec![Found::Literal(Value::from(text.as_str()))],
-            Node::Integer(number) => vec![Found::Literal(Value::from(*number)); count],
-            Node::Float(number) => vec![Found::Literal(Value::from(*number)); count],
-            Node::Truth(truth) => vec![Found::Literal(Value::from(*truth)); count],
-            Node::Field(name) => self.field(&input, name)?,
-            Node::Slice(slice) => items(&input, *slice)?,
-            Node::Wildcard => input.iter().flat_map(inside).collect(),
-            Node::Recursive => self.recursive(input)?,
-            Node::Filter { left, operator, right } => self.filter(&input, left, operator, right)?,
-            Node::Union(parts) => {
+            PathNode::List(nodes) => self.nodes(input, nodes)?,
+            PathNode::Text(text) => vec![Found::Literal(Value::from(text.as_str()))],
+            PathNode::Integer(number) => vec![Found::Literal(Value::from(*number)); count],
+            PathNode::Float(number) => vec![Found::Literal(Value::from(*number)); count],
+            PathNode::Truth(truth) => vec![Found::Literal(Value::from(*truth)); count],
+            PathNode::Field(name) => self.field(&input, name)?,
+            PathNode::Slice(slice) => items(&input, *slice)?,
+            PathNode::Wildcard => input.iter().flat_map(inside).collect(),
+            PathNode::Recursive => self.recursive(input)?,
+            PathNode::Filter { left, operator, right } => self.filter(&input, left, operator, right)?,
+            PathNode::Union(parts) => {
                 let mut output = Vec::new();
                 for part in parts {
                     output.extend(self.nodes(input.clone(), part)?);
@@ -110,10 +110,10 @@ impl Walk {
                 }
                 output
             }
-            Node::Identifier(name) if name == "end" => {
+            PathNode::Identifier(name) if name == "end" => {
                 return Err("not in range, nothing to end".to_owned());
             }
-            Node::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
+            PathNode::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
         };
         self.spend(output.len() + 1)?;
         Ok(output)
@@ -156,9 +156,9 @@ impl Walk {
     fn filter<'v>(
         &mut self,
         input: &[Found<'v>],
-        left: &[Node],
+        left: &[PathNode],
         operator: &str,
-        right: &[Node],
+        right: &[PathNode],
     ) -> Outcome<'v> {
         let mut output = Vec::new();
         for value in input {
@@ -179,9 +179,9 @@ impl Walk {
     fn passes(
         &mut self,
         item: &Value,
-        left: &[Node],
+        left: &[PathNode],
         operator: &str,
-        right: &[Node],
+        right: &[PathNode],
     ) -> Result<bool, String> {
         let item = || vec![Found::Json(item)];
         if operator == "exists" {
@@ -193,10 +193,10 @@ impl Walk {
     }
 
     /// Whether anything is left, even of what went wrong.
-    fn exists(&mut self, mut input: Vec<Found<'_>>, nodes: &[Node]) -> Result<bool, String> {
+    fn exists(&mut self, mut input: Vec<Found<'_>>, nodes: &[PathNode]) -> Result<bool, String> {
         for node in nodes {
             let before = input.len();
-            let is_field = matches!(node, Node::Field(_));
+            let is_field = matches!(node, PathNode::Field(_));
             input = match self.step(input, node) {
                 Ok(output) => output,
                 Err(_) if self.left == 0 => return Err("path leads to too many values".to_owned()),

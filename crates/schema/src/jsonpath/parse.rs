@@ -5,25 +5,25 @@
 use ferroplane_golang::strconv;
 use ferroplane_golang::strconv::unquote;
 
-use super::{Node, Slice};
+use super::{PathNode, Slice};
 
 /// Filters and lists of keys nest; nothing sensible nests deeper.
 const MAX_DEPTH: usize = 16;
 
 /// Reads a template, with its braces.
-pub(super) fn parse(text: &str) -> Result<Vec<Node>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<PathNode>, String> {
     Parser { input: text, position: 0, start: 0, depth: 0 }.template()
 }
 
 /// Reads what stands between braces.
-fn action(text: &str, depth: usize) -> Result<Vec<Node>, String> {
+fn action(text: &str, depth: usize) -> Result<Vec<PathNode>, String> {
     if depth > MAX_DEPTH {
         return Err("path is nested too deeply".to_owned());
     }
     let input = format!("{{{text}}}");
     let parts = Parser { input: &input, position: 0, start: 0, depth }.template()?;
     match parts.into_iter().next() {
-        Some(Node::List(nodes)) => Ok(nodes),
+        Some(PathNode::List(nodes)) => Ok(nodes),
         _ => Ok(Vec::new()),
     }
 }
@@ -37,7 +37,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn template(mut self) -> Result<Vec<Node>, String> {
+    fn template(mut self) -> Result<Vec<PathNode>, String> {
         let mut parts = Vec::new();
         loop {
             let Some(brace) = self.rest().find('{') else {
@@ -49,18 +49,18 @@ impl<'t> Parser<'t> {
             self.text(&mut parts);
             self.position += 1;
             self.take();
-            parts.push(Node::List(self.inside()?));
+            parts.push(PathNode::List(self.inside()?));
         }
     }
 
-    fn text(&mut self, parts: &mut Vec<Node>) {
+    fn text(&mut self, parts: &mut Vec<PathNode>) {
         let text = self.take();
         if !text.is_empty() {
-            parts.push(Node::Text(text.to_owned()));
+            parts.push(PathNode::Text(text.to_owned()));
         }
     }
 
-    fn inside(&mut self) -> Result<Vec<Node>, String> {
+    fn inside(&mut self) -> Result<Vec<PathNode>, String> {
         let mut nodes = Vec::new();
         loop {
             let rest = self.rest();
@@ -79,7 +79,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn step(&mut self, nodes: &mut Vec<Node>) -> Result<(), String> {
+    fn step(&mut self, nodes: &mut Vec<PathNode>) -> Result<(), String> {
         match self.next() {
             None | Some('\r' | '\n') => return Err("unclosed action".to_owned()),
             Some(' ' | '@' | '$') => drop(self.take()),
@@ -96,30 +96,30 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn identifier(&mut self) -> Node {
+    fn identifier(&mut self) -> PathNode {
         let rest = self.rest();
         self.position += rest.find(is_terminator).unwrap_or(rest.len());
         match self.take() {
-            "true" => Node::Truth(true),
-            "false" => Node::Truth(false),
-            name => Node::Identifier(name.to_owned()),
+            "true" => PathNode::Truth(true),
+            "false" => PathNode::Truth(false),
+            name => PathNode::Identifier(name.to_owned()),
         }
     }
 
-    fn recursive(&mut self, nodes: &mut Vec<Node>) -> Result<(), String> {
-        if nodes.last() == Some(&Node::Recursive) {
+    fn recursive(&mut self, nodes: &mut Vec<PathNode>) -> Result<(), String> {
+        if nodes.last() == Some(&PathNode::Recursive) {
             return Err("invalid multiple recursive descent".to_owned());
         }
         self.position += 2;
         self.take();
-        nodes.push(Node::Recursive);
+        nodes.push(PathNode::Recursive);
         if self.rest().starts_with(is_letter) {
             nodes.push(self.field());
         }
         Ok(())
     }
 
-    fn number(&mut self, first: char, nodes: &mut Vec<Node>) -> Result<(), String> {
+    fn number(&mut self, first: char, nodes: &mut Vec<PathNode>) -> Result<(), String> {
         // A sign may be followed by anything, a digit only by digits and points.
         if !matches!(first, '+' | '-') {
             self.position -= first.len_utf8();
@@ -130,16 +130,16 @@ impl<'t> Parser<'t> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let is_number = !digits.is_empty() && digits.is_ascii();
         if is_number && let Ok(integer) = text.parse() {
-            nodes.push(Node::Integer(integer));
+            nodes.push(PathNode::Integer(integer));
         } else if let Some(float) = text.parse::<f64>().ok().filter(|float| is_number && float.is_finite()) {
-            nodes.push(Node::Float(float));
+            nodes.push(PathNode::Float(float));
         } else {
             return Err(format!("cannot parse number {text}"));
         }
         Ok(())
     }
 
-    fn array(&mut self, nodes: &mut Vec<Node>) -> Result<(), String> {
+    fn array(&mut self, nodes: &mut Vec<PathNode>) -> Result<(), String> {
         let rest = self.rest();
         let end = rest.find([']', '\n']).filter(|end| rest[*end..].starts_with(']'));
         self.position += end.ok_or("unterminated array")? + 1;
@@ -149,16 +149,16 @@ impl<'t> Parser<'t> {
         if text.contains(',') {
             let parts =
                 text.split(',').map(|part| action(&format!("[{}]", part.trim_matches(' ')), self.depth + 1));
-            nodes.push(Node::Union(parts.collect::<Result<_, _>>()?));
+            nodes.push(PathNode::Union(parts.collect::<Result<_, _>>()?));
         } else if let Some(key) = dictionary_key(text) {
             nodes.extend(action(&format!(".{key}"), self.depth + 1)?);
         } else {
-            nodes.push(Node::Slice(slice(text)?));
+            nodes.push(PathNode::Slice(slice(text)?));
         }
         Ok(())
     }
 
-    fn filter(&mut self, nodes: &mut Vec<Node>) -> Result<(), String> {
+    fn filter(&mut self, nodes: &mut Vec<PathNode>) -> Result<(), String> {
         self.position += "[?(".len();
         self.take();
         self.skip_filter()?;
@@ -169,10 +169,12 @@ impl<'t> Parser<'t> {
         let text = &text[..text.len() - 2];
         let depth = self.depth + 1;
         nodes.push(match comparison(text) {
-            None => {
-                Node::Filter { left: action(text, depth)?, operator: "exists".to_owned(), right: Vec::new() }
-            }
-            Some((left, operator, right)) => Node::Filter {
+            None => PathNode::Filter {
+                left: action(text, depth)?,
+                operator: "exists".to_owned(),
+                right: Vec::new(),
+            },
+            Some((left, operator, right)) => PathNode::Filter {
                 left: action(left, depth)?,
                 operator: operator.to_owned(),
                 right: action(right, depth)?,
@@ -197,7 +199,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<Node, String> {
+    fn quoted(&mut self, quote: char) -> Result<PathNode, String> {
         loop {
             match self.next() {
                 None | Some('\n') => return Err("unterminated quoted string".to_owned()),
@@ -207,7 +209,7 @@ impl<'t> Parser<'t> {
         }
         let text = self.take();
         let unquoted = unquote(text).ok_or_else(|| format!("unquote string {text} error invalid syntax"))?;
-        Ok(Node::Text(unquoted))
+        Ok(PathNode::Text(unquoted))
     }
 
     /// Whether the quote just read has a backslash before it.
@@ -215,7 +217,7 @@ impl<'t> Parser<'t> {
         self.position >= 2 && self.input.as_bytes()[self.position - 2] == b'\\'
     }
 
-    fn field(&mut self) -> Node {
+    fn field(&mut self) -> PathNode {
         self.take();
         while let Some(c) = self.rest().chars().next() {
             if is_terminator(c) {
@@ -228,8 +230,8 @@ impl<'t> Parser<'t> {
             }
         }
         match self.take() {
-            "*" => Node::Wildcard,
-            name => Node::Field(name.replace('\\', "")),
+            "*" => PathNode::Wildcard,
+            name => PathNode::Field(name.replace('\\', "")),
         }
     }
 

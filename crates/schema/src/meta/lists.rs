@@ -2,6 +2,7 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/api/validation/objectmeta.go`, `pkg/apis/meta/v1/validation/validation.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value, json};
 
@@ -9,10 +10,8 @@ use super::text;
 use crate::field::{BadValue, Error, Path};
 use crate::names;
 
-type Object = Map<String, Value>;
-
 /// What is wrong with the owner references.
-pub fn validate_owner_references(metadata: &Object, path: &Path<'_>) -> Vec<Error> {
+pub fn validate_owner_references(metadata: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut controller: Option<String> = None;
     let references = text::list(metadata, "ownerReferences");
@@ -36,7 +35,7 @@ pub fn validate_owner_references(metadata: &Object, path: &Path<'_>) -> Vec<Erro
     errors
 }
 
-fn validate_owner_reference(reference: &Object, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn validate_owner_reference(reference: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let api_version = text::get(reference, "apiVersion");
     let kind = text::get(reference, "kind");
     // What has several slashes is no version at all, and loses its kind as well.
@@ -66,7 +65,7 @@ fn validate_owner_reference(reference: &Object, path: &Path<'_>, errors: &mut Ve
 }
 
 /// A reference as errors show it: in the order of Kubernetes' type.
-fn show_reference(reference: &Object) -> String {
+fn show_reference(reference: &JsonObject) -> String {
     let field = |name| json::marshal(&Value::from(text::get(reference, name)));
     let mut shown = format!(
         "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",
@@ -85,7 +84,7 @@ fn show_reference(reference: &Object) -> String {
 }
 
 /// What is wrong with the finalizers.
-pub fn validate_finalizers(metadata: &Object, path: &Path<'_>) -> Vec<Error> {
+pub fn validate_finalizers(metadata: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let finalizers = texts(metadata, "finalizers");
     for finalizer in &finalizers {
@@ -100,7 +99,7 @@ pub fn validate_finalizers(metadata: &Object, path: &Path<'_>) -> Vec<Error> {
 }
 
 /// Finalizers that were not there before.
-pub(super) fn new_finalizers<'m>(new: &'m Object, old: &Object) -> Vec<&'m str> {
+pub(super) fn new_finalizers<'m>(new: &'m JsonObject, old: &JsonObject) -> Vec<&'m str> {
     let old = texts(old, "finalizers");
     let mut added: Vec<_> = texts(new, "finalizers").into_iter().filter(|name| !old.contains(name)).collect();
     added.sort_unstable();
@@ -109,7 +108,7 @@ pub(super) fn new_finalizers<'m>(new: &'m Object, old: &Object) -> Vec<&'m str> 
 }
 
 /// What a client should be told about the finalizers that it adds to a custom resource.
-pub fn finalizer_warnings(metadata: &Object, old: Option<&Object>) -> Vec<String> {
+pub fn finalizer_warnings(metadata: &JsonObject, old: Option<&JsonObject>) -> Vec<String> {
     let empty = Map::new();
     let added = new_finalizers(metadata, old.unwrap_or(&empty));
     added.into_iter().flat_map(finalizer_warning).collect()
@@ -127,12 +126,12 @@ fn finalizer_warning(name: &str) -> Vec<String> {
     words.into_iter().map(|words| format!("metadata.finalizers: {}: {words}", strconv::quote(name))).collect()
 }
 
-fn texts<'m>(metadata: &'m Object, name: &str) -> Vec<&'m str> {
+fn texts<'m>(metadata: &'m JsonObject, name: &str) -> Vec<&'m str> {
     text::list(metadata, name).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
 /// What is wrong with the managed fields, apart from the sets of fields themselves.
-pub fn validate_managed_fields(metadata: &Object, path: &Path<'_>) -> Vec<Error> {
+pub fn validate_managed_fields(metadata: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let empty = Map::new();
     for (index, entry) in text::list(metadata, "managedFields").iter().enumerate() {

@@ -3,6 +3,7 @@
 //! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/update.go`; apimachinery 0.36.4,
 //! `pkg/api/validation/objectmeta.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value};
 
@@ -10,10 +11,8 @@ use super::{lists, text};
 use crate::field::{BadValue, Error, Path};
 use crate::status::{Resource, Status};
 
-type Object = Map<String, Value>;
-
 /// What is wrong with the metadata of an updated object, apart from what [`super::validate`] finds.
-pub fn validate_update(new: &Object, old: &Object, path: &Path<'_>) -> Vec<Error> {
+pub fn validate_update(new: &JsonObject, old: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     if text::present(old, "deletionTimestamp").is_some() {
         validate_no_new_finalizers(new, old, path, &mut errors);
@@ -33,7 +32,7 @@ pub fn validate_update(new: &Object, old: &Object, path: &Path<'_>) -> Vec<Error
     errors
 }
 
-fn validate_no_new_finalizers(new: &Object, old: &Object, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn validate_no_new_finalizers(new: &JsonObject, old: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let added = lists::new_finalizers(new, old);
     if added.is_empty() {
         return;
@@ -46,7 +45,7 @@ fn validate_no_new_finalizers(new: &Object, old: &Object, path: &Path<'_>, error
     errors.push(Error::forbidden(&path.child("finalizers"), detail));
 }
 
-fn validate_immutable(new: &Object, old: &Object, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn validate_immutable(new: &JsonObject, old: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     const WORDS: &str = "field is immutable";
     for name in ["name", "namespace", "uid"] {
         let value = text::get(new, name);
@@ -71,7 +70,7 @@ fn validate_immutable(new: &Object, old: &Object, path: &Path<'_>, errors: &mut 
 
 /// Puts back what a client cannot change: the generation, the time of creation, and that it is being deleted. An
 /// identifier that was not sent is filled in.
-pub fn keep_system_fields(new: &mut Object, old: &Object) {
+pub fn keep_system_fields(new: &mut JsonObject, old: &JsonObject) {
     keep(new, old, "generation");
     new.remove("selfLink");
     if text::get(new, "uid").is_empty() {
@@ -88,7 +87,7 @@ pub fn keep_system_fields(new: &mut Object, old: &Object) {
 }
 
 /// Puts back what a write to the status of an object of a built-in kind cannot change.
-pub fn reset_for_status(new: &mut Object, old: &Object) {
+pub fn reset_for_status(new: &mut JsonObject, old: &JsonObject) {
     let names = [
         "deletionTimestamp",
         "generation",
@@ -103,7 +102,7 @@ pub fn reset_for_status(new: &mut Object, old: &Object) {
     }
 }
 
-fn keep(new: &mut Object, old: &Object, name: &str) {
+fn keep(new: &mut JsonObject, old: &JsonObject, name: &str) {
     match text::present(old, name) {
         Some(value) => drop(new.insert(name.to_owned(), value.clone())),
         None => drop(new.remove(name)),
@@ -119,13 +118,13 @@ pub struct Preconditions<'p> {
 
 impl<'p> Preconditions<'p> {
     /// Those of an update: one that names another identifier is meant for an object that no longer exists.
-    pub fn of_update(new: &'p Object) -> Self {
+    pub fn of_update(new: &'p JsonObject) -> Self {
         let uid = Some(text::get(new, "uid")).filter(|uid| !uid.is_empty());
         Self { uid, resource_version: None }
     }
 
     /// Checks them. `key` says where the server stores the object, which the answer tells.
-    pub fn check(self, old: &Object, resource: &Resource, key: &str) -> Result<(), Status> {
+    pub fn check(self, old: &JsonObject, resource: &Resource, key: &str) -> Result<(), Status> {
         let checks =
             [("UID", self.uid, "uid"), ("ResourceVersion", self.resource_version, "resourceVersion")];
         for (what, wanted, name) in checks {
@@ -152,7 +151,7 @@ pub fn resource_version_required(resource: &Resource, name: &str) -> Status {
 
 /// The generation of an updated object: one more if anything but the metadata changed. If the kind has a status of its
 /// own, changes of that do not count.
-pub fn generation_after(new: &Object, old: &Object, has_status: bool) -> i64 {
+pub fn generation_after(new: &JsonObject, old: &JsonObject, has_status: bool) -> i64 {
     let empty = Map::new();
     let metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let generation = text::integer(metadata, "generation");

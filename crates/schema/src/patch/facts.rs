@@ -19,18 +19,18 @@ pub struct Facts {
 /// A field of a type.
 #[derive(Debug, Clone)]
 pub struct Field {
-    shape: Shape,
+    shape: PatchShape,
     strategy: Strategy,
     merge_key: String,
 }
 
 /// What the value of a field looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum PatchShape {
     /// An object of a named type.
     Object(String),
     /// A list.
-    List(Box<Shape>),
+    List(Box<PatchShape>),
     /// Anything else, by the kind that Go gives it, for example `map` or `string`.
     Other(String),
 }
@@ -46,7 +46,7 @@ pub enum Strategy {
 }
 
 impl Field {
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: PatchShape) -> Self {
         Self { shape, strategy: Strategy::Usual, merge_key: String::new() }
     }
 
@@ -62,7 +62,7 @@ impl Field {
     }
 }
 
-impl Shape {
+impl PatchShape {
     pub fn object(name: impl Into<String>) -> Self {
         Self::Object(name.into())
     }
@@ -119,7 +119,7 @@ pub(super) struct Scope<'f> {
 #[derive(Debug, Clone, Copy)]
 enum At<'f> {
     Type(&'f str, &'f BTreeMap<String, Field>),
-    Shape(&'f Shape),
+    Shape(&'f PatchShape),
 }
 
 /// How to go on with a field.
@@ -141,10 +141,10 @@ impl<'f> Scope<'f> {
     pub(super) fn list(self, name: &str) -> Result<Found<'f>, Error> {
         let field = self.field(name)?;
         match &field.shape {
-            Shape::List(item) if matches!(**item, Shape::List(_)) => {
+            PatchShape::List(item) if matches!(**item, PatchShape::List(_)) => {
                 Err(Error::Internal("unexpected slice of slice".to_owned()))
             }
-            Shape::List(item) => Ok(self.found(field, item)),
+            PatchShape::List(item) => Ok(self.found(field, item)),
             _ => Err(Error::Internal("expected slice or array type, but got: struct".to_owned())),
         }
     }
@@ -157,9 +157,9 @@ impl<'f> Scope<'f> {
         }
     }
 
-    fn found(self, field: &'f Field, shape: &'f Shape) -> Found<'f> {
+    fn found(self, field: &'f Field, shape: &'f PatchShape) -> Found<'f> {
         let place = match shape {
-            Shape::Object(name) => match self.facts.types.get(name) {
+            PatchShape::Object(name) => match self.facts.types.get(name) {
                 Some(fields) => At::Type(name, fields),
                 None => At::Shape(shape),
             },
@@ -172,7 +172,7 @@ impl<'f> Scope<'f> {
     fn field(self, name: &str) -> Result<&'f Field, Error> {
         let (type_name, fields) = match self.place {
             At::Type(type_name, fields) => (type_name, Some(fields)),
-            At::Shape(Shape::Object(type_name)) => (type_name.as_str(), None),
+            At::Shape(PatchShape::Object(type_name)) => (type_name.as_str(), None),
             At::Shape(shape) => {
                 return Err(Error::Internal(format!(
                     "merging an object in json but data type is not struct, instead is: {}",

@@ -15,7 +15,8 @@ mod plan;
 mod set_order;
 
 use ferroplane_golang::fmt;
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use super::facts::{Found, Kind, Scope, Strategy};
 use super::{Error, MAX_DEPTH};
@@ -27,14 +28,17 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList";
 
-type Object = Map<String, Value>;
-
 /// Applies a strategic merge patch to an object of a kind. If it fails, part of it may have been applied.
-pub fn apply(object: &mut Object, patch: Object, kind: Kind<'_>) -> Result<(), Error> {
+pub fn apply(object: &mut JsonObject, patch: JsonObject, kind: Kind<'_>) -> Result<(), Error> {
     merge(object, patch, kind.0, 0)
 }
 
-fn merge(object: &mut Object, mut patch: Object, scope: Scope<'_>, depth: usize) -> Result<(), Error> {
+fn merge(
+    object: &mut JsonObject,
+    mut patch: JsonObject,
+    scope: Scope<'_>,
+    depth: usize,
+) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::too_deep());
     }
@@ -55,7 +59,7 @@ fn merge(object: &mut Object, mut patch: Object, scope: Scope<'_>, depth: usize)
 }
 
 fn merge_field(
-    object: &mut Object,
+    object: &mut JsonObject,
     name: String,
     value: Value,
     scope: Scope<'_>,
@@ -107,7 +111,7 @@ fn merge_field(
 }
 
 /// Drops the fields that the patch says not to keep.
-fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), Error> {
+fn retain_keys(object: &mut JsonObject, patch: &mut JsonObject) -> Result<(), Error> {
     const WRONG: &str = "invalid patch format of retainKeys";
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else { return Err(malformed(WRONG)) };
@@ -187,7 +191,7 @@ fn malformed(words: &str) -> Error {
     Error::Malformed(words.to_owned())
 }
 
-fn unknown_directive(directive: &Value, patch: &Object) -> Error {
+fn unknown_directive(directive: &Value, patch: &JsonObject) -> Error {
     let shown = match (directive, fmt::type_name(directive)) {
         (Value::String(text), _) => text.clone(),
         (_, None) => "%!s(<nil>)".to_owned(),

@@ -4,28 +4,27 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value, json};
-
-type Fields = Map<String, Value>;
+use ferroplane_golang::json::JsonObject;
+use serde_json::{Value, json};
 
 /// A `spec`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spec {
-    fields: Fields,
+    fields: JsonObject,
 }
 
 impl Spec {
-    pub(super) fn of(fields: &Fields) -> Self {
+    pub(super) fn of(fields: &JsonObject) -> Self {
         Self { fields: fields.clone() }
     }
 
     /// Takes it out of a service, to be put back.
-    pub(super) fn take(service: &mut Fields) -> Self {
+    pub(super) fn take(service: &mut JsonObject) -> Self {
         let fields = service.get_mut("spec").and_then(Value::as_object_mut).map(std::mem::take);
         Self { fields: fields.unwrap_or_default() }
     }
 
-    pub(super) fn put_back(self, service: &mut Fields) {
+    pub(super) fn put_back(self, service: &mut JsonObject) {
         service.insert("spec".to_owned(), Value::Object(self.fields));
     }
 
@@ -90,11 +89,11 @@ impl Spec {
         self.fields.get("selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty())
     }
 
-    pub(super) fn fields(&self) -> &Fields {
+    pub(super) fn fields(&self) -> &JsonObject {
         &self.fields
     }
 
-    pub(super) fn ports(&self) -> Vec<Fields> {
+    pub(super) fn ports(&self) -> Vec<JsonObject> {
         let ports = self.fields.get("ports").and_then(Value::as_array).into_iter().flatten();
         ports.map(|port| port.as_object().cloned().unwrap_or_default()).collect()
     }
@@ -163,7 +162,8 @@ impl Spec {
     }
 
     fn keep_node_ports(&mut self, before: &Self) {
-        let name = |port: &Fields| port.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name =
+            |port: &JsonObject| port.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let used: HashSet<_> = self.node_ports().into_iter().collect();
         let known: HashMap<_, _> = before.ports().iter().map(|port| (name(port), node_port(port))).collect();
         for (index, port) in self.ports().iter().enumerate() {
@@ -233,6 +233,6 @@ impl Spec {
     }
 }
 
-pub(super) fn node_port(port: &Fields) -> i64 {
+pub(super) fn node_port(port: &JsonObject) -> i64 {
     port.get("nodePort").and_then(Value::as_i64).unwrap_or_default()
 }

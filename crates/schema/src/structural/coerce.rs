@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::compile::{Node, Schema};
+use super::compile::{Schema, SchemaNode};
 use super::object_meta::{self, Malformed, ObjectMeta};
 use crate::field::{Error, Path};
 use crate::names;
@@ -53,7 +53,7 @@ impl Schema {
 /// Coerces a value, and the metadata of itself if it is a resource.
 pub(super) fn coerce_value(
     value: &mut Value,
-    node: &Node,
+    node: &SchemaNode,
     is_resource: bool,
     coercion: Coercion,
     path: &Path<'_>,
@@ -66,7 +66,12 @@ pub(super) fn coerce_value(
 }
 
 /// Checks the metadata of a value and of what is embedded in it.
-pub(super) fn check_value(value: &Value, node: &Node, is_resource: bool, path: &Path<'_>) -> Vec<Error> {
+pub(super) fn check_value(
+    value: &Value,
+    node: &SchemaNode,
+    is_resource: bool,
+    path: &Path<'_>,
+) -> Vec<Error> {
     let mut errors = Vec::new();
     match value {
         Value::Object(fields) => {
@@ -86,7 +91,7 @@ struct Coercer {
 }
 
 impl Coercer {
-    fn value(&mut self, value: &mut Value, node: Option<&Node>, path: &Path<'_>) -> Result<(), Error> {
+    fn value(&mut self, value: &mut Value, node: Option<&SchemaNode>, path: &Path<'_>) -> Result<(), Error> {
         let Some(node) = node else { return Ok(()) };
         match value {
             Value::Object(fields) => self.object(fields, node, node.is_embedded, path),
@@ -104,7 +109,7 @@ impl Coercer {
     fn object(
         &mut self,
         fields: &mut Map<String, Value>,
-        node: &Node,
+        node: &SchemaNode,
         is_resource: bool,
         path: &Path<'_>,
     ) -> Result<(), Error> {
@@ -152,7 +157,7 @@ impl Coercer {
     }
 }
 
-fn check(value: &Value, node: Option<&Node>, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check(value: &Value, node: Option<&SchemaNode>, path: &Path<'_>, errors: &mut Vec<Error>) {
     let Some(node) = node.filter(|node| node.has_embedded) else { return };
     match value {
         Value::Object(fields) => check_fields(fields, node, path, errors),
@@ -165,14 +170,14 @@ fn check(value: &Value, node: Option<&Node>, path: &Path<'_>, errors: &mut Vec<E
     }
 }
 
-fn check_fields(fields: &Map<String, Value>, node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_fields(fields: &Map<String, Value>, node: &SchemaNode, path: &Path<'_>, errors: &mut Vec<Error>) {
     if node.is_embedded {
         check_resource(fields, path, errors);
     }
     check_below(fields, node, path, errors);
 }
 
-fn check_below(fields: &Map<String, Value>, node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_below(fields: &Map<String, Value>, node: &SchemaNode, path: &Path<'_>, errors: &mut Vec<Error>) {
     for (name, value) in fields {
         if let Some(property) = node.property(name) {
             check(value, Some(property), &path.child(name), errors);

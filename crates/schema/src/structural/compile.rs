@@ -15,7 +15,7 @@ use super::surround;
 /// A compiled schema. Cheap to clone and to share.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    pub(super) root: Arc<Node>,
+    pub(super) root: Arc<SchemaNode>,
     /// Rules in the language of expressions, if there are any.
     pub(super) rules: Option<Arc<Rules>>,
 }
@@ -23,7 +23,7 @@ pub struct Schema {
 impl Schema {
     /// Compiles a schema. Makes the best of one that would be refused, without ever failing.
     pub fn compile(props: &Props) -> Self {
-        let mut root = Node::compile(props, Purpose::Objects, false);
+        let mut root = SchemaNode::compile(props, Purpose::Objects, false);
         surround::prune_defaults(&mut root);
         Self { root: Arc::new(root), rules: Rules::compile(props, true).map(Arc::new) }
     }
@@ -47,15 +47,15 @@ pub(super) enum Purpose {
 /// One schema within a schema.
 #[expect(clippy::struct_excessive_bools, reason = "a schema says many things with yes or no")]
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     pub(super) kinds: Kinds,
     /// The types as messages name them.
     pub(super) kinds_text: Box<str>,
     pub(super) nullable: bool,
     /// Sorted by name.
-    pub(super) properties: Box<[(Box<str>, Node)]>,
+    pub(super) properties: Box<[(Box<str>, SchemaNode)]>,
     pub(super) additional: Others,
-    pub(super) items: Option<Box<Node>>,
+    pub(super) items: Option<Box<SchemaNode>>,
     pub(super) preserves_unknown: bool,
     pub(super) is_embedded: bool,
     pub(super) list: ListType,
@@ -76,11 +76,11 @@ pub(super) enum Others {
     Unsaid,
     Allowed,
     Refused,
-    Schema(Box<Node>),
+    Schema(Box<SchemaNode>),
 }
 
 impl Others {
-    pub(super) fn schema(&self) -> Option<&Node> {
+    pub(super) fn schema(&self) -> Option<&SchemaNode> {
         match self {
             Self::Schema(node) => Some(node),
             _ => None,
@@ -161,10 +161,10 @@ pub(super) struct Checks {
     pub(super) max_properties: Option<i64>,
     pub(super) min_properties: Option<i64>,
     pub(super) required: Box<[Box<str>]>,
-    pub(super) all_of: Box<[Node]>,
-    pub(super) any_of: Box<[Node]>,
-    pub(super) one_of: Box<[Node]>,
-    pub(super) not: Option<Box<Node>>,
+    pub(super) all_of: Box<[SchemaNode]>,
+    pub(super) any_of: Box<[SchemaNode]>,
+    pub(super) one_of: Box<[SchemaNode]>,
+    pub(super) not: Option<Box<SchemaNode>>,
 }
 
 impl Checks {
@@ -180,7 +180,7 @@ pub(super) struct Pattern {
     pub(super) expression: Result<Expression, String>,
 }
 
-impl Node {
+impl SchemaNode {
     pub(super) fn compile(props: &Props, purpose: Purpose, is_nested: bool) -> Self {
         let (kinds, kinds_text) = kinds_of(props, purpose);
         let below = |schema: &Props| Self::compile(schema, purpose, is_nested);
@@ -263,7 +263,8 @@ impl Checks {
             }
             Purpose::Defaults => props.format.as_str(),
         };
-        let nested = |list: &[Props]| list.iter().map(|props| Node::compile(props, purpose, true)).collect();
+        let nested =
+            |list: &[Props]| list.iter().map(|props| SchemaNode::compile(props, purpose, true)).collect();
         let checks = Self {
             format: format.into(),
             format_check: format::find(format),
@@ -285,7 +286,7 @@ impl Checks {
             all_of: nested(props.all_of()),
             any_of: nested(props.any_of()),
             one_of: nested(props.one_of()),
-            not: props.not.as_ref().map(|props| Box::new(Node::compile(props, purpose, true))),
+            not: props.not.as_ref().map(|props| Box::new(SchemaNode::compile(props, purpose, true))),
         };
         (!checks.are_empty() || props.kind == "integer" || props.kind == "number").then(|| Box::new(checks))
     }

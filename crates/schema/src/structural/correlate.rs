@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use ferroplane_golang::json;
 use serde_json::Value;
 
-use super::compile::{Kinds, ListType, Node};
+use super::compile::{Kinds, ListType, SchemaNode};
 
 /// A value, the old one in its place, and their schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Correlation<'a> {
     pub(super) old: &'a Value,
     pub(super) new: &'a Value,
-    pub(super) node: &'a Node,
+    pub(super) node: &'a SchemaNode,
 }
 
 impl Correlation<'_> {
@@ -52,7 +52,7 @@ impl Correlation<'_> {
 pub(super) struct OldItems<'a> {
     items: HashMap<String, &'a Value>,
     keys: &'a [Box<str>],
-    node: &'a Node,
+    node: &'a SchemaNode,
 }
 
 impl<'a> OldItems<'a> {

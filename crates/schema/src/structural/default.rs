@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::compile::{Node, Schema};
+use super::compile::{Schema, SchemaNode};
 
 impl Schema {
     /// Puts in defaults.
@@ -14,7 +14,7 @@ impl Schema {
     }
 }
 
-fn default(value: &mut Value, node: &Node) {
+fn default(value: &mut Value, node: &SchemaNode) {
     if !node.has_defaults {
         return;
     }
@@ -31,7 +31,7 @@ fn default(value: &mut Value, node: &Node) {
     }
 }
 
-fn default_object(fields: &mut Map<String, Value>, node: &Node) {
+fn default_object(fields: &mut Map<String, Value>, node: &SchemaNode) {
     if !node.has_defaults {
         return;
     }
@@ -54,7 +54,7 @@ fn default_object(fields: &mut Map<String, Value>, node: &Node) {
     }
 }
 
-fn replace_null(value: &mut Value, node: &Node) {
+fn replace_null(value: &mut Value, node: &SchemaNode) {
     if value.is_null()
         && !node.nullable
         && let Some(default) = &node.default
@@ -63,7 +63,7 @@ fn replace_null(value: &mut Value, node: &Node) {
     }
 }
 
-fn drop_nulls(value: &mut Value, node: &Node) {
+fn drop_nulls(value: &mut Value, node: &SchemaNode) {
     match value {
         Value::Object(fields) => drop_nulls_in(fields, node),
         Value::Array(items) => {
@@ -77,7 +77,7 @@ fn drop_nulls(value: &mut Value, node: &Node) {
 }
 
 /// Takes away nulls that may neither be there nor be replaced by a default. Nulls in lists stay.
-pub(super) fn drop_nulls_in(fields: &mut Map<String, Value>, node: &Node) {
+pub(super) fn drop_nulls_in(fields: &mut Map<String, Value>, node: &SchemaNode) {
     fields.retain(|name, value| {
         let Some(node) = node.field(name) else { return true };
         if value.is_null() {

@@ -12,10 +12,10 @@ mod walk;
 
 use std::sync::Arc;
 
-use ferroplane_cel::Shape;
+use ferroplane_cel::ValueSchema;
 use serde_json::Value as Json;
 
-use super::compile::{Node, Purpose, Schema};
+use super::compile::{Purpose, Schema, SchemaNode};
 use super::correlate::Correlation;
 use super::props::Props;
 use crate::field::{Error, Path};
@@ -65,12 +65,12 @@ impl Props {
 pub(super) struct Rules {
     compiled: Vec<Compiled>,
     /// Expressions see the value so. There only if there are rules here.
-    shape: Arc<Shape>,
+    shape: Arc<ValueSchema>,
     kind: Box<str>,
     is_int_or_string: bool,
     /// There are rules, but expressions cannot see such a value.
     is_invisible: bool,
-    node: Arc<Node>,
+    node: Arc<SchemaNode>,
     properties: Vec<(Box<str>, Rules)>,
     items: Option<Box<Rules>>,
     additional: Option<Box<Rules>>,
@@ -116,7 +116,8 @@ impl Rules {
         {
             return None;
         }
-        let shape = if compiled.is_empty() { Shape::default() } else { declare::shape(props, is_resource) };
+        let shape =
+            if compiled.is_empty() { ValueSchema::default() } else { declare::shape(props, is_resource) };
         // Only what correlates old items with new ones is looked at.
         let skeleton = Props {
             kind: props.kind.clone(),
@@ -128,7 +129,7 @@ impl Rules {
                 .map(|_| super::props::Items { schema: Some(Box::default()), schemas: None }),
             ..Props::default()
         };
-        let node = Arc::new(Node::compile(&skeleton, Purpose::Defaults, false));
+        let node = Arc::new(SchemaNode::compile(&skeleton, Purpose::Defaults, false));
         Some(Self {
             compiled,
             shape: Arc::new(shape),

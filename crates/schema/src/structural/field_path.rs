@@ -6,7 +6,7 @@ use super::props::{Additional, Props};
 
 /// A path that a schema knows.
 #[derive(Debug, Clone)]
-pub(crate) struct Known<'p> {
+pub(crate) struct ResolvedPath<'p> {
     /// As errors write it.
     pub(crate) path: String,
     /// The first step, with its brackets if it has any.
@@ -15,8 +15,12 @@ pub(crate) struct Known<'p> {
 }
 
 /// Follows a path, or says why that cannot be done.
-pub(crate) fn resolve<'p>(path: &str, schema: &'p Props, allow_brackets: bool) -> Result<Known<'p>, String> {
-    let mut known = Known { path: String::new(), root: String::new(), schema: Some(schema) };
+pub(crate) fn resolve<'p>(
+    path: &str,
+    schema: &'p Props,
+    allow_brackets: bool,
+) -> Result<ResolvedPath<'p>, String> {
+    let mut known = ResolvedPath { path: String::new(), root: String::new(), schema: Some(schema) };
     let mut tokens = Tokens { rest: path };
     while let Some(token) = tokens.next() {
         match token {
@@ -43,7 +47,7 @@ pub(crate) fn resolve<'p>(path: &str, schema: &'p Props, allow_brackets: bool) -
     Ok(known)
 }
 
-impl Known<'_> {
+impl ResolvedPath<'_> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let unknown = || "does not refer to a valid field".to_owned();
         let schema = self.schema.ok_or_else(unknown)?;

@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use serde_json::{Map, Value};
 
-use super::compile::{ListType, Node, Schema};
+use super::compile::{ListType, Schema, SchemaNode};
 use crate::field::{Error, Path};
 
 impl Schema {
@@ -20,7 +20,7 @@ impl Schema {
     }
 }
 
-fn check(value: &Value, node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check(value: &Value, node: &SchemaNode, path: &Path<'_>, errors: &mut Vec<Error>) {
     if !node.has_unique_lists {
         return;
     }
@@ -31,7 +31,7 @@ fn check(value: &Value, node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn fields(object: &Map<String, Value>, node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn fields(object: &Map<String, Value>, node: &SchemaNode, path: &Path<'_>, errors: &mut Vec<Error>) {
     if !node.has_unique_lists {
         return;
     }
@@ -47,7 +47,7 @@ fn fields(object: &Map<String, Value>, node: &Node, path: &Path<'_>, errors: &mu
     }
 }
 
-fn list(items: &[Value], node: &Node, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn list(items: &[Value], node: &SchemaNode, path: &Path<'_>, errors: &mut Vec<Error>) {
     match &node.list {
         ListType::Atomic => {}
         ListType::Set => {

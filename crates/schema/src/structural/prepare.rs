@@ -6,14 +6,13 @@
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`,
 //! `pkg/registry/customresource/status_strategy.go`.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use crate::meta;
 
-type Object = Map<String, Value>;
-
 /// Prepares a new custom resource.
-pub fn prepare_create(object: &mut Object, has_status: bool) {
+pub fn prepare_create(object: &mut JsonObject, has_status: bool) {
     if has_status {
         object.remove("status");
     }
@@ -21,7 +20,7 @@ pub fn prepare_create(object: &mut Object, has_status: bool) {
 }
 
 /// Prepares a custom resource that replaces an old one. All changes count, but those of the metadata.
-pub fn prepare_update(object: &mut Object, old: &Object, has_status: bool) {
+pub fn prepare_update(object: &mut JsonObject, old: &JsonObject, has_status: bool) {
     if has_status {
         put(object, "status", old.get("status").cloned());
     }
@@ -31,7 +30,7 @@ pub fn prepare_update(object: &mut Object, old: &Object, has_status: bool) {
 
 /// Prepares a custom resource of which the status was written. Of what was sent, the status is kept and the managed
 /// fields; the generation stays.
-pub fn prepare_status_update(object: &mut Object, old: &Object) {
+pub fn prepare_status_update(object: &mut JsonObject, old: &JsonObject) {
     let status = object.remove("status");
     let owners = metadata(object).and_then(|metadata| metadata.remove("managedFields"));
     let is_kept = |name: &str| name != "status" && name != "metadata";
@@ -42,26 +41,26 @@ pub fn prepare_status_update(object: &mut Object, old: &Object) {
         .collect();
     let kept = old.get("metadata").and_then(Value::as_object).into_iter().flatten();
     let kept = kept.filter(|(name, _)| *name != "managedFields");
-    let mut kept: Object = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut kept: JsonObject = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     put(&mut kept, "managedFields", owners);
     object.insert("metadata".to_owned(), kept.into());
     put(object, "status", status);
 }
 
-fn put(object: &mut Object, name: &str, value: Option<Value>) {
+fn put(object: &mut JsonObject, name: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(object.insert(name.to_owned(), value)),
         None => drop(object.remove(name)),
     }
 }
 
-fn metadata(object: &mut Object) -> Option<&mut Object> {
+fn metadata(object: &mut JsonObject) -> Option<&mut JsonObject> {
     object.get_mut("metadata").and_then(Value::as_object_mut)
 }
 
 /// No generation is none, rather than zero.
-fn set_generation(object: &mut Object, generation: i64) {
-    let metadata = object.entry("metadata").or_insert_with(|| Object::new().into());
+fn set_generation(object: &mut JsonObject, generation: i64) {
+    let metadata = object.entry("metadata").or_insert_with(|| JsonObject::new().into());
     if let Value::Object(metadata) = metadata {
         put(metadata, "generation", (generation != 0).then(|| generation.into()));
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::compile::{Node, Schema};
+use super::compile::{Schema, SchemaNode};
 use super::{MAX_VALUE_DEPTH, default};
 
 impl Schema {
@@ -28,12 +28,12 @@ impl Schema {
 }
 
 /// Prunes an object without saying what went.
-pub(super) fn prune_object(object: &mut Map<String, Value>, node: &Node, is_resource: bool) {
+pub(super) fn prune_object(object: &mut Map<String, Value>, node: &SchemaNode, is_resource: bool) {
     Pruner { path: None, unknown: Vec::new(), depth: 0 }.object(object, node, is_resource);
 }
 
 /// Prunes any value without saying what went.
-pub(super) fn prune_value(value: &mut Value, node: &Node, is_resource: bool) {
+pub(super) fn prune_value(value: &mut Value, node: &SchemaNode, is_resource: bool) {
     match value {
         Value::Object(object) => prune_object(object, node, is_resource),
         other => Pruner { path: None, unknown: Vec::new(), depth: 0 }.value(other, Some(node)),
@@ -52,7 +52,7 @@ struct Pruner {
 }
 
 impl Pruner {
-    fn value(&mut self, value: &mut Value, node: Option<&Node>) {
+    fn value(&mut self, value: &mut Value, node: Option<&SchemaNode>) {
         match (value, node) {
             (Value::Object(fields), Some(node)) => self.object(fields, node, node.is_embedded),
             (Value::Object(fields), None) => {
@@ -70,7 +70,7 @@ impl Pruner {
         }
     }
 
-    fn items(&mut self, items: &mut [Value], node: Option<&Node>, skips: bool) {
+    fn items(&mut self, items: &mut [Value], node: Option<&SchemaNode>, skips: bool) {
         if (skips && node.is_none()) || self.depth >= MAX_VALUE_DEPTH {
             return;
         }
@@ -86,7 +86,7 @@ impl Pruner {
         self.depth -= 1;
     }
 
-    fn object(&mut self, fields: &mut Map<String, Value>, node: &Node, is_resource: bool) {
+    fn object(&mut self, fields: &mut Map<String, Value>, node: &SchemaNode, is_resource: bool) {
         if node.preserves_unknown {
             return self.unpruned_object(fields, node, is_resource);
         }
@@ -94,8 +94,8 @@ impl Pruner {
             if is_resource && is_meta(name) {
                 return true;
             }
-            let known = Known::of(node, name);
-            if matches!(known, Known::No) {
+            let known = KnownFields::of(node, name);
+            if matches!(known, KnownFields::No) {
                 if !is_meta(name) || self.path.as_ref().is_some_and(|path| !path.is_empty()) {
                     self.record(name);
                 }
@@ -107,7 +107,7 @@ impl Pruner {
     }
 
     /// What is unknown stays, but what is known is pruned within.
-    fn unpruned(&mut self, value: &mut Value, node: &Node) {
+    fn unpruned(&mut self, value: &mut Value, node: &SchemaNode) {
         match value {
             Value::Object(fields) => self.unpruned_object(fields, node, node.is_embedded),
             Value::Array(items) => self.items(items, node.items.as_deref(), true),
@@ -115,19 +115,19 @@ impl Pruner {
         }
     }
 
-    fn unpruned_object(&mut self, fields: &mut Map<String, Value>, node: &Node, is_resource: bool) {
+    fn unpruned_object(&mut self, fields: &mut Map<String, Value>, node: &SchemaNode, is_resource: bool) {
         for (name, value) in fields.iter_mut() {
             if is_resource && is_meta(name) {
                 continue;
             }
-            let known = Known::of(node, name);
-            if !matches!(known, Known::No) {
+            let known = KnownFields::of(node, name);
+            if !matches!(known, KnownFields::No) {
                 self.field(name, value, known.schema());
             }
         }
     }
 
-    fn field(&mut self, name: &str, value: &mut Value, below: Option<&Node>) {
+    fn field(&mut self, name: &str, value: &mut Value, below: Option<&SchemaNode>) {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return;
         }
@@ -159,16 +159,16 @@ impl Pruner {
 }
 
 /// What a schema says of a field.
-enum Known<'n> {
+enum KnownFields<'n> {
     /// It may not be there.
     No,
     /// It may be there, but nothing in it is known.
     Only,
-    Schema(&'n Node),
+    Schema(&'n SchemaNode),
 }
 
-impl<'n> Known<'n> {
-    fn of(node: &'n Node, name: &str) -> Self {
+impl<'n> KnownFields<'n> {
+    fn of(node: &'n SchemaNode, name: &str) -> Self {
         match node.property(name).or_else(|| node.additional.schema()) {
             Some(property) => Self::Schema(property),
             None if node.additional.is_said() => Self::Only,
@@ -176,7 +176,7 @@ impl<'n> Known<'n> {
         }
     }
 
-    fn schema(&self) -> Option<&'n Node> {
+    fn schema(&self) -> Option<&'n SchemaNode> {
         match self {
             Self::Schema(node) => Some(node),
             _ => None,

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::coerce::{self, Coercion};
-use super::compile::{Node, Others};
+use super::compile::{Others, SchemaNode};
 use super::prune;
 use crate::field::Path;
 
@@ -41,7 +41,7 @@ impl Way<'_> {
 }
 
 /// Takes out of all defaults what would be pruned from an object.
-pub(super) fn prune_defaults(root: &mut Node) {
+pub(super) fn prune_defaults(root: &mut SchemaNode) {
     if !root.has_defaults {
         return;
     }
@@ -50,7 +50,7 @@ pub(super) fn prune_defaults(root: &mut Node) {
     prune_below(root, &as_written, Way::Root);
 }
 
-fn prune_below(node: &mut Node, root: &Node, way: Way<'_>) {
+fn prune_below(node: &mut SchemaNode, root: &SchemaNode, way: Way<'_>) {
     if !node.has_defaults {
         return;
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use ferroplane_golang::strconv;
 use serde_json::{Map, Value};
 
-use super::compile::{Checks, Kinds, Node, Others, Schema};
+use super::compile::{Checks, Kinds, Others, Schema, SchemaNode};
 use super::correlate::{Correlation, OldItems};
 use super::number::{self, Num};
 use super::report::{At, Code, Mistake, Report};
@@ -33,13 +33,13 @@ impl Schema {
     }
 }
 
-pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>) -> Vec<Error> {
+pub(super) fn validate(node: &SchemaNode, value: &Value, path: &Path<'_>) -> Vec<Error> {
     let mut report = Report::default();
     Walk { report: &mut report }.node(node, value, At::Root, None);
     report.into_errors(path)
 }
 
-fn is_valid(node: &Node, value: &Value) -> bool {
+fn is_valid(node: &SchemaNode, value: &Value) -> bool {
     let mut probe = Report::probe();
     Walk { report: &mut probe }.check(node, value, At::Root, None);
     probe.is_valid()
@@ -51,7 +51,7 @@ struct Walk<'r> {
 
 impl Walk<'_> {
     /// Validates, and forgives everything if the old value was the same.
-    fn node(&mut self, node: &Node, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
+    fn node(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
         let before = self.report.mistakes.len();
         self.check(node, value, at, correlation);
         if self.report.mistakes.len() > before
@@ -61,7 +61,7 @@ impl Walk<'_> {
         }
     }
 
-    fn check(&mut self, node: &Node, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
+    fn check(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
         if self.report.is_decided() {
             return;
         }
@@ -104,7 +104,7 @@ impl Walk<'_> {
         self.report.matches += 1;
     }
 
-    fn null(&mut self, node: &Node, at: At<'_>) {
+    fn null(&mut self, node: &SchemaNode, at: At<'_>) {
         if node.kinds.is_empty() || node.kinds.contains(Kinds::NULL) || node.nullable {
             self.report.matches += 1;
         } else {
@@ -119,7 +119,7 @@ impl Walk<'_> {
         });
     }
 
-    fn kind(&mut self, node: &Node, value: &Value, at: At<'_>) {
+    fn kind(&mut self, node: &SchemaNode, value: &Value, at: At<'_>) {
         let format = node.checks.as_deref().map_or("", |checks| &checks.format);
         if node.kinds.is_empty() && format.is_empty() {
             return;
@@ -192,7 +192,13 @@ impl Walk<'_> {
         }
     }
 
-    fn items(&mut self, node: &Node, items: &[Value], at: At<'_>, correlation: Option<Correlation<'_>>) {
+    fn items(
+        &mut self,
+        node: &SchemaNode,
+        items: &[Value],
+        at: At<'_>,
+        correlation: Option<Correlation<'_>>,
+    ) {
         if let Some(item) = &node.items {
             let old = correlation.and_then(|correlation| OldItems::new(&correlation));
             for (index, value) in items.iter().enumerate() {
@@ -223,7 +229,7 @@ impl Walk<'_> {
 
     fn fields(
         &mut self,
-        node: &Node,
+        node: &SchemaNode,
         fields: &Map<String, Value>,
         at: At<'_>,
         correlation: Option<Correlation<'_>>,
@@ -315,13 +321,13 @@ impl Walk<'_> {
         self.report.fail(|| At::nowhere(format!("{} {words}", strconv::quote(&at.name()))));
     }
 
-    fn branch(&self, node: &Node, value: &Value, at: At<'_>) -> Report {
+    fn branch(&self, node: &SchemaNode, value: &Value, at: At<'_>) -> Report {
         let mut report = self.report.branch();
         Walk { report: &mut report }.check(node, value, at, None);
         report
     }
 
-    fn any_of(&mut self, nodes: &[Node], value: &Value, at: At<'_>) {
+    fn any_of(&mut self, nodes: &[SchemaNode], value: &Value, at: At<'_>) {
         let mut best: Option<Report> = None;
         for node in nodes {
             let report = self.branch(node, value, at);
@@ -338,7 +344,7 @@ impl Walk<'_> {
         }
     }
 
-    fn one_of(&mut self, nodes: &[Node], value: &Value, at: At<'_>) {
+    fn one_of(&mut self, nodes: &[SchemaNode], value: &Value, at: At<'_>) {
         let mut best: Option<Report> = None;
         let mut first: Option<Report> = None;
         let mut valid = 0;
@@ -369,7 +375,7 @@ impl Walk<'_> {
         }
     }
 
-    fn all_of(&mut self, nodes: &[Node], value: &Value, at: At<'_>) {
+    fn all_of(&mut self, nodes: &[SchemaNode], value: &Value, at: At<'_>) {
         let mut valid = 0;
         for node in nodes {
             let report = self.branch(node, value, at);

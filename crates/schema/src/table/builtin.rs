@@ -17,39 +17,39 @@ use super::{Column, Source};
 use seen::Seen;
 
 /// A column as the tables of this module write it down.
-struct Known {
+struct BuiltinColumn {
     name: &'static str,
     kind: &'static str,
     is_on_demand: bool,
     cell: fn(&Seen<'_>) -> Value,
 }
 
-const fn text(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> Known {
-    Known { name, kind: "string", is_on_demand: false, cell }
+const fn text(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> BuiltinColumn {
+    BuiltinColumn { name, kind: "string", is_on_demand: false, cell }
 }
 
-const fn integer(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> Known {
-    Known { name, kind: "integer", is_on_demand: false, cell }
+const fn integer(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> BuiltinColumn {
+    BuiltinColumn { name, kind: "integer", is_on_demand: false, cell }
 }
 
-const fn boolean(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> Known {
-    Known { name, kind: "boolean", is_on_demand: false, cell }
+const fn boolean(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> BuiltinColumn {
+    BuiltinColumn { name, kind: "boolean", is_on_demand: false, cell }
 }
 
-const fn wide(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> Known {
-    Known { name, kind: "string", is_on_demand: true, cell }
+const fn wide(name: &'static str, cell: fn(&Seen<'_>) -> Value) -> BuiltinColumn {
+    BuiltinColumn { name, kind: "string", is_on_demand: true, cell }
 }
 
-const NAME: Known = text("Name", |it| it.text("/metadata/name").into());
-const AGE: Known = text("Age", |it| it.age("/metadata/creationTimestamp").into());
-const CREATED: Known = Known {
+const NAME: BuiltinColumn = text("Name", |it| it.text("/metadata/name").into());
+const AGE: BuiltinColumn = text("Age", |it| it.age("/metadata/creationTimestamp").into());
+const CREATED: BuiltinColumn = BuiltinColumn {
     name: "Created At",
     kind: "date",
     ..text("", |it| it.text("/metadata/creationTimestamp").into())
 };
 
-const ONLY_AGE: &[Known] = &[NAME, AGE];
-const UNLISTED: &[Known] = &[NAME, CREATED];
+const ONLY_AGE: &[BuiltinColumn] = &[NAME, AGE];
+const UNLISTED: &[BuiltinColumn] = &[NAME, CREATED];
 
 /// The columns of a kind of Kubernetes.
 pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
@@ -66,7 +66,7 @@ impl Column {
         Self { description: "The name of the object".to_owned(), ..Self::known(&NAME) }
     }
 
-    fn known(known: &Known) -> Self {
+    fn known(known: &BuiltinColumn) -> Self {
         let format = if known.name == "Name" { "name" } else { "" };
         Self {
             name: known.name.to_owned(),

@@ -2,10 +2,10 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/create.go`, `pkg/registry/rest/update.go`.
 
-use ferroplane_ownership::{Convert, Kind, ResetFields};
+use ferroplane_golang::json::JsonObject;
+use ferroplane_ownership::{Convert, ResetFields, VersionedKind};
 use serde_json::Value;
 
-use super::Object;
 use crate::field::Error;
 use crate::patch::facts;
 use crate::status::Resource;
@@ -49,7 +49,7 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     fn is_namespaced(&self) -> bool;
 
     /// What its fields are for their owners, in all versions.
-    fn ownership(&self) -> &Kind;
+    fn ownership(&self) -> &VersionedKind;
 
     /// Who knows what objects are in other versions. Nobody, if they are the same but for the version that they name, or if
     /// that is nothing that can be known here.
@@ -69,31 +69,31 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
 
     /// Brings an object that was sent into its normal form, with defaults. Says what was unknown, or why it is no such
     /// object.
-    fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String>;
+    fn normalise(&self, object: &mut JsonObject) -> Result<Vec<String>, String>;
 
     /// Reads a stored object of this version. It has been fine once, so that what does not fit any more is dropped rather
     /// than refused.
-    fn revive(&self, object: &mut Object);
+    fn revive(&self, object: &mut JsonObject);
 
     /// Makes of an object of another version, which has been read, one of this version. It gets no defaults: those of the
     /// version in which it is stored count.
-    fn adopt(&self, object: &mut Object);
+    fn adopt(&self, object: &mut JsonObject);
 
     /// What there is of an object before anybody wrote it, if anything. Nobody comes to own that by writing it.
-    fn blank(&self) -> Option<&Object>;
+    fn blank(&self) -> Option<&JsonObject>;
 
     /// Gives an object its defaults that came of merging a configuration into the stored one, and nothing else that
     /// [`Self::normalise`] does.
-    fn default(&self, object: &mut Object);
+    fn default(&self, object: &mut JsonObject);
 
-    fn prepare_create(&self, object: &mut Object);
+    fn prepare_create(&self, object: &mut JsonObject);
 
-    fn prepare_update(&self, part: Part, object: &mut Object, old: &Object);
+    fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject);
 
     fn check_create(&self, object: &Value) -> Vec<Error>;
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error>;
 
     /// What a client should be told about an object that is fine.
-    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String>;
+    fn warnings(&self, object: &JsonObject, old: Option<&JsonObject>) -> Vec<String>;
 }

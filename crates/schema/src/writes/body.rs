@@ -2,9 +2,10 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/create.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::{Circumstances, Endpoint, Object};
+use super::{Circumstances, Endpoint};
 use crate::status::Status;
 use crate::structural::strict_json::{self, FieldValidation, strict_error, unknown_field};
 
@@ -50,7 +51,7 @@ pub fn shown(text: &[u8]) -> String {
 
 /// An object in its normal form, and what a client should be told about it.
 pub(super) struct Decoded {
-    pub(super) object: Object,
+    pub(super) object: JsonObject,
     pub(super) warnings: Vec<String>,
 }
 
@@ -139,7 +140,7 @@ pub(super) fn decode(
     Ok(Decoded { object, warnings })
 }
 
-fn is_of_kind(object: &Object, endpoint: &Endpoint<'_>) -> bool {
+fn is_of_kind(object: &JsonObject, endpoint: &Endpoint<'_>) -> bool {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     text("kind") == endpoint.behaviour.kind().name && text("apiVersion") == endpoint.behaviour.api_version()
 }

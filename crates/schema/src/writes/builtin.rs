@@ -7,11 +7,12 @@ mod special;
 
 use std::sync::{Arc, OnceLock};
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::set::Set;
-use ferroplane_ownership::{Convert, Kind, ResetFields, Version};
+use ferroplane_ownership::{Convert, ResetFields, Version, VersionedKind};
 use serde_json::Value;
 
-use super::{Behaviour, Object, Part, metadata_mut};
+use super::{Behaviour, Part, metadata_mut};
 use crate::builtin::{self, Scope};
 use crate::field::Error;
 use crate::meta;
@@ -39,8 +40,8 @@ pub struct Builtin {
 #[derive(Debug)]
 struct Details {
     /// An object that says nothing.
-    blank: Object,
-    ownership: Kind,
+    blank: JsonObject,
+    ownership: VersionedKind,
     facts: Facts,
 }
 
@@ -91,8 +92,8 @@ impl Builtin {
                 versions.push(version(&(self.api_version.clone(), self.kind)));
             }
             Details {
-                blank: self.kind.read(&Value::Object(Object::new())).unwrap_or_default().object,
-                ownership: Kind { name: self.resource.name.clone(), versions },
+                blank: self.kind.read(&Value::Object(JsonObject::new())).unwrap_or_default().object,
+                ownership: VersionedKind { name: self.resource.name.clone(), versions },
                 facts: self.kind.patch_facts(),
             }
         })
@@ -103,7 +104,7 @@ impl Builtin {
         self.details().blank.get("status").filter(|_| self.has_status)
     }
 
-    fn set_generation(&self, object: &mut Object, generation: i64) {
+    fn set_generation(&self, object: &mut JsonObject, generation: i64) {
         let metadata = metadata_mut(object);
         if self.rules.has_generation && generation > 0 {
             metadata.insert("generation".to_owned(), generation.into());
@@ -130,7 +131,7 @@ impl Behaviour for Builtin {
         self.is_namespaced
     }
 
-    fn ownership(&self) -> &Kind {
+    fn ownership(&self) -> &VersionedKind {
         &self.details().ownership
     }
 
@@ -157,7 +158,7 @@ impl Behaviour for Builtin {
         self.rules.allows_create_on_update
     }
 
-    fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String> {
+    fn normalise(&self, object: &mut JsonObject) -> Result<Vec<String>, String> {
         let value = Value::Object(std::mem::take(object));
         let read = self.kind.read(&value)?;
         *object = read.object;
@@ -166,28 +167,28 @@ impl Behaviour for Builtin {
         Ok(read.unknown)
     }
 
-    fn revive(&self, object: &mut Object) {
+    fn revive(&self, object: &mut JsonObject) {
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         self.kind.default(object);
     }
 
-    fn adopt(&self, object: &mut Object) {
+    fn adopt(&self, object: &mut JsonObject) {
         if let Ok(converted) = self.convert(object, &self.api_version) {
             *object = converted;
         }
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
     }
 
-    fn blank(&self) -> Option<&Object> {
+    fn blank(&self) -> Option<&JsonObject> {
         Some(&self.details().blank)
     }
 
-    fn default(&self, object: &mut Object) {
+    fn default(&self, object: &mut JsonObject) {
         // What was merged is given its fields that are always there, and those their defaults. It has been checked.
         let _ = self.normalise(object);
     }
 
-    fn prepare_create(&self, object: &mut Object) {
+    fn prepare_create(&self, object: &mut JsonObject) {
         if let Some(status) = self.empty_status() {
             object.insert("status".to_owned(), status.clone());
         }
@@ -196,7 +197,7 @@ impl Behaviour for Builtin {
         self.set_generation(object, 1);
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Object, old: &Object) {
+    fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject) {
         match part {
             Part::Status => {
                 let is_kept = |name: &String| !matches!(name.as_str(), "metadata" | "status");
@@ -228,7 +229,7 @@ impl Behaviour for Builtin {
 
     fn check_create(&self, object: &Value) -> Vec<Error> {
         special::check(self.rules.special, object).unwrap_or_else(|| {
-            let empty = Object::new();
+            let empty = JsonObject::new();
             self.kind.validate(object.as_object().unwrap_or(&empty))
         })
     }
@@ -240,17 +241,17 @@ impl Behaviour for Builtin {
         if let Some(errors) = special::check_update(self.rules.special, object, old) {
             return errors;
         }
-        let empty = Object::new();
+        let empty = JsonObject::new();
         self.kind.validate_update(object.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty))
     }
 
-    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, object: &JsonObject, _old: Option<&JsonObject>) -> Vec<String> {
         special::warnings(self.rules.special, object)
     }
 }
 
 impl Convert for Builtin {
-    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
+    fn convert(&self, object: &JsonObject, api_version: &str) -> Result<JsonObject, String> {
         let form = self.forms.iter().find(|(known, _)| known == api_version);
         let Some((_, kind)) = form else { return Err(format!("there is no version {api_version:?}")) };
         let mut object = object.clone();
@@ -265,14 +266,14 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn keep_status(object: &mut Object, old: &Object) {
+fn keep_status(object: &mut JsonObject, old: &JsonObject) {
     match old.get("status") {
         Some(status) => drop(object.insert("status".to_owned(), status.clone())),
         None => drop(object.remove("status")),
     }
 }
 
-fn keep_labels(object: &mut Object, old: &Object) {
+fn keep_labels(object: &mut JsonObject, old: &JsonObject) {
     let labels = old.get("metadata").and_then(|metadata| metadata.get("labels"));
     match labels {
         Some(labels) => drop(metadata_mut(object).insert("labels".to_owned(), labels.clone())),
@@ -280,7 +281,7 @@ fn keep_labels(object: &mut Object, old: &Object) {
     }
 }
 
-fn annotations(object: &Object) -> Option<&Object> {
+fn annotations(object: &JsonObject) -> Option<&JsonObject> {
     let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
     annotations.and_then(Value::as_object).filter(|annotations| !annotations.is_empty())
 }

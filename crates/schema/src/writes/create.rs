@@ -2,14 +2,13 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/create.go`, `pkg/endpoints/handlers/create.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership as ownership;
 use serde_json::Value;
 
 use super::body::{Body, decode};
 use super::update::not_a_version;
-use super::{
-    Circumstances, Endpoint, Object, Proposal, Written, metadata_mut, metadata_text, owners, stored,
-};
+use super::{Circumstances, Endpoint, Proposal, Written, metadata_mut, metadata_text, owners, stored};
 use crate::field::{Error, Path};
 use crate::meta::{self, NameRule};
 use crate::status::{Resource, Status};
@@ -31,7 +30,7 @@ pub(super) fn propose(
 }
 
 /// The refusal of a new object because another has its name.
-pub fn already_exists(resource: &Resource, new: &Object, live: &Object) -> Status {
+pub fn already_exists(resource: &Resource, new: &JsonObject, live: &JsonObject) -> Status {
     let name = metadata_text(new, "name");
     let status = if metadata_text(new, "generateName").is_empty() {
         Status::already_exists(resource, name)
@@ -47,8 +46,8 @@ pub fn already_exists(resource: &Resource, new: &Object, live: &Object) -> Statu
 /// Notes who set what. What keeps this from being done is no reason to refuse a write.
 pub(super) fn note_owners(
     endpoint: &Endpoint<'_>,
-    object: &mut Object,
-    live: Option<&Object>,
+    object: &mut JsonObject,
+    live: Option<&JsonObject>,
     circumstances: &Circumstances<'_>,
 ) {
     let request = ownership_request(endpoint, circumstances);
@@ -87,10 +86,10 @@ pub(super) fn settle(
 
 fn finished(
     endpoint: &Endpoint<'_>,
-    mut object: Object,
+    mut object: JsonObject,
     circumstances: &Circumstances<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Object, Status> {
+) -> Result<JsonObject, Status> {
     let behaviour = endpoint.behaviour;
     fill_in(metadata_mut(&mut object), circumstances);
     meta::match_namespace(metadata_mut(&mut object), endpoint.namespace)?;
@@ -101,13 +100,13 @@ fn finished(
 }
 
 /// Only updates look at a version before anything else, and a configuration is one even if there is nothing to update.
-fn is_version(object: &Object) -> Result<(), Status> {
+fn is_version(object: &JsonObject) -> Result<(), Status> {
     let version = metadata_text(object, "resourceVersion");
     if version.is_empty() || version.parse::<u64>().is_ok() { Ok(()) } else { Err(not_a_version(version)) }
 }
 
 /// A new object has no version yet. Who says that it has one is wrong, which is noticed in some ways and not in others.
-fn stored(endpoint: &Endpoint<'_>, mut object: Object, is_applied: bool) -> Result<Object, Status> {
+fn stored(endpoint: &Endpoint<'_>, mut object: JsonObject, is_applied: bool) -> Result<JsonObject, Status> {
     let version = metadata_text(&object, "resourceVersion").parse::<u64>();
     // An update that creates has a name to create, and is not asked.
     let is_posted = !is_applied && endpoint.name.is_empty();
@@ -122,7 +121,7 @@ fn stored(endpoint: &Endpoint<'_>, mut object: Object, is_applied: bool) -> Resu
 }
 
 /// What the server gives every new object.
-fn fill_in(metadata: &mut Object, circumstances: &Circumstances<'_>) {
+fn fill_in(metadata: &mut JsonObject, circumstances: &Circumstances<'_>) {
     metadata.insert("uid".to_owned(), circumstances.uid.into());
     metadata.insert("creationTimestamp".to_owned(), circumstances.time.into());
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -133,7 +132,7 @@ fn fill_in(metadata: &mut Object, circumstances: &Circumstances<'_>) {
     }
 }
 
-fn validated(endpoint: &Endpoint<'_>, object: Object) -> Result<Object, Status> {
+fn validated(endpoint: &Endpoint<'_>, object: JsonObject) -> Result<JsonObject, Status> {
     let behaviour = endpoint.behaviour;
     let value = Value::Object(object);
     let mut errors = behaviour.check_create(&value);
@@ -151,7 +150,7 @@ fn validated(endpoint: &Endpoint<'_>, object: Object) -> Result<Object, Status> 
 }
 
 /// The refusal of an object, which is named by what it says of itself.
-pub(super) fn invalid(object: &Object, errors: &[Error]) -> Status {
+pub(super) fn invalid(object: &JsonObject, errors: &[Error]) -> Status {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
     Status::invalid(&Resource::new(group, text("kind")), metadata_text(object, "name"), errors)

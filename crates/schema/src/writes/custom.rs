@@ -2,13 +2,14 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::strconv::quote;
 use ferroplane_ownership::{
-    Convert, Kind, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status,
+    Convert, ResetFields, VersionedKind, reset_for_custom_resource, reset_for_custom_resource_status,
 };
 use serde_json::Value;
 
-use super::{Behaviour, Object, Part, metadata_mut};
+use super::{Behaviour, Part, metadata_mut};
 use crate::field::Error;
 use crate::meta;
 use crate::names;
@@ -22,7 +23,7 @@ pub struct Custom {
     resource: CustomResource,
     kind: Resource,
     api_version: String,
-    ownership: Kind,
+    ownership: VersionedKind,
     has_status: bool,
     reset: ResetFields,
     reset_by_status: ResetFields,
@@ -30,7 +31,7 @@ pub struct Custom {
 
 impl Custom {
     /// `ownership` must have the shapes of all versions of the kind.
-    pub fn new(resource: CustomResource, ownership: Kind, has_status: bool) -> Self {
+    pub fn new(resource: CustomResource, ownership: VersionedKind, has_status: bool) -> Self {
         let api_version = format!("{}/{}", resource.group, resource.version);
         let reset = if has_status { reset_for_custom_resource(&api_version) } else { ResetFields::new() };
         Self {
@@ -72,7 +73,7 @@ impl Behaviour for Custom {
         self.resource.is_namespaced
     }
 
-    fn ownership(&self) -> &Kind {
+    fn ownership(&self) -> &VersionedKind {
         &self.ownership
     }
 
@@ -99,37 +100,37 @@ impl Behaviour for Custom {
         false
     }
 
-    fn normalise(&self, object: &mut Object) -> Result<Vec<String>, String> {
+    fn normalise(&self, object: &mut JsonObject) -> Result<Vec<String>, String> {
         self.resource.admit(object, Coercion::Strict).map_err(|error| error.0)
     }
 
-    fn revive(&self, object: &mut Object) {
+    fn revive(&self, object: &mut JsonObject) {
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         // Metadata that cannot be read is dropped, so that there is nothing to fail.
         let _ = self.resource.admit(object, Coercion::Dropping);
     }
 
-    fn adopt(&self, object: &mut Object) {
+    fn adopt(&self, object: &mut JsonObject) {
         object.insert("apiVersion".to_owned(), self.api_version.as_str().into());
         let _ = self.resource.fit(object, Coercion::Dropping);
     }
 
-    fn blank(&self) -> Option<&Object> {
+    fn blank(&self) -> Option<&JsonObject> {
         None
     }
 
-    fn default(&self, object: &mut Object) {
+    fn default(&self, object: &mut JsonObject) {
         self.resource.schema.default(object);
     }
 
-    fn prepare_create(&self, object: &mut Object) {
+    fn prepare_create(&self, object: &mut JsonObject) {
         if self.has_status {
             object.remove("status");
         }
         metadata_mut(object).insert("generation".to_owned(), 1.into());
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Object, old: &Object) {
+    fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject) {
         match part {
             Part::Status => keep_all_but_status(object, old),
             Part::Whole | Part::Scale | Part::Finalize => {
@@ -155,7 +156,7 @@ impl Behaviour for Custom {
         }
     }
 
-    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, object: &JsonObject, old: Option<&JsonObject>) -> Vec<String> {
         let before = old.map(finalizers).unwrap_or_default();
         let mut added: Vec<_> =
             finalizers(object).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
@@ -165,7 +166,7 @@ impl Behaviour for Custom {
     }
 }
 
-fn keep(object: &mut Object, old: &Object, name: &str) {
+fn keep(object: &mut JsonObject, old: &JsonObject, name: &str) {
     match old.get(name) {
         Some(value) => drop(object.insert(name.to_owned(), value.clone())),
         None => drop(object.remove(name)),
@@ -173,7 +174,7 @@ fn keep(object: &mut Object, old: &Object, name: &str) {
 }
 
 /// A write of the status changes nothing else, but who owns it is noted.
-fn keep_all_but_status(object: &mut Object, old: &Object) {
+fn keep_all_but_status(object: &mut JsonObject, old: &JsonObject) {
     let status = object.remove("status");
     let owners = metadata_mut(object).remove("managedFields");
     object.clone_from(old);
@@ -188,7 +189,7 @@ fn keep_all_but_status(object: &mut Object, old: &Object) {
     }
 }
 
-fn finalizers(object: &Object) -> Vec<&str> {
+fn finalizers(object: &JsonObject) -> Vec<&str> {
     let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     finalizers.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }

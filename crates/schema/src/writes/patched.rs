@@ -3,13 +3,14 @@
 //! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/patch.go`.
 
 use ferroplane_golang::json;
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::{self as ownership, ApplyError};
 use serde_json::Value;
 
 use super::body::Body;
 use super::create::{note_owners, ownership_request};
 use super::update::belongs_here;
-use super::{Circumstances, Endpoint, Object, Part, Proposal, metadata_text, stored};
+use super::{Circumstances, Endpoint, Part, Proposal, metadata_text, stored};
 use crate::field::{Error, Path};
 use crate::patch;
 use crate::status::{Cause, Resource, Status};
@@ -70,7 +71,7 @@ pub(super) fn by_strategic_patch(
     finish(endpoint, &patched, complaints, live, circumstances)
 }
 
-fn existing<'l>(endpoint: &Endpoint<'_>, live: Option<&'l Value>) -> Result<&'l Object, Status> {
+fn existing<'l>(endpoint: &Endpoint<'_>, live: Option<&'l Value>) -> Result<&'l JsonObject, Status> {
     live.and_then(Value::as_object).ok_or_else(|| Status::not_found(endpoint.resource, endpoint.name))
 }
 
@@ -102,7 +103,7 @@ fn finish(
     endpoint: &Endpoint<'_>,
     patched: &dyn Fn() -> Result<Value, patch::Error>,
     mut complaints: Vec<String>,
-    live: &Object,
+    live: &JsonObject,
     circumstances: &Circumstances<'_>,
 ) -> Result<Proposal, Status> {
     // Errors show the object as the patch left it. They are rare, so that it is made again rather than copied before.
@@ -147,7 +148,7 @@ pub(super) fn by_configuration(
             stored::fold_numbers(&mut applied);
             applied
         }
-        Value::Null => Object::new(),
+        Value::Null => JsonObject::new(),
         other => {
             return Err(Status::bad_request(&format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
@@ -179,7 +180,7 @@ pub(super) fn by_configuration(
 }
 
 /// A configuration that names an identifier is not meant for an object that does not exist.
-fn is_new(endpoint: &Endpoint<'_>, object: &Object) -> Result<(), Status> {
+fn is_new(endpoint: &Endpoint<'_>, object: &JsonObject) -> Result<(), Status> {
     let uid = metadata_text(object, "uid");
     if uid.is_empty() {
         return Ok(());

@@ -2,13 +2,14 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/registry/generic/registry/store.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Number, Value};
 
-use super::{Endpoint, Object};
+use super::Endpoint;
 
 /// Makes an object what it is when it is read again. Numbers that are whole are stored without a fraction, so that they
 /// are integers then.
-pub(super) fn read_back(endpoint: &Endpoint<'_>, object: &mut Object, is_applied: bool) {
+pub(super) fn read_back(endpoint: &Endpoint<'_>, object: &mut JsonObject, is_applied: bool) {
     fold_numbers(object);
     if is_applied {
         endpoint.behaviour.revive(object);
@@ -19,7 +20,7 @@ pub(super) fn read_back(endpoint: &Endpoint<'_>, object: &mut Object, is_applied
 }
 
 /// Makes integers of numbers that are whole.
-pub(super) fn fold_numbers(object: &mut Object) {
+pub(super) fn fold_numbers(object: &mut JsonObject) {
     object.values_mut().for_each(fold);
 }
 

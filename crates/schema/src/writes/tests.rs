@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::{Kind, Version};
+use ferroplane_ownership::{Version, VersionedKind};
 use serde_json::{Value, json};
 
 use super::*;
@@ -44,7 +44,7 @@ impl Server {
         };
         let shapes = Arc::new(Shapes::of_custom_resource(Some(&schema)).unwrap());
         let versions = vec![Version { api_version: "example.org/v1".into(), shapes }];
-        let custom = Custom::new(custom, Kind { name: "Widget".into(), versions }, true);
+        let custom = Custom::new(custom, VersionedKind { name: "Widget".into(), versions }, true);
         Self { custom, resource: Resource::new("example.org", "widgets"), live: None, writes: 0 }
     }
 

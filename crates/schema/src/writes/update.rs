@@ -2,15 +2,14 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/registry/rest/update.go`, `pkg/endpoints/handlers/update.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::strconv;
 use ferroplane_ownership as ownership;
 use serde_json::Value;
 
 use super::body::{Body, decode};
 use super::create::{invalid, note_owners};
-use super::{
-    Circumstances, Endpoint, Object, Proposal, Written, metadata_mut, metadata_text, owners, stored,
-};
+use super::{Circumstances, Endpoint, Proposal, Written, metadata_mut, metadata_text, owners, stored};
 use crate::field::{Error, Path};
 use crate::meta::{self, NameRule, Preconditions};
 use crate::status::Status;
@@ -30,7 +29,7 @@ pub(super) fn propose(
 }
 
 /// Whether a proposal is for the object that the path names, which is there.
-fn fits(endpoint: &Endpoint<'_>, proposal: &mut Proposal, live: Option<&Object>) -> Result<(), Status> {
+fn fits(endpoint: &Endpoint<'_>, proposal: &mut Proposal, live: Option<&JsonObject>) -> Result<(), Status> {
     belongs_here(endpoint, &mut proposal.object)?;
     owners::deduplicate(proposal, false);
     match live {
@@ -43,7 +42,7 @@ fn fits(endpoint: &Endpoint<'_>, proposal: &mut Proposal, live: Option<&Object>)
 }
 
 /// Whether an object has the name and the namespace of the path. No namespace means that one.
-pub(super) fn belongs_here(endpoint: &Endpoint<'_>, object: &mut Object) -> Result<(), Status> {
+pub(super) fn belongs_here(endpoint: &Endpoint<'_>, object: &mut JsonObject) -> Result<(), Status> {
     meta::match_namespace(metadata_mut(object), endpoint.namespace)?;
     let name = metadata_text(object, "name");
     if name == endpoint.name {
@@ -61,7 +60,7 @@ pub(super) fn belongs_here(endpoint: &Endpoint<'_>, object: &mut Object) -> Resu
 }
 
 /// An update that names another identifier is meant for an object that no longer exists.
-fn is_meant_for(endpoint: &Endpoint<'_>, new: &Object, live: &Object) -> Result<(), Status> {
+fn is_meant_for(endpoint: &Endpoint<'_>, new: &JsonObject, live: &JsonObject) -> Result<(), Status> {
     let (Some(Value::Object(new)), Some(Value::Object(live))) = (new.get("metadata"), live.get("metadata"))
     else {
         return Ok(());
@@ -94,10 +93,10 @@ pub(super) fn settle(endpoint: &Endpoint<'_>, proposal: Proposal, live: &Value) 
 
 fn finished(
     endpoint: &Endpoint<'_>,
-    mut object: Object,
+    mut object: JsonObject,
     live: &Value,
     warnings: &mut Vec<String>,
-) -> Result<Object, Status> {
+) -> Result<JsonObject, Status> {
     let Some(old) = live.as_object() else {
         return Err(Status::internal("the stored object is no object"));
     };
@@ -114,7 +113,7 @@ fn finished(
 }
 
 /// Whether the update was made with the stored object in view.
-fn is_of_newest(endpoint: &Endpoint<'_>, object: &mut Object, old: &Object) -> Result<(), Status> {
+fn is_of_newest(endpoint: &Endpoint<'_>, object: &mut JsonObject, old: &JsonObject) -> Result<(), Status> {
     let newest = metadata_text(old, "resourceVersion");
     match metadata_text(object, "resourceVersion") {
         "" | "0" if endpoint.behaviour.allows_unconditional_update() => {
@@ -133,10 +132,10 @@ pub(super) fn not_a_version(version: &str) -> Status {
 }
 
 /// Keeps what no client may change.
-fn prepare(endpoint: &Endpoint<'_>, object: &mut Object, old: &Object) -> Result<(), Status> {
+fn prepare(endpoint: &Endpoint<'_>, object: &mut JsonObject, old: &JsonObject) -> Result<(), Status> {
     let metadata = metadata_mut(object);
     meta::match_namespace(metadata, endpoint.namespace)?;
-    let empty = Object::new();
+    let empty = JsonObject::new();
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     meta::keep_system_fields(metadata, old_metadata);
     endpoint.behaviour.prepare_update(endpoint.part, object, old);

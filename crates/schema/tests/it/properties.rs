@@ -1,7 +1,7 @@
 //! What must hold for whatever comes: patches, selectors, paths, tables.
 
 use ferroplane_schema::jsonpath::JsonPath;
-use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy as PatchStrategy};
+use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy as PatchStrategy};
 use ferroplane_schema::patch::{json, merge, strategic};
 use ferroplane_schema::selector::{FieldSelector, LabelSelector};
 use ferroplane_schema::table::{Include, Instant, Printer, human_duration};
@@ -44,10 +44,10 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 fn facts() -> Facts {
     let merged = |shape| Field::new(shape).with_strategy(PatchStrategy::Merge);
     Facts::default()
-        .with("Thing", "items", merged(Shape::list(Shape::object("Thing"))).with_merge_key("name"))
-        .with("Thing", "values", merged(Shape::list(Shape::other("string"))))
-        .with("Thing", "a", Field::new(Shape::object("Thing")))
-        .with("Thing", "b", Field::new(Shape::list(Shape::object("Thing"))))
+        .with("Thing", "items", merged(PatchShape::list(PatchShape::object("Thing"))).with_merge_key("name"))
+        .with("Thing", "values", merged(PatchShape::list(PatchShape::other("string"))))
+        .with("Thing", "a", Field::new(PatchShape::object("Thing")))
+        .with("Thing", "b", Field::new(PatchShape::list(PatchShape::object("Thing"))))
 }
 
 fn without_nulls(value: &mut Value) {

@@ -2,10 +2,11 @@
 //!
 //! Follows kube-openapi of 2026-03-17, `pkg/schemaconv`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::super::{MAX_DEPTH, Object};
-use super::{DEDUCED, Id, Items, ListShape, MapShape, ScalarShape, Shape, Shapes, UNTYPED, metadata};
+use super::super::MAX_DEPTH;
+use super::{DEDUCED, Id, Items, ListShape, MapShape, MergeShape, ScalarShape, Shapes, UNTYPED, metadata};
 
 /// Why a schema has no shape.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +32,13 @@ impl Shapes {
     pub fn of_custom_resource(schema: Option<&Value>) -> Result<Self, Error> {
         let mut shapes = Self::new();
         let metadata = metadata::add(&mut shapes);
-        let text = shapes.add(Shape::scalar(ScalarShape::Text));
+        let text = shapes.add(MergeShape::scalar(ScalarShape::Text));
         let mut builder = Builder { shapes, metadata, text };
         let root = match schema.and_then(Value::as_object) {
             Some(schema) => builder.root(schema)?,
             None => MapShape { element: Some(DEDUCED), is_undeclared: true, ..MapShape::default() },
         };
-        let root = builder.shapes.add(Shape::map(root));
+        let root = builder.shapes.add(MergeShape::map(root));
         builder.shapes.set_root(root);
         Ok(builder.shapes)
     }
@@ -50,7 +51,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn root(&mut self, schema: &Object) -> Result<MapShape, Error> {
+    fn root(&mut self, schema: &JsonObject) -> Result<MapShape, Error> {
         let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
         let mut map = self.map(schema, preserves, 0)?;
         self.add_type_and_metadata(&mut map);
@@ -62,20 +63,22 @@ impl Builder {
         if depth > MAX_DEPTH {
             return Err(Error::TooDeep);
         }
-        let empty = Object::new();
+        let empty = JsonObject::new();
         let schema = schema.as_object().unwrap_or(&empty);
         let preserves = preserves || flag(schema, "x-kubernetes-preserve-unknown-fields");
         let shape = match text(schema, "type") {
-            "" => Shape {
+            "" => MergeShape {
                 scalar: Some(ScalarShape::Untyped),
                 list: Some(self.list(schema, preserves, depth)?),
                 map: Some(self.map(schema, preserves, depth)?),
             },
-            "object" => Shape::map(self.map(schema, preserves, depth)?),
-            "array" => Shape { list: Some(self.list(schema, preserves, depth)?), ..Shape::default() },
-            "integer" | "number" => Shape::scalar(ScalarShape::Numeric),
-            "boolean" => Shape::scalar(ScalarShape::Boolean),
-            "string" => Shape::scalar(match text(schema, "format") {
+            "object" => MergeShape::map(self.map(schema, preserves, depth)?),
+            "array" => {
+                MergeShape { list: Some(self.list(schema, preserves, depth)?), ..MergeShape::default() }
+            }
+            "integer" | "number" => MergeShape::scalar(ScalarShape::Numeric),
+            "boolean" => MergeShape::scalar(ScalarShape::Boolean),
+            "string" => MergeShape::scalar(match text(schema, "format") {
                 "" | "byte" => ScalarShape::Text,
                 _ => ScalarShape::Untyped,
             }),
@@ -84,7 +87,7 @@ impl Builder {
         Ok(self.shapes.add(shape))
     }
 
-    fn map(&mut self, schema: &Object, preserves: bool, depth: usize) -> Result<MapShape, Error> {
+    fn map(&mut self, schema: &JsonObject, preserves: bool, depth: usize) -> Result<MapShape, Error> {
         let mut map = MapShape::default();
         for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             map.declare(name, self.shape(field, preserves, depth + 1)?);
@@ -108,7 +111,7 @@ impl Builder {
         Ok(map)
     }
 
-    fn list(&mut self, schema: &Object, preserves: bool, depth: usize) -> Result<ListShape, Error> {
+    fn list(&mut self, schema: &JsonObject, preserves: bool, depth: usize) -> Result<ListShape, Error> {
         let items = match text(schema, "x-kubernetes-list-type") {
             "" | "atomic" => Items::Atomic,
             "set" => Items::Set,
@@ -131,7 +134,7 @@ impl Builder {
     }
 }
 
-fn keyed(schema: &Object) -> Result<Items, Error> {
+fn keyed(schema: &JsonObject) -> Result<Items, Error> {
     let names = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).ok_or(Error::NoKeys)?;
     let properties = schema.get("items").and_then(|items| items.get("properties"));
     let default =
@@ -140,10 +143,10 @@ fn keyed(schema: &Object) -> Result<Items, Error> {
     Ok(Items::keyed(names.map(|name| (name, default(name)))))
 }
 
-fn text<'a>(schema: &'a Object, name: &str) -> &'a str {
+fn text<'a>(schema: &'a JsonObject, name: &str) -> &'a str {
     schema.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn flag(schema: &Object, name: &str) -> bool {
+fn flag(schema: &JsonObject, name: &str) -> bool {
     schema.get(name).and_then(Value::as_bool).unwrap_or_default()
 }

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::combine::combine;
 use ferroplane_ownership::merge::compare::compare;
+use ferroplane_ownership::merge::fields;
 use ferroplane_ownership::merge::fieldset::field_set;
 use ferroplane_ownership::merge::path::{Element, are_equal};
-use ferroplane_ownership::merge::pattern::{Patterns, Step};
+use ferroplane_ownership::merge::pattern::{PatternStep, Patterns};
 use ferroplane_ownership::merge::remove::{extract_items, remove_items};
 use ferroplane_ownership::merge::set::Set;
 use ferroplane_ownership::merge::shape::Shapes;
 use ferroplane_ownership::merge::validate::{Duplicates, validate};
-use ferroplane_ownership::merge::{Object, fields};
 use ferroplane_ownership::{
-    self as ownership, ApplyError, Filter, Kind, Request, ResetFields, Scale, Version,
+    self as ownership, ApplyError, Filter, Request, ResetFields, Scale, Version, VersionedKind,
 };
 use serde_json::{Value, json};
 
@@ -42,7 +43,7 @@ pub(crate) fn answer(question: &Value) -> Value {
 }
 
 /// The kind that a question is about.
-pub(crate) fn kind(question: &Value, versions: &Value) -> Kind {
+pub(crate) fn kind(question: &Value, versions: &Value) -> VersionedKind {
     let group = text(question, "group");
     let versions = versions.as_array().into_iter().flatten().map(|version| {
         let shapes = if question["deduced"] == true {
@@ -53,11 +54,16 @@ pub(crate) fn kind(question: &Value, versions: &Value) -> Kind {
         };
         Version { api_version: format!("{group}/{}", text(version, "name")), shapes: Arc::new(shapes) }
     });
-    Kind { name: text(question, "kind").to_owned(), versions: versions.collect() }
+    VersionedKind { name: text(question, "kind").to_owned(), versions: versions.collect() }
 }
 
 /// Performs a step, and says how it ended.
-pub(crate) fn perform(live: &mut Option<Object>, step: &Value, question: &Value, kind: &Kind) -> Value {
+pub(crate) fn perform(
+    live: &mut Option<JsonObject>,
+    step: &Value,
+    question: &Value,
+    kind: &VersionedKind,
+) -> Value {
     let api_version = format!("{}/{}", text(question, "group"), text(step, "version"));
     let mut reset = reset_fields(&step["reset"]);
     reset.extend(writable_fields(&step["only"]));
@@ -87,9 +93,9 @@ pub(crate) fn perform(live: &mut Option<Object>, step: &Value, question: &Value,
 }
 
 fn perform_apply(
-    live: &mut Option<Object>,
-    applied: &Object,
-    kind: &Kind,
+    live: &mut Option<JsonObject>,
+    applied: &JsonObject,
+    kind: &VersionedKind,
     request: &Request<'_>,
     force: bool,
 ) -> Value {
@@ -124,7 +130,7 @@ fn refusal(error: &ApplyError) -> Value {
 }
 
 /// Gives an object an identity, as storing it would.
-fn finish(mut object: Object) -> Object {
+fn finish(mut object: JsonObject) -> JsonObject {
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     let has_none = metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty();
     if let Some(metadata) = metadata.as_object_mut().filter(|_| has_none) {
@@ -148,8 +154,8 @@ fn reset_fields(reset: &Value) -> ResetFields {
 
 fn writable_fields(only: &Value) -> ResetFields {
     let step = |name: &Value| match name.as_str().unwrap() {
-        "*" => Step::Any,
-        name => Step::Field(name.to_owned()),
+        "*" => PatternStep::Any,
+        name => PatternStep::Field(name.to_owned()),
     };
     let pattern = |path: &Value| path.as_array().unwrap().iter().map(step).collect();
     let patterns = |paths: &Value| {
@@ -215,7 +221,7 @@ fn answer_typed(question: &Value) -> Value {
     remove_items(&mut without, &set, shape);
     let only = extract_items(&one, &set, shape);
     set.reconcile(shape);
-    let or_null = |object: Object| if object.is_empty() { Value::Null } else { object.into() };
+    let or_null = |object: JsonObject| if object.is_empty() { Value::Null } else { object.into() };
     json!({
         "fields": named,
         "removed": fields::write_text(&comparison.removed),

@@ -4,26 +4,25 @@
 //! `pkg/apis/batch/v1/defaults.go`.
 
 use ferroplane_cel::quantity::Quantity;
-use serde_json::{Map, Value, json};
+use ferroplane_golang::json::JsonObject;
+use serde_json::{Value, json};
 
 use super::super::table::{Field, Type};
 use super::{image, pod_resources};
 
-type Fields = Map<String, Value>;
-
-fn text<'f>(fields: &'f Fields, name: &str) -> &'f str {
+fn text<'f>(fields: &'f JsonObject, name: &str) -> &'f str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn set(fields: &mut Fields, name: &str, value: impl Into<Value>) {
+fn set(fields: &mut JsonObject, name: &str, value: impl Into<Value>) {
     fields.insert(name.to_owned(), value.into());
 }
 
-fn has(fields: &Fields, name: &str) -> bool {
+fn has(fields: &JsonObject, name: &str) -> bool {
     fields.get(name).is_some_and(|value| !value.is_null())
 }
 
-fn is_filled(fields: &Fields, name: &str) -> bool {
+fn is_filled(fields: &JsonObject, name: &str) -> bool {
     match fields.get(name) {
         Some(Value::Array(list)) => !list.is_empty(),
         Some(Value::Object(map)) => !map.is_empty(),
@@ -31,17 +30,17 @@ fn is_filled(fields: &Fields, name: &str) -> bool {
     }
 }
 
-fn object<'f>(fields: &'f mut Fields, name: &str) -> Option<&'f mut Fields> {
+fn object<'f>(fields: &'f mut JsonObject, name: &str) -> Option<&'f mut JsonObject> {
     fields.get_mut(name)?.as_object_mut()
 }
 
-fn objects<'f>(fields: &'f mut Fields, name: &str) -> impl Iterator<Item = &'f mut Fields> {
+fn objects<'f>(fields: &'f mut JsonObject, name: &str) -> impl Iterator<Item = &'f mut JsonObject> {
     let list = fields.get_mut(name).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Whether a default of the tables is one here.
-pub(super) fn applies(of: &Type, field: &Field, fields: &Fields) -> bool {
+pub(super) fn applies(of: &Type, field: &Field, fields: &JsonObject) -> bool {
     match (of.name, field.name) {
         ("DeploymentStrategy" | "DaemonSetUpdateStrategy", "rollingUpdate") => {
             matches!(text(fields, "type"), "" | "RollingUpdate")
@@ -57,7 +56,7 @@ pub(super) fn applies(of: &Type, field: &Field, fields: &Fields) -> bool {
 }
 
 /// What happens to the whole object before anything else.
-pub(super) fn before(of: &Type, root: &mut Fields) {
+pub(super) fn before(of: &Type, root: &mut JsonObject) {
     match of.name {
         "Secret" => merge_text_data(root),
         "ReplicationController" => take_labels_of_template(root, true),
@@ -81,7 +80,7 @@ pub(super) fn before(of: &Type, root: &mut Fields) {
 }
 
 /// What happens to the whole object after everything else.
-pub(super) fn after(of: &Type, root: &mut Fields) {
+pub(super) fn after(of: &Type, root: &mut JsonObject) {
     if of.name == "Pod"
         && let Some(spec) = object(root, "spec")
     {
@@ -103,7 +102,7 @@ pub(super) fn after(of: &Type, root: &mut Fields) {
 }
 
 /// Before the defaults of the tables.
-pub(super) fn enter(of: &Type, fields: &mut Fields) {
+pub(super) fn enter(of: &Type, fields: &mut JsonObject) {
     match of.name {
         "Container" | "EphemeralContainer" => pull_by_tag(fields, "imagePullPolicy", "image"),
         "PodSpec" => agree_on_account(fields),
@@ -131,7 +130,7 @@ pub(super) fn enter(of: &Type, fields: &mut Fields) {
 }
 
 /// After the defaults of the tables, in the type and in all it has.
-pub(super) fn leave(of: &Type, fields: &mut Fields) {
+pub(super) fn leave(of: &Type, fields: &mut JsonObject) {
     match of.name {
         "ServicePort" if is_no_port(fields.get("targetPort")) => {
             let port = fields.get("port").cloned().unwrap_or_else(|| json!(0));
@@ -146,7 +145,7 @@ pub(super) fn leave(of: &Type, fields: &mut Fields) {
     }
 }
 
-fn zero_limits(strategy: &mut Fields, names: &[&str]) {
+fn zero_limits(strategy: &mut JsonObject, names: &[&str]) {
     if let Some(limits) = object(strategy, "rollingUpdate") {
         for name in names {
             limits.entry(*name).or_insert_with(|| json!(0));
@@ -155,7 +154,7 @@ fn zero_limits(strategy: &mut Fields, names: &[&str]) {
 }
 
 /// The first of a list has a field of its own, which decides if the two differ.
-fn agree_on_first(fields: &mut Fields, single: &str, list: &str, name: Option<&str>) {
+fn agree_on_first(fields: &mut JsonObject, single: &str, list: &str, name: Option<&str>) {
     let first = fields.get(list).and_then(|list| match name {
         Some(name) => list.get(0)?.get(name),
         None => list.get(0),
@@ -179,14 +178,14 @@ fn is_no_port(port: Option<&Value>) -> bool {
 }
 
 /// Whether nothing is done to what is in a field.
-pub(super) fn is_left_alone(of: &Type, field: &Field, fields: &Fields) -> bool {
+pub(super) fn is_left_alone(of: &Type, field: &Field, fields: &JsonObject) -> bool {
     matches!(of.name, "DeploymentStrategy" | "DaemonSetUpdateStrategy" | "StatefulSetUpdateStrategy")
         && field.name == "rollingUpdate"
         && text(fields, "type") != "RollingUpdate"
 }
 
 /// Texts in a secret are only for writing.
-fn merge_text_data(secret: &mut Fields) {
+fn merge_text_data(secret: &mut JsonObject) {
     use base64::Engine as _;
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
     if texts.is_empty() {
@@ -199,7 +198,7 @@ fn merge_text_data(secret: &mut Fields) {
     }
 }
 
-fn take_labels_of_template(root: &mut Fields, selects: bool) {
+fn take_labels_of_template(root: &mut JsonObject, selects: bool) {
     let template = root.get("spec").and_then(|spec| spec.get("template"));
     let labels = template.and_then(|template| template.get("metadata")?.get("labels"));
     let Some(labels) = labels.filter(|labels| !labels.is_null()).cloned() else { return };
@@ -216,7 +215,7 @@ fn take_labels_of_template(root: &mut Fields, selects: bool) {
     }
 }
 
-fn label_with_name(namespace: &mut Fields) {
+fn label_with_name(namespace: &mut JsonObject) {
     let Some(metadata) = object(namespace, "metadata") else { return };
     let name = text(metadata, "name").to_owned();
     if !name.is_empty() {
@@ -224,7 +223,7 @@ fn label_with_name(namespace: &mut Fields) {
     }
 }
 
-fn complete_definition(spec: &mut Fields) {
+fn complete_definition(spec: &mut JsonObject) {
     if let Some(conversion) = object(spec, "conversion")
         && let Some(Value::Object(webhook)) = conversion.get("webhook")
         && !has(webhook, "clientConfig")
@@ -237,7 +236,7 @@ fn complete_definition(spec: &mut Fields) {
     }
 }
 
-fn remember_stored_versions(definition: &mut Fields) {
+fn remember_stored_versions(definition: &mut JsonObject) {
     let versions = definition.get("spec").and_then(|spec| spec.get("versions")?.as_array());
     let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
     let stored = versions.into_iter().flatten().filter(is_stored);
@@ -250,7 +249,7 @@ fn remember_stored_versions(definition: &mut Fields) {
     }
 }
 
-fn complete_names(names: &mut Fields) {
+fn complete_names(names: &mut JsonObject) {
     let kind = text(names, "kind").to_owned();
     if text(names, "singular").is_empty() {
         let singular = kind.to_lowercase();
@@ -263,7 +262,7 @@ fn complete_names(names: &mut Fields) {
     }
 }
 
-fn request_limits(container: &mut Fields) {
+fn request_limits(container: &mut JsonObject) {
     let Some(resources) = object(container, "resources") else { return };
     let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
     let requests = resources.entry("requests").or_insert_with(|| json!({}));
@@ -273,7 +272,7 @@ fn request_limits(container: &mut Fields) {
     }
 }
 
-fn open_on_host(port: &mut Fields) {
+fn open_on_host(port: &mut JsonObject) {
     if port.get("hostPort").is_none_or(|port| *port == json!(0))
         && let Some(own) = port.get("containerPort").filter(|own| **own != json!(0)).cloned()
     {
@@ -281,7 +280,7 @@ fn open_on_host(port: &mut Fields) {
     }
 }
 
-fn pull_by_tag(fields: &mut Fields, policy: &str, image: &str) {
+fn pull_by_tag(fields: &mut JsonObject, policy: &str, image: &str) {
     if text(fields, policy).is_empty() {
         let chosen = image::pull_policy(text(fields, image));
         set(fields, policy, chosen);
@@ -289,7 +288,7 @@ fn pull_by_tag(fields: &mut Fields, policy: &str, image: &str) {
 }
 
 /// The account has two names, of which the older one follows the other.
-fn agree_on_account(spec: &mut Fields) {
+fn agree_on_account(spec: &mut JsonObject) {
     let newer = text(spec, "serviceAccountName");
     let chosen = if newer.is_empty() { text(spec, "serviceAccount") } else { newer }.to_owned();
     if !chosen.is_empty() {
@@ -298,7 +297,7 @@ fn agree_on_account(spec: &mut Fields) {
     }
 }
 
-fn choose_for_job(spec: &mut Fields) {
+fn choose_for_job(spec: &mut JsonObject) {
     if !has(spec, "backoffLimit") && has(spec, "backoffLimitPerIndex") {
         set(spec, "backoffLimit", i32::MAX);
     }
@@ -307,7 +306,7 @@ fn choose_for_job(spec: &mut Fields) {
     }
 }
 
-fn choose_for_service(spec: &mut Fields) {
+fn choose_for_service(spec: &mut JsonObject) {
     match text(spec, "sessionAffinity") {
         "" | "None" => {
             spec.remove("sessionAffinityConfig");
@@ -334,7 +333,7 @@ fn choose_for_service(spec: &mut Fields) {
     }
 }
 
-fn mark_balanced_addresses(service: &mut Fields) {
+fn mark_balanced_addresses(service: &mut JsonObject) {
     let kind = service.get("spec").and_then(|spec| spec.get("type")).and_then(Value::as_str);
     if kind != Some("LoadBalancer") {
         return;
@@ -347,7 +346,7 @@ fn mark_balanced_addresses(service: &mut Fields) {
     }
 }
 
-fn complete_limits(item: &mut Fields) {
+fn complete_limits(item: &mut JsonObject) {
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
         let Some(Value::Object(amounts)) = item.get(from).cloned() else { continue };
         if amounts.is_empty() {
@@ -361,7 +360,7 @@ fn complete_limits(item: &mut Fields) {
     }
 }
 
-fn complete_scaling(behavior: &mut Fields) {
+fn complete_scaling(behavior: &mut JsonObject) {
     let all = |policies: Value, window: Option<i64>| {
         let mut rules = json!({"selectPolicy": "Max", "policies": policies});
         if let Some(window) = window {
@@ -383,7 +382,7 @@ fn complete_scaling(behavior: &mut Fields) {
 }
 
 /// Amounts of resources are kept to the thousandth.
-pub(super) fn round_quantities(amounts: &mut Fields) {
+pub(super) fn round_quantities(amounts: &mut JsonObject) {
     for amount in amounts.values_mut() {
         let Some(quantity) = amount.as_str().and_then(|text| Quantity::parse(text).ok()) else { continue };
         *amount = Value::from(quantity.rounded_up_to_thousandths().to_string());

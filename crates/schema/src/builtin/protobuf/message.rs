@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::super::MAX_DEPTH;
-use super::super::table::{Field, Form, Package, Row, Shape, Type};
+use super::super::table::{Field, FieldType, Form, Package, Row, Type};
 use super::Error;
 use super::wire::{self, Reader};
 use crate::structural::object_meta::time;
@@ -95,7 +95,7 @@ fn member(
 
 /// Numbers may come packed, many in one value.
 fn push(
-    item: &'static Shape,
+    item: &'static FieldType,
     name: &'static str,
     value: wire::Value<'_>,
     list: &mut Vec<Value>,
@@ -115,7 +115,7 @@ fn push(
 }
 
 fn read_entry(
-    item: &'static Shape,
+    item: &'static FieldType,
     name: &'static str,
     bytes: &[u8],
     depth: usize,
@@ -135,7 +135,7 @@ fn read_entry(
 
 /// A value that stands alone.
 fn single(
-    shape: &'static Shape,
+    shape: &'static FieldType,
     name: &'static str,
     value: wire::Value<'_>,
     depth: usize,

@@ -1,6 +1,6 @@
 //! The wire format of protobuf: fields by number, with values of four lengths. Knows no types.
 //!
-//! Our own design: the wire format is that of https://protobuf.dev/programming-guides/encoding.
+//! Our own design: the wire format is that of <https://protobuf.dev/programming-guides/encoding>.
 
 use super::Error;
 

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use ferroplane_cel::quantity;
 use serde_json::{Map, Value};
 
-use super::super::place::Place;
-use super::super::table::{Form, Shape};
+use super::super::location::FieldLocation;
+use super::super::table::{FieldType, Form};
 use super::{Outcome, Reader, zero};
 use crate::structural::object_meta::time;
 
@@ -19,7 +19,12 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 impl Reader {
-    pub(super) fn value(&mut self, shape: &'static Shape, json: &Value, place: &Place<'_>) -> Outcome {
+    pub(super) fn value(
+        &mut self,
+        shape: &'static FieldType,
+        json: &Value,
+        place: &FieldLocation<'_>,
+    ) -> Outcome {
         if json.is_null() {
             return Ok(None);
         }
@@ -53,9 +58,9 @@ impl Reader {
 
     fn integer(
         &mut self,
-        shape: &Shape,
+        shape: &FieldType,
         json: &Value,
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
         range: std::ops::RangeInclusive<i64>,
     ) -> Option<Value> {
         let Value::Number(number) = json else {
@@ -69,7 +74,7 @@ impl Reader {
         integer.map(Value::from)
     }
 
-    fn bytes(&mut self, text: &str, place: &Place<'_>) -> Option<Value> {
+    fn bytes(&mut self, text: &str, place: &FieldLocation<'_>) -> Option<Value> {
         // Line breaks do not count.
         let text: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
         if let Ok(bytes) = LENIENT.decode(&text) {
@@ -82,7 +87,7 @@ impl Reader {
     }
 
     /// Bytes as numbers, which Go takes too.
-    fn byte_list(&mut self, list: &[Value], place: &Place<'_>) -> Value {
+    fn byte_list(&mut self, list: &[Value], place: &FieldLocation<'_>) -> Value {
         let mut bytes = Vec::with_capacity(list.len());
         for (index, json) in list.iter().enumerate() {
             let number = json.as_u64().and_then(|number| u8::try_from(number).ok());
@@ -100,9 +105,9 @@ impl Reader {
 
     pub(super) fn list(
         &mut self,
-        item: &'static Shape,
+        item: &'static FieldType,
         list: &[Value],
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
     ) -> Result<Value, String> {
         let mut read = Vec::with_capacity(list.len());
         for (index, json) in list.iter().enumerate() {
@@ -114,9 +119,9 @@ impl Reader {
 
     fn map(
         &mut self,
-        item: &'static Shape,
+        item: &'static FieldType,
         map: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
     ) -> Result<Value, String> {
         let mut read = Map::new();
         for (key, json) in map {
@@ -128,7 +133,7 @@ impl Reader {
 }
 
 /// In a map, protobuf cannot tell nothing from what is empty.
-fn zero_in_map(item: &Shape) -> Value {
+fn zero_in_map(item: &FieldType) -> Value {
     match item.form {
         Form::Bytes => Value::from(""),
         Form::List { .. } => Value::Array(Vec::new()),
@@ -153,7 +158,7 @@ fn amount(json: &Value) -> Result<Value, String> {
 
 fn time_of(
     json: &Value,
-    place: &Place<'_>,
+    place: &FieldLocation<'_>,
     normalize: fn(&str) -> Result<Option<String>, String>,
 ) -> Result<Value, String> {
     match json {
@@ -162,7 +167,7 @@ fn time_of(
     }
 }
 
-fn int_or_text(json: &Value, place: &Place<'_>) -> Result<Value, String> {
+fn int_or_text(json: &Value, place: &FieldLocation<'_>) -> Result<Value, String> {
     match json {
         Value::String(_) => Ok(json.clone()),
         Value::Number(number) => match number.as_i64().filter(|integer| i32::try_from(*integer).is_ok()) {

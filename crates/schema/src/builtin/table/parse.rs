@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{
-    Default, EnumReference, Field, Form, KindRow, ListType, Package, Reference, Row, SchemaDefault, Shape,
-    Type,
+    Default, EnumReference, Field, FieldType, Form, KindRow, ListType, Package, Reference, Row,
+    SchemaDefault, Type,
 };
 
 /// Reads the table of a package.
@@ -144,7 +144,7 @@ fn qualified(package: usize, text: &'static str) -> Option<(usize, &'static str)
     }
 }
 
-fn shape(package: usize, package_name: &str, text: &'static str) -> Option<Shape> {
+fn shape(package: usize, package_name: &str, text: &'static str) -> Option<FieldType> {
     let (text, is_message) = match text.strip_prefix('%') {
         Some(rest) => (rest, true),
         None => (text, false),
@@ -191,5 +191,5 @@ fn shape(package: usize, package_name: &str, text: &'static str) -> Option<Shape
             }
         }
     };
-    Some(Shape { form, go_name: None })
+    Some(FieldType { form, go_name: None })
 }

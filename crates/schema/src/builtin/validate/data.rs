@@ -2,19 +2,18 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use super::super::table::Type;
 use super::read;
 use crate::field::{Error, Path};
 
-type Fields = Map<String, Value>;
-
 /// How many bytes all values may have together.
 const MAX_BYTES: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-pub(super) fn config_map(object: &Fields) -> Vec<Error> {
+pub(super) fn config_map(object: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let path = Path::new("data");
     let mut size = 0;
@@ -36,7 +35,7 @@ pub(super) fn config_map(object: &Fields) -> Vec<Error> {
     errors
 }
 
-pub(super) fn secret(object: &Fields) -> Vec<Error> {
+pub(super) fn secret(object: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let path = Path::new("data");
     let mut size = 0;
@@ -71,7 +70,7 @@ pub(super) fn secret(object: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_account(object: &Fields) -> Option<Error> {
+fn check_account(object: &JsonObject) -> Option<Error> {
     const NAME: &str = "kubernetes.io/service-account.name";
     let annotations =
         read::object(object, "metadata").and_then(|metadata| read::object(metadata, "annotations"));
@@ -81,13 +80,13 @@ fn check_account(object: &Fields) -> Option<Error> {
 }
 
 /// What may not change.
-pub(super) fn update(of: &Type, object: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(of: &Type, object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let is_secret = of.name == "Secret";
     if is_secret && read::text(object, "type") != read::text(old, "type") {
         errors.push(Error::invalid(&Path::new("type"), read::text(object, "type"), "field is immutable"));
     }
-    let is_frozen = |object: &Fields| object.get("immutable") == Some(&Value::Bool(true));
+    let is_frozen = |object: &JsonObject| object.get("immutable") == Some(&Value::Bool(true));
     if !is_frozen(old) {
         return errors;
     }

@@ -2,12 +2,11 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/events.go`.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use super::read;
 use crate::field::{Error, Path};
-
-type Fields = Map<String, Value>;
 
 const MAX_TEXT: usize = 128;
 const MAX_NOTE: usize = 1024;
@@ -43,7 +42,7 @@ const NEW: Names = Names {
 };
 
 /// What is wrong with a new event.
-pub(super) fn create(group: &str, event: &Fields) -> Vec<Error> {
+pub(super) fn create(group: &str, event: &JsonObject) -> Vec<Error> {
     if group.is_empty() {
         return check(&CORE, event);
     }
@@ -71,7 +70,7 @@ pub(super) fn create(group: &str, event: &Fields) -> Vec<Error> {
 }
 
 /// What is wrong with an event that replaces an old one.
-pub(super) fn update(group: &str, event: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(group: &str, event: &JsonObject, old: &JsonObject) -> Vec<Error> {
     if group.is_empty() {
         return check(&CORE, event);
     }
@@ -102,7 +101,7 @@ pub(super) fn update(group: &str, event: &Fields, old: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check(names: &Names, event: &Fields) -> Vec<Error> {
+fn check(names: &Names, event: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let namespace = read::object(event, "metadata").map_or("", |metadata| read::text(metadata, "namespace"));
     let about = read::object(event, names.object).map_or("", |object| read::text(object, "namespace"));
@@ -123,7 +122,7 @@ fn check(names: &Names, event: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_new(names: &Names, event: &Fields) -> Vec<Error> {
+fn check_new(names: &Names, event: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let controller = read::text(event, names.controller);
     let path = Path::new(names.controller);
@@ -143,12 +142,12 @@ fn check_new(names: &Names, event: &Fields) -> Vec<Error> {
     errors
 }
 
-fn too_long(event: &Fields, name: &str, shown: &'static str, most: usize) -> Option<Error> {
+fn too_long(event: &JsonObject, name: &str, shown: &'static str, most: usize) -> Option<Error> {
     let words = format!("can have at most {most} characters");
     (read::text(event, name).len() > most).then(|| Error::invalid(&Path::new(shown), "", words))
 }
 
-fn series(event: &Fields) -> Vec<Error> {
+fn series(event: &JsonObject) -> Vec<Error> {
     let Some(series) = read::object(event, "series") else { return Vec::new() };
     let mut errors = Vec::new();
     if read::integer(series, "count").unwrap_or_default() < 2 {

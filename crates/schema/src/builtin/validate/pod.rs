@@ -6,16 +6,14 @@
 use std::collections::HashSet;
 
 use ferroplane_cel::quantity::Quantity;
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
 
 use super::read;
 use crate::field::{Error, Path};
 use crate::{meta, names};
 
-type Fields = Map<String, Value>;
-
 /// What is wrong with a template of pods.
-pub(super) fn template(template: &Fields, path: &Path<'_>) -> Vec<Error> {
+pub(super) fn template(template: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = template_metadata(template, path);
     if let Some(spec) = read::object(template, "spec") {
         errors.extend(check(spec, &[], &path.child("spec")));
@@ -26,7 +24,7 @@ pub(super) fn template(template: &Fields, path: &Path<'_>) -> Vec<Error> {
 }
 
 /// The same for pods that get names of their own, and volumes that are added later.
-pub(super) fn numbered_template(template: &Fields, added: &[&str], path: &Path<'_>) -> Vec<Error> {
+pub(super) fn numbered_template(template: &JsonObject, added: &[&str], path: &Path<'_>) -> Vec<Error> {
     let mut errors = template_metadata(template, path);
     // Kubernetes looks twice.
     errors.extend(errors.clone());
@@ -37,7 +35,7 @@ pub(super) fn numbered_template(template: &Fields, added: &[&str], path: &Path<'
     errors
 }
 
-fn template_metadata(template: &Fields, path: &Path<'_>) -> Vec<Error> {
+fn template_metadata(template: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let Some(metadata) = read::object(template, "metadata") else { return errors };
     meta::validate_labels(read::pairs(metadata, "labels"), &path.child("labels"), &mut errors);
@@ -48,7 +46,7 @@ fn template_metadata(template: &Fields, path: &Path<'_>) -> Vec<Error> {
     errors
 }
 
-fn no_ephemeral_containers(template: &Fields, path: &Path<'_>) -> Option<Error> {
+fn no_ephemeral_containers(template: &JsonObject, path: &Path<'_>) -> Option<Error> {
     let spec = read::object(template, "spec")?;
     if read::list(spec, "ephemeralContainers").is_empty() {
         return None;
@@ -58,13 +56,13 @@ fn no_ephemeral_containers(template: &Fields, path: &Path<'_>) -> Option<Error> 
 }
 
 /// What is wrong with the specification of a pod.
-pub(super) fn spec(spec: &Fields, path: &Path<'_>) -> Vec<Error> {
+pub(super) fn spec(spec: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = check(spec, &[], path);
     errors.extend(names_of_host(spec, path));
     errors
 }
 
-fn check(spec: &Fields, added: &[&str], path: &Path<'_>) -> Vec<Error> {
+fn check(spec: &JsonObject, added: &[&str], path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut volumes = check_volumes(spec, path, &mut errors);
     volumes.extend(added);
@@ -91,7 +89,7 @@ fn check(spec: &Fields, added: &[&str], path: &Path<'_>) -> Vec<Error> {
     errors
 }
 
-fn names_of_host(spec: &Fields, path: &Path<'_>) -> Vec<Error> {
+fn names_of_host(spec: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     for name in ["hostname", "subdomain"] {
         let value = read::text(spec, name);
@@ -103,7 +101,7 @@ fn names_of_host(spec: &Fields, path: &Path<'_>) -> Vec<Error> {
 }
 
 /// The names of the volumes that are as they should be.
-fn check_volumes<'f>(spec: &'f Fields, path: &Path<'_>, errors: &mut Vec<Error>) -> HashSet<&'f str> {
+fn check_volumes<'f>(spec: &'f JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) -> HashSet<&'f str> {
     let mut volumes = HashSet::new();
     let path = path.child("volumes");
     for (index, volume) in read::objects(spec, "volumes") {
@@ -125,7 +123,7 @@ fn check_volumes<'f>(spec: &'f Fields, path: &Path<'_>, errors: &mut Vec<Error>)
     volumes
 }
 
-fn check_containers(spec: &Fields, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_containers(spec: &JsonObject, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Vec<Error>) {
     let below = path.child("containers");
     if read::list(spec, "containers").is_empty() {
         errors.push(Error::required(&below, ""));
@@ -163,7 +161,12 @@ fn check_containers(spec: &Fields, volumes: &HashSet<&str>, path: &Path<'_>, err
     }
 }
 
-fn check_container(container: &Fields, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_container(
+    container: &JsonObject,
+    volumes: &HashSet<&str>,
+    path: &Path<'_>,
+    errors: &mut Vec<Error>,
+) {
     read::required_label(container, "name", path, errors);
     if read::text(container, "image").is_empty() {
         errors.push(Error::required(&path.child("image"), ""));
@@ -180,7 +183,7 @@ fn check_container(container: &Fields, volumes: &HashSet<&str>, path: &Path<'_>,
     }
 }
 
-fn check_ports(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_ports(container: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("ports");
     let mut seen = HashSet::new();
     for (index, port) in read::objects(container, "ports") {
@@ -206,7 +209,7 @@ fn check_ports(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_environment(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_environment(container: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("env");
     for (index, variable) in read::objects(container, "env") {
         let path = path.index(index);
@@ -223,7 +226,7 @@ fn check_environment(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error
     }
 }
 
-fn check_source(variable: &Fields, source: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_source(variable: &JsonObject, source: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(reference) = read::object(source, name) {
             let path = path.child(name);
@@ -246,7 +249,7 @@ fn check_source(variable: &Fields, source: &Fields, path: &Path<'_>, errors: &mu
     errors.push(Error::invalid(path, "", words));
 }
 
-fn check_mounts(container: &Fields, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_mounts(container: &JsonObject, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("volumeMounts");
     let mut seen = HashSet::new();
     for (index, mount) in read::objects(container, "volumeMounts") {
@@ -269,7 +272,7 @@ fn check_mounts(container: &Fields, volumes: &HashSet<&str>, path: &Path<'_>, er
 }
 
 /// Amounts are not negative, and nobody asks for more than may be used.
-fn check_resources(resources: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_resources(resources: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let amount =
         |list: &str, name: &str| Quantity::parse(read::text(read::object(resources, list)?, name)).ok();
     for list in ["limits", "requests"] {
@@ -290,7 +293,7 @@ fn check_resources(resources: &Fields, path: &Path<'_>, errors: &mut Vec<Error>)
     }
 }
 
-fn check_probes(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_probes(container: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = read::object(container, name) else { continue };
         let path = path.child(name);
@@ -317,7 +320,7 @@ fn check_probes(container: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_handler(probe: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_handler(probe: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let mut has_one = false;
     for name in ["exec", "httpGet", "tcpSocket", "grpc"] {
         let Some(handler) = read::object(probe, name) else { continue };

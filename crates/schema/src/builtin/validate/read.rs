@@ -2,45 +2,47 @@
 //!
 //! Our own design: reads parts of values that Kubernetes has as typed fields.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::names;
 
-type Fields = Map<String, Value>;
-
-pub(super) fn text<'f>(fields: &'f Fields, name: &str) -> &'f str {
+pub(super) fn text<'f>(fields: &'f JsonObject, name: &str) -> &'f str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(super) fn integer(fields: &Fields, name: &str) -> Option<i64> {
+pub(super) fn integer(fields: &JsonObject, name: &str) -> Option<i64> {
     fields.get(name).and_then(Value::as_i64)
 }
 
-pub(super) fn object<'f>(fields: &'f Fields, name: &str) -> Option<&'f Fields> {
+pub(super) fn object<'f>(fields: &'f JsonObject, name: &str) -> Option<&'f JsonObject> {
     fields.get(name).and_then(Value::as_object)
 }
 
-pub(super) fn has(fields: &Fields, name: &str) -> bool {
+pub(super) fn has(fields: &JsonObject, name: &str) -> bool {
     fields.get(name).is_some_and(|value| !value.is_null())
 }
 
-pub(super) fn list<'f>(fields: &'f Fields, name: &str) -> &'f [Value] {
+pub(super) fn list<'f>(fields: &'f JsonObject, name: &str) -> &'f [Value] {
     fields.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The objects of a list, with their places.
-pub(super) fn objects<'f>(fields: &'f Fields, name: &str) -> impl Iterator<Item = (usize, &'f Fields)> {
+pub(super) fn objects<'f>(
+    fields: &'f JsonObject,
+    name: &str,
+) -> impl Iterator<Item = (usize, &'f JsonObject)> {
     list(fields, name).iter().enumerate().filter_map(|(index, item)| Some((index, item.as_object()?)))
 }
 
 /// The texts of a map.
-pub(super) fn pairs<'f>(fields: &'f Fields, name: &str) -> impl Iterator<Item = (&'f str, &'f str)> {
+pub(super) fn pairs<'f>(fields: &'f JsonObject, name: &str) -> impl Iterator<Item = (&'f str, &'f str)> {
     let pairs = object(fields, name).into_iter().flatten();
     pairs.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-pub(super) fn non_negative(fields: &Fields, name: &str, path: &Path<'_>) -> Option<Error> {
+pub(super) fn non_negative(fields: &JsonObject, name: &str, path: &Path<'_>) -> Option<Error> {
     let number = integer(fields, name).filter(|number| *number < 0)?;
     Some(Error::invalid(&path.child(name), number, "must be greater than or equal to 0"))
 }
@@ -55,7 +57,7 @@ pub(super) fn by_rule(
 }
 
 /// A name that is there, and a label of DNS.
-pub(super) fn required_label(fields: &Fields, name: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+pub(super) fn required_label(fields: &JsonObject, name: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     let value = text(fields, name);
     let path = path.child(name);
     if value.is_empty() {
@@ -66,7 +68,7 @@ pub(super) fn required_label(fields: &Fields, name: &str, path: &Path<'_>, error
 }
 
 /// One of a list of texts.
-pub(super) fn one_of(fields: &Fields, name: &str, allowed: &[&str], path: &Path<'_>) -> Option<Error> {
+pub(super) fn one_of(fields: &JsonObject, name: &str, allowed: &[&str], path: &Path<'_>) -> Option<Error> {
     let value = text(fields, name);
     (!allowed.contains(&value)).then(|| Error::not_supported(&path.child(name), value, allowed))
 }

@@ -2,18 +2,16 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/rbac/validation/validation.go`.
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
 
 use super::super::table::Type;
 use super::read;
 use crate::field::{Error, Path};
 use crate::{names, selector};
 
-type Fields = Map<String, Value>;
-
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn role(of: &Type, object: &Fields) -> Vec<Error> {
+pub(super) fn role(of: &Type, object: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let is_namespaced = of.name == "Role";
     let path = Path::new("rules");
@@ -34,7 +32,7 @@ pub(super) fn role(of: &Type, object: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_rule(rule: &Fields, is_namespaced: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_rule(rule: &JsonObject, is_namespaced: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
     let is_empty = |name: &str| read::list(rule, name).is_empty();
     if is_empty("verbs") {
         errors.push(Error::required(&path.child("verbs"), "verbs must contain at least one value"));
@@ -62,7 +60,7 @@ fn check_rule(rule: &Fields, is_namespaced: bool, path: &Path<'_>, errors: &mut 
     }
 }
 
-pub(super) fn binding(of: &Type, object: &Fields) -> Vec<Error> {
+pub(super) fn binding(of: &Type, object: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let is_namespaced = of.name == "RoleBinding";
     if let Some(reference) = read::object(object, "roleRef") {
@@ -85,7 +83,7 @@ pub(super) fn binding(of: &Type, object: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_subject(subject: &Fields, is_namespaced: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_subject(subject: &JsonObject, is_namespaced: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
     let name = read::text(subject, "name");
     if name.is_empty() {
         errors.push(Error::required(&path.child("name"), ""));
@@ -106,7 +104,7 @@ fn check_subject(subject: &Fields, is_namespaced: bool, path: &Path<'_>, errors:
 }
 
 /// A binding stays bound to its role.
-pub(super) fn update(object: &Fields, old: &Fields) -> Option<Error> {
+pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Option<Error> {
     let reference = object.get("roleRef").filter(|reference| Some(*reference) != old.get("roleRef"))?;
     let part = |name: &str| reference.get(name).cloned().unwrap_or_default();
     let shown = serde_json::json!({"APIGroup": part("apiGroup"), "Kind": part("kind"), "Name": part("name")});

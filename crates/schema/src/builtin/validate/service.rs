@@ -6,15 +6,14 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ferroplane_golang::json;
-use serde_json::{Map, Value, json};
+use ferroplane_golang::json::JsonObject;
+use serde_json::{Value, json};
 
 use super::read;
 use crate::field::{BadValue, Error, Path};
 use crate::{meta, names};
 
-type Fields = Map<String, Value>;
-
-pub(super) fn check(object: &Fields) -> Vec<Error> {
+pub(super) fn check(object: &JsonObject) -> Vec<Error> {
     let Some(spec) = read::object(object, "spec") else { return Vec::new() };
     let path = Path::new("spec");
     let mut errors = Vec::new();
@@ -52,12 +51,12 @@ pub(super) fn check(object: &Fields) -> Vec<Error> {
     errors
 }
 
-fn is_headless(spec: &Fields) -> bool {
+fn is_headless(spec: &JsonObject) -> bool {
     matches!(read::list(spec, "clusterIPs"), [only] if only == "None")
 }
 
 /// What is wrong with the addresses of a service, and with what they are to be.
-pub(crate) fn check_cluster_addresses(spec: &Fields) -> Vec<Error> {
+pub(crate) fn check_cluster_addresses(spec: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     if read::text(spec, "type") == "ExternalName" {
         return errors;
@@ -101,7 +100,7 @@ pub(crate) fn check_cluster_addresses(spec: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_families(spec: &Fields, root: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_families(spec: &JsonObject, root: &Path<'_>, errors: &mut Vec<Error>) {
     let path = root.child("ipFamilies");
     let mut seen = HashSet::new();
     for (index, family) in read::list(spec, "ipFamilies").iter().enumerate() {
@@ -124,7 +123,7 @@ fn check_families(spec: &Fields, root: &Path<'_>, errors: &mut Vec<Error>) {
 }
 
 /// One address of each family, and each of the family that is said.
-fn check_address_families(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_address_families(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let addresses = read::list(spec, "clusterIPs");
     let families = read::list(spec, "ipFamilies");
     let parsed: Vec<Option<IpAddr>> =
@@ -146,9 +145,9 @@ fn check_address_families(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error
     }
 }
 
-fn check_node_ports(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_node_ports(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("ports");
-    let node_port = |port: &Fields| read::integer(port, "nodePort").filter(|port| *port != 0);
+    let node_port = |port: &JsonObject| read::integer(port, "nodePort").filter(|port| *port != 0);
     if read::text(spec, "type") == "ClusterIP" {
         for (index, _) in read::objects(spec, "ports").filter(|(_, port)| node_port(port).is_some()) {
             let words = "may not be used when `type` is 'ClusterIP'";
@@ -164,7 +163,7 @@ fn check_node_ports(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_balancer(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_balancer(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let is_balanced = read::text(spec, "type") == "LoadBalancer";
     let words = "may only be used when `type` is 'LoadBalancer'";
     if !read::list(spec, "loadBalancerSourceRanges").is_empty() && !is_balanced {
@@ -183,7 +182,7 @@ fn check_balancer(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_traffic(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_traffic(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let kind = read::text(spec, "type");
     let is_outside = matches!(kind, "NodePort" | "LoadBalancer")
         || kind == "ClusterIP" && !read::list(spec, "externalIPs").is_empty();
@@ -226,13 +225,13 @@ fn check_traffic(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
 }
 
 /// What may not change about a service.
-pub(super) fn update(object: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let (Some(new), Some(old)) = (read::object(object, "spec"), read::object(old, "spec")) else {
         return Vec::new();
     };
     let mut errors = Vec::new();
     let root = Path::new("spec");
-    let is_named = |spec: &Fields| read::text(spec, "type") == "ExternalName";
+    let is_named = |spec: &JsonObject| read::text(spec, "type") == "ExternalName";
     let is_free = is_named(new) || is_named(old) || is_headless(new) && is_headless(old);
     if !is_free {
         let path = root.child("clusterIPs");
@@ -248,15 +247,15 @@ pub(super) fn update(object: &Fields, old: &Fields) -> Vec<Error> {
             errors.extend(changed.map(|_| Error::invalid(&path.index(0), Value::from(now), words)));
         }
     }
-    let is_balanced = |spec: &Fields| read::text(spec, "type") == "LoadBalancer";
+    let is_balanced = |spec: &JsonObject| read::text(spec, "type") == "LoadBalancer";
     if is_balanced(new) && is_balanced(old) {
-        let class = |spec: &Fields| spec.get("loadBalancerClass").cloned().unwrap_or_default();
+        let class = |spec: &JsonObject| spec.get("loadBalancerClass").cloned().unwrap_or_default();
         if class(new) != class(old) {
             let path = root.child("loadBalancerClass");
             errors.push(Error::invalid(&path, class(new), "may not change once set"));
         }
-        let is_local = |spec: &Fields| read::text(spec, "externalTrafficPolicy") == "Local";
-        let port = |spec: &Fields| read::integer(spec, "healthCheckNodePort");
+        let is_local = |spec: &JsonObject| read::text(spec, "externalTrafficPolicy") == "Local";
+        let port = |spec: &JsonObject| read::integer(spec, "healthCheckNodePort");
         if is_local(new) && is_local(old) && port(new) != port(old) {
             errors.push(Error::forbidden(&root.child("healthCheckNodePort"), "field is immutable"));
         }
@@ -264,7 +263,7 @@ pub(super) fn update(object: &Fields, old: &Fields) -> Vec<Error> {
     errors
 }
 
-fn check_external_name(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_external_name(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let name = read::text(spec, "externalName").trim_end_matches('.');
     let path = path.child("externalName");
     if name.is_empty() {
@@ -274,7 +273,7 @@ fn check_external_name(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) 
     }
 }
 
-fn check_ports(spec: &Fields, must_have_names: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_ports(spec: &JsonObject, must_have_names: bool, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("ports");
     let mut seen = HashSet::new();
     for (index, port) in read::objects(spec, "ports") {
@@ -299,7 +298,7 @@ fn check_ports(spec: &Fields, must_have_names: bool, path: &Path<'_>, errors: &m
 }
 
 /// The same port twice with one protocol.
-fn check_duplicate_ports(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_duplicate_ports(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("ports");
     let mut seen = HashSet::new();
     for (index, port) in read::objects(spec, "ports") {

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use ferroplane_golang::json;
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Map, Value};
 
 use super::read::{self, by_rule};
@@ -13,8 +14,6 @@ use crate::field::{BadValue, Error, Path};
 use crate::names;
 use crate::selector;
 use crate::webhook_address::{self, Service};
-
-type Fields = Map<String, Value>;
 
 /// Versions of reviews that Kubernetes understands.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -33,7 +32,7 @@ struct Rules {
 }
 
 /// What is wrong with a new configuration.
-pub(super) fn create(object: &Fields) -> Vec<Error> {
+pub(super) fn create(object: &JsonObject) -> Vec<Error> {
     let rules = Rules {
         ignores_conditions: false,
         allows_side_effects: false,
@@ -45,11 +44,11 @@ pub(super) fn create(object: &Fields) -> Vec<Error> {
 }
 
 /// What is wrong with a configuration that replaces another.
-pub(super) fn update(object: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let before: Vec<_> = webhooks(old).map(|(_, hook)| hook).collect();
     let conditions = |object| webhooks(object).map(|(_, hook)| read::list(hook, "matchConditions"));
-    let is_harmless = |hook: &&Fields| HARMLESS.contains(&read::text(hook, "sideEffects"));
-    let is_known = |hook: &&Fields| {
+    let is_harmless = |hook: &&JsonObject| HARMLESS.contains(&read::text(hook, "sideEffects"));
+    let is_known = |hook: &&JsonObject| {
         let versions = read::list(hook, "admissionReviewVersions");
         versions.is_empty() || versions.iter().any(is_known_review)
     };
@@ -64,11 +63,11 @@ pub(super) fn update(object: &Fields, old: &Fields) -> Vec<Error> {
     check(object, rules)
 }
 
-fn webhooks(object: &Fields) -> impl Iterator<Item = (usize, &Fields)> {
+fn webhooks(object: &JsonObject) -> impl Iterator<Item = (usize, &JsonObject)> {
     read::objects(object, "webhooks")
 }
 
-fn has_invalid_selector(hook: &Fields) -> bool {
+fn has_invalid_selector(hook: &JsonObject) -> bool {
     let selectors = ["namespaceSelector", "objectSelector"].into_iter().filter_map(|name| hook.get(name));
     let mut selectors = selectors.filter(|selector| !selector.is_null());
     selectors.any(|selector| !selector::validate(selector, &Path::NIL).is_empty())
@@ -78,7 +77,7 @@ fn is_known_review(version: &Value) -> bool {
     version.as_str().is_some_and(|version| REVIEWS.contains(&version))
 }
 
-fn check(object: &Fields, rules: Rules) -> Vec<Error> {
+fn check(object: &JsonObject, rules: Rules) -> Vec<Error> {
     let mut errors = Vec::new();
     let root = Path::new("webhooks");
     let mut seen = HashSet::new();
@@ -94,7 +93,7 @@ fn check(object: &Fields, rules: Rules) -> Vec<Error> {
     errors
 }
 
-fn check_webhook(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_webhook(hook: &JsonObject, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(full_name(read::text(hook, "name"), &path.child("name")));
     let at = path.child("rules");
     for (index, rule) in read::objects(hook, "rules") {
@@ -131,7 +130,7 @@ fn full_name(name: &str, path: &Path<'_>) -> Option<Error> {
 }
 
 /// A value of a type of its own, if it is there, is one of those that there are.
-fn allowed(fields: &Fields, name: &str, values: &[&str], path: &Path<'_>) -> Option<Error> {
+fn allowed(fields: &JsonObject, name: &str, values: &[&str], path: &Path<'_>) -> Option<Error> {
     let value = fields.get(name)?.as_str()?;
     (!values.contains(&value)).then(|| Error::not_supported(&path.child(name), typed(value), values))
 }
@@ -141,7 +140,7 @@ fn typed(text: &str) -> BadValue {
     BadValue::Text(json::marshal(&Value::from(text)))
 }
 
-fn check_side_effects(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_side_effects(hook: &JsonObject, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
     const ALL: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
     let possible: &[&str] = if rules.allows_side_effects { &ALL } else { &HARMLESS };
     if !read::has(hook, "sideEffects") {
@@ -151,7 +150,7 @@ fn check_side_effects(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut
     errors.extend(allowed(hook, "sideEffects", possible, path));
 }
 
-fn check_selector(hook: &Fields, name: &str, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_selector(hook: &JsonObject, name: &str, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
     let Some(selector) = hook.get(name).filter(|selector| !selector.is_null()) else { return };
     let path = path.child(name);
     let mut found = selector::validate(selector, &path);
@@ -162,7 +161,7 @@ fn check_selector(hook: &Fields, name: &str, rules: Rules, path: &Path<'_>, erro
     errors.extend(found);
 }
 
-fn check_client(hook: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_client(hook: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let empty = Map::new();
     let client = read::object(hook, "clientConfig").unwrap_or(&empty);
     match (client.get("url").and_then(Value::as_str), read::object(client, "service")) {
@@ -180,7 +179,7 @@ fn check_client(hook: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_reviews(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_reviews(hook: &JsonObject, rules: Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
     let versions = read::list(hook, "admissionReviewVersions");
     if versions.is_empty() {
         let words = format!("must specify one of {}", REVIEWS.join(", "));
@@ -201,7 +200,7 @@ fn check_reviews(hook: &Fields, rules: Rules, path: &Path<'_>, errors: &mut Vec<
     }
 }
 
-fn check_rule(rule: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_rule(rule: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     wildcards(rule, "operations", "operations", path, errors);
     let at = path.child("operations");
@@ -219,12 +218,12 @@ fn check_rule(rule: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(allowed(rule, "scope", &["*", "Cluster", "Namespaced"], path));
 }
 
-fn texts<'f>(fields: &'f Fields, name: &str) -> impl Iterator<Item = (usize, &'f str)> {
+fn texts<'f>(fields: &'f JsonObject, name: &str) -> impl Iterator<Item = (usize, &'f str)> {
     read::list(fields, name).iter().map(|text| text.as_str().unwrap_or_default()).enumerate()
 }
 
 /// There is something, and everything means nothing else.
-fn wildcards(rule: &Fields, name: &str, what: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn wildcards(rule: &JsonObject, name: &str, what: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     let values = read::list(rule, name);
     if values.is_empty() {
         errors.push(Error::required(&path.child(name), ""));
@@ -235,7 +234,7 @@ fn wildcards(rule: &Fields, name: &str, what: &str, path: &Path<'_>, errors: &mu
     }
 }
 
-fn check_resources(rule: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_resources(rule: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let all = read::list(rule, "resources");
     if all.is_empty() {
         errors.push(Error::required(path, ""));
@@ -279,7 +278,7 @@ fn check_resources(rule: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_conditions(hook: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_conditions(hook: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let count = i64::try_from(read::list(hook, "matchConditions").len()).unwrap_or(i64::MAX);
     if count > MOST_CONDITIONS {
         errors.push(Error::too_many(path, count, MOST_CONDITIONS));

@@ -3,6 +3,7 @@
 //! Follows Kubernetes 1.36.4, `pkg/apis/apps/validation/validation.go`, `pkg/apis/batch/validation/validation.go`.
 
 use ferroplane_golang::json;
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Map, Value};
 
 use super::super::table::Type;
@@ -10,9 +11,7 @@ use super::{pod, read};
 use crate::field::{BadValue, Error, Path};
 use crate::selector::{self, LabelSelector};
 
-type Fields = Map<String, Value>;
-
-pub(super) fn check(of: &Type, object: &Fields) -> Vec<Error> {
+pub(super) fn check(of: &Type, object: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let path = Path::new("spec");
     let Some(spec) = read::object(object, "spec") else { return errors };
@@ -33,7 +32,7 @@ pub(super) fn check(of: &Type, object: &Fields) -> Vec<Error> {
     errors
 }
 
-fn deployment(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn deployment(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(read::non_negative(spec, "replicas", path));
     selected_template(spec, "deployment", "ReplicaSet", path, errors);
     if let Some(strategy) = read::object(spec, "strategy") {
@@ -51,7 +50,7 @@ fn deployment(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn deployment_strategy(strategy: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn deployment_strategy(strategy: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let rolling = read::object(strategy, "rollingUpdate");
     let below = path.child("rollingUpdate");
     match (read::text(strategy, "type"), rolling) {
@@ -123,7 +122,13 @@ fn at_most_everything(amount: &Value, path: &Path<'_>, errors: &mut Vec<Error>) 
 }
 
 /// A selector that selects something, and a template with labels that it selects.
-fn selected_template(spec: &Fields, kind: &str, supporter: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn selected_template(
+    spec: &JsonObject,
+    kind: &str,
+    supporter: &str,
+    path: &Path<'_>,
+    errors: &mut Vec<Error>,
+) {
     check_selector(spec, kind, path, errors);
     let selector = spec.get("selector").unwrap_or(&Value::Null);
     let selector_path = path.child("selector");
@@ -140,7 +145,7 @@ fn selected_template(spec: &Fields, kind: &str, supporter: &str, path: &Path<'_>
     long_running(template, supporter, &path, errors);
 }
 
-fn check_selector(spec: &Fields, kind: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_selector(spec: &JsonObject, kind: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     let path = path.child("selector");
     match spec.get("selector").filter(|selector| !selector.is_null()) {
         None => errors.push(Error::required(&path, "")),
@@ -168,7 +173,7 @@ fn shown_selector(selector: &Value) -> BadValue {
     BadValue::Text(format!("{{{}}}", parts.join(",")))
 }
 
-fn check_labels(selector: &LabelSelector, template: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_labels(selector: &LabelSelector, template: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let labels = read::object(template, "metadata").and_then(|metadata| metadata.get("labels"));
     let label = |name: &str| labels?.get(name)?.as_str();
     if !selector.matches(label) {
@@ -179,7 +184,7 @@ fn check_labels(selector: &LabelSelector, template: &Fields, path: &Path<'_>, er
 }
 
 /// Pods that are replaced when they end.
-fn long_running(template: &Fields, supporter: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn long_running(template: &JsonObject, supporter: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     let Some(spec) = read::object(template, "spec") else { return };
     let path = path.child("spec");
     errors.extend(read::one_of(spec, "restartPolicy", &["Always"], &path));
@@ -189,7 +194,7 @@ fn long_running(template: &Fields, supporter: &str, path: &Path<'_>, errors: &mu
     }
 }
 
-fn stateful_set(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn stateful_set(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let policy = read::text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
         let words = "must be 'OrderedReady' or 'Parallel'";
@@ -224,7 +229,7 @@ fn stateful_set(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     long_running(template, "StatefulSet", &path, errors);
 }
 
-fn daemon_set(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn daemon_set(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let selector = spec.get("selector").unwrap_or(&Value::Null);
     errors.extend(selector::validate(selector, &path.child("selector")));
     let Some(template) = read::object(spec, "template") else { return };
@@ -254,7 +259,7 @@ fn daemon_set(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(read::non_negative(spec, "revisionHistoryLimit", path));
 }
 
-fn replication_controller(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn replication_controller(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(read::non_negative(spec, "minReadySeconds", path));
     let selector = read::object(spec, "selector").filter(|selector| !selector.is_empty());
     if selector.is_none() {
@@ -276,7 +281,7 @@ fn replication_controller(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error
     long_running(template, "ReplicationController", &template_path, errors);
 }
 
-fn job(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn job(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     for name in
         ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
     {
@@ -297,7 +302,7 @@ fn job(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-fn cron_job(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn cron_job(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     if read::text(spec, "schedule").is_empty() {
         errors.push(Error::required(&path.child("schedule"), ""));
     }
@@ -312,7 +317,7 @@ fn cron_job(spec: &Fields, path: &Path<'_>, errors: &mut Vec<Error>) {
 }
 
 /// What may not change.
-pub(super) fn update(of: &Type, object: &Fields, old: &Fields) -> Vec<Error> {
+pub(super) fn update(of: &Type, object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let (Some(new), Some(old)) = (read::object(object, "spec"), read::object(old, "spec")) else {
         return errors;

@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::Value;
 
-use super::pointer::{self, Place};
+use super::pointer::{self, PointerTarget};
 use super::{MAX_COPIED_BYTES, MAX_MOVED_ITEMS, Operation};
 use crate::patch::Error;
 
@@ -143,7 +143,7 @@ impl Operation {
     }
 }
 
-impl<'v> Place<'v> {
+impl<'v> PointerTarget<'v> {
     /// What is there; a field that is not there is no mistake, but an item is.
     fn get(self) -> Result<Option<&'v Value>, String> {
         match self.container {

@@ -6,13 +6,13 @@ use ferroplane_golang::strconv;
 use serde_json::Value;
 
 /// A place in a list or an object: the container, and a key or an index in it that need not exist.
-pub(super) struct Place<'v> {
+pub(super) struct PointerTarget<'v> {
     pub(super) container: &'v mut Value,
     pub(super) key: String,
 }
 
 /// Follows a pointer up to its last part. None if there is no such container.
-pub(super) fn find<'v>(document: &'v mut Value, pointer: &str) -> Option<Place<'v>> {
+pub(super) fn find<'v>(document: &'v mut Value, pointer: &str) -> Option<PointerTarget<'v>> {
     let (_, path) = pointer.split_once('/')?;
     let (parents, last) = match path.rsplit_once('/') {
         Some((parents, last)) => (Some(parents), last),
@@ -23,7 +23,7 @@ pub(super) fn find<'v>(document: &'v mut Value, pointer: &str) -> Option<Place<'
         container = step(container, &decode(part))?;
     }
     let is_container = container.is_object() || container.is_array();
-    is_container.then(|| Place { container, key: decode(last) })
+    is_container.then(|| PointerTarget { container, key: decode(last) })
 }
 
 fn step<'v>(container: &'v mut Value, key: &str) -> Option<&'v mut Value> {

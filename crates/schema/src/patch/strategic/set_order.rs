@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 
 use ferroplane_golang::fmt;
+use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
 use super::key::Key;
 use super::list::{MAP, Merged, Mode, is_of_objects, keys, merge};
 use super::order::{self, Rank};
-use super::{DIRECTIVE, Object, SET_ORDER, field_of, malformed, no_merge_key, wrong_type};
+use super::{DIRECTIVE, SET_ORDER, field_of, malformed, no_merge_key, wrong_type};
 use crate::patch::Error;
 use crate::patch::facts::Scope;
 
@@ -19,8 +20,8 @@ const WRONG_ORDER: &str = "invalid patch format of setElementOrder list";
 
 /// Carries out the directives about the order of lists, merging the lists that they are about.
 pub(super) fn set_orders(
-    object: &mut Object,
-    patch: &mut Object,
+    object: &mut JsonObject,
+    patch: &mut JsonObject,
     scope: Scope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
@@ -37,8 +38,8 @@ pub(super) fn set_orders(
 }
 
 fn set_order(
-    object: &mut Object,
-    patch: &mut Object,
+    object: &mut JsonObject,
+    patch: &mut JsonObject,
     field: &str,
     wanted: &[Value],
     scope: Scope<'_>,
@@ -52,7 +53,7 @@ fn set_order(
         (None, None) => return Ok(()),
         (current, change) => (current.is_some(), change.is_some()),
     };
-    let take = |from: &mut Object| match from.remove(field) {
+    let take = |from: &mut JsonObject| match from.remove(field) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
@@ -75,7 +76,7 @@ fn set_order(
     Ok(())
 }
 
-fn list_of<'o>(object: &'o Object, field: &str) -> Result<Option<&'o Vec<Value>>, Error> {
+fn list_of<'o>(object: &'o JsonObject, field: &str) -> Result<Option<&'o Vec<Value>>, Error> {
     match object.get(field) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),

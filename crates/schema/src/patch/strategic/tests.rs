@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use super::*;
-use crate::patch::facts::{Facts, Field, Shape};
+use crate::patch::facts::{Facts, Field, PatchShape};
 
 fn facts() -> Facts {
-    let list = |item| Shape::list(Shape::object(item));
+    let list = |item| PatchShape::list(PatchShape::object(item));
     Facts::default()
-        .with("Pod", "metadata", Field::new(Shape::object("Meta")))
-        .with("Pod", "spec", Field::new(Shape::object("Spec")))
+        .with("Pod", "metadata", Field::new(PatchShape::object("Meta")))
+        .with("Pod", "spec", Field::new(PatchShape::object("Spec")))
         .with(
             "Meta",
             "finalizers",
-            Field::new(Shape::list(Shape::other("string"))).with_strategy(Strategy::Merge),
+            Field::new(PatchShape::list(PatchShape::other("string"))).with_strategy(Strategy::Merge),
         )
         .with(
             "Spec",
@@ -21,8 +21,8 @@ fn facts() -> Facts {
             Field::new(list("Container")).with_strategy(Strategy::Merge).with_merge_key("name"),
         )
         .with("Spec", "tolerations", Field::new(list("Toleration")))
-        .with("Spec", "strategy", Field::new(Shape::object("Strategy")))
-        .with("Container", "args", Field::new(Shape::list(Shape::other("string"))))
+        .with("Spec", "strategy", Field::new(PatchShape::object("Strategy")))
+        .with("Container", "args", Field::new(PatchShape::list(PatchShape::other("string"))))
 }
 
 fn patched(object: Value, patch: Value) -> Result<Value, String> {

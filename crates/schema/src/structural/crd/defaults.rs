@@ -6,18 +6,18 @@ use serde_json::{Map, Value};
 
 use crate::field::{Error, Path, aggregate};
 use crate::structural::coerce::{self, Coercion};
-use crate::structural::compile::{Node, Purpose};
+use crate::structural::compile::{Purpose, SchemaNode};
 use crate::structural::expressions::{self, Rules};
 use crate::structural::surround::Way;
 use crate::structural::{Props, prune, validate};
 
 /// What is wrong with the defaults of a resource's schema.
 pub(super) fn check(props: &Props, requires_pruned: bool, path: &Path<'_>) -> Vec<Error> {
-    let structure = Node::compile(props, Purpose::Objects, false);
-    let checker = Node::compile(props, Purpose::Defaults, false);
+    let structure = SchemaNode::compile(props, Purpose::Objects, false);
+    let checker = SchemaNode::compile(props, Purpose::Defaults, false);
     let mut walk = Walk { requires_pruned, errors: Vec::new(), budget: expressions::BUDGET };
     if structure.has_defaults {
-        let place = Place { root: &structure, way: Way::Root, is_inside_meta: false };
+        let place = DefaultLocation { root: &structure, way: Way::Root, is_inside_meta: false };
         walk.node(props, &structure, &checker, place, true, path);
     }
     walk.errors
@@ -29,7 +29,7 @@ pub(super) fn coerced(props: &Props) -> Props {
         let is_resource = is_resource || props.embedded_resource;
         let is_inside_meta = is_inside_meta && !is_resource;
         if let Some(mut default) = props.default.clone().filter(|_| !is_inside_meta) {
-            let node = Node::compile(props, Purpose::Objects, false);
+            let node = SchemaNode::compile(props, Purpose::Objects, false);
             let _ = coerce::coerce_value(&mut default, &node, is_resource, Coercion::Strict, &Path::NIL);
             props.default = Some(default);
         }
@@ -55,8 +55,8 @@ struct Walk {
 
 /// Where a schema stands in the resource around it.
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    root: &'p Node,
+struct DefaultLocation<'p> {
+    root: &'p SchemaNode,
     way: Way<'p>,
     is_inside_meta: bool,
 }
@@ -65,9 +65,9 @@ impl Walk {
     fn node(
         &mut self,
         props: &Props,
-        node: &Node,
-        checker: &Node,
-        place: Place<'_>,
+        node: &SchemaNode,
+        checker: &SchemaNode,
+        place: DefaultLocation<'_>,
         is_root: bool,
         path: &Path<'_>,
     ) {
@@ -75,8 +75,11 @@ impl Walk {
             return;
         }
         let is_resource = is_root || node.is_embedded;
-        let place =
-            if is_resource { Place { root: node, way: Way::Root, is_inside_meta: false } } else { place };
+        let place = if is_resource {
+            DefaultLocation { root: node, way: Way::Root, is_inside_meta: false }
+        } else {
+            place
+        };
         if let Some(default) = &props.default {
             let at = path.child("default");
             if place.is_inside_meta {
@@ -86,7 +89,7 @@ impl Walk {
             }
         }
         if let (Some(item), Some(below), Some(checker)) = (props.item(), &node.items, &checker.items) {
-            let place = Place { way: Way::Item(&place.way), ..place };
+            let place = DefaultLocation { way: Way::Item(&place.way), ..place };
             self.node(item, below, checker, place, false, &path.child("items"));
         }
         for (name, property) in props.properties() {
@@ -95,7 +98,7 @@ impl Walk {
             };
             let is_meta = is_resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
             let is_inside_meta = place.is_inside_meta || is_meta;
-            let place = Place { way: Way::Field(&place.way, name), is_inside_meta, ..place };
+            let place = DefaultLocation { way: Way::Field(&place.way, name), is_inside_meta, ..place };
             self.node(property, below, checker, place, false, &path.child("properties").key(name));
         }
     }
@@ -104,8 +107,8 @@ impl Walk {
         &mut self,
         props: &Props,
         default: &Value,
-        node: &Node,
-        checker: &Node,
+        node: &SchemaNode,
+        checker: &SchemaNode,
         is_resource: bool,
         at: &Path<'_>,
     ) {
@@ -132,7 +135,14 @@ impl Walk {
     }
 
     /// A default must also pass the rules, whether it replaces itself or nothing.
-    fn value(&mut self, props: &Props, default: &Value, checker: &Node, is_resource: bool, at: &Path<'_>) {
+    fn value(
+        &mut self,
+        props: &Props,
+        default: &Value,
+        checker: &SchemaNode,
+        is_resource: bool,
+        at: &Path<'_>,
+    ) {
         let errors = validate::validate(checker, default, at);
         if !errors.is_empty() {
             self.errors.extend(errors);
@@ -150,8 +160,8 @@ impl Walk {
         &mut self,
         props: &Props,
         default: &Value,
-        checker: &Node,
-        place: Place<'_>,
+        checker: &SchemaNode,
+        place: DefaultLocation<'_>,
         at: &Path<'_>,
     ) {
         let mut object = place.way.surround(default.clone());

@@ -6,7 +6,7 @@ use super::definition::{Definition, is_same_schema};
 use super::parts::MAX_SELECTABLE_FIELDS;
 use super::{bundle, check_schema, conversion};
 use crate::field::Path;
-use crate::structural::compile::{Node, Purpose};
+use crate::structural::compile::{Purpose, SchemaNode};
 use crate::structural::{Props, rules, surround};
 
 /// How strict to be. What an old definition got away with, a new one may keep.
@@ -100,7 +100,7 @@ fn has_pruned_defaults(schema: &Props) -> bool {
     if is_odd || !schema.has(&mut |schema| schema.default.is_some()) || !is_structural(schema) {
         return true;
     }
-    let as_written = Node::compile(schema, Purpose::Objects, false);
+    let as_written = SchemaNode::compile(schema, Purpose::Objects, false);
     let mut pruned = as_written.clone();
     surround::prune_defaults(&mut pruned);
     as_written.has_same_defaults(&pruned)

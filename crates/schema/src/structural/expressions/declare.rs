@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferroplane_cel::{Shape, Struct, Type, escape};
+use ferroplane_cel::{Struct, Type, ValueSchema, escape};
 
 use crate::structural::Props;
 
@@ -51,45 +51,45 @@ fn structure(props: &Props, name: &str) -> Type {
 }
 
 /// How expressions see a value.
-pub(super) fn shape(props: &Props, is_resource: bool) -> Shape {
+pub(super) fn shape(props: &Props, is_resource: bool) -> ValueSchema {
     if props.int_or_string {
-        return Shape::Plain;
+        return ValueSchema::Plain;
     }
     let props = with_type_and_metadata(props, is_resource || props.embedded_resource);
     match props.kind.as_str() {
         "array" => {
-            let item = Box::new(props.item().map_or(Shape::Plain, |item| shape(item, false)));
+            let item = Box::new(props.item().map_or(ValueSchema::Plain, |item| shape(item, false)));
             match props.list_type.as_deref() {
-                Some("set") => Shape::Set(item),
+                Some("set") => ValueSchema::Set(item),
                 Some("map") => {
                     let keys = props.list_map_keys().iter();
                     // Kubernetes looks for the escaped name, but in the object as it is.
                     let keys = keys.map(|key| escape(key).unwrap_or_else(|| key.clone()).into());
-                    Shape::Keyed(item, keys.collect())
+                    ValueSchema::Keyed(item, keys.collect())
                 }
-                _ => Shape::List(item),
+                _ => ValueSchema::List(item),
             }
         }
         "object" => match props.additional_schema().filter(|_| !props.has_properties()) {
-            Some(value) => Shape::Map(Box::new(shape(value, false))),
-            None if props.has_properties() => Shape::Struct(
+            Some(value) => ValueSchema::Map(Box::new(shape(value, false))),
+            None if props.has_properties() => ValueSchema::Struct(
                 props
                     .properties()
                     .map(|(name, property)| (name.as_str().into(), shape(property, false)))
                     .collect(),
             ),
-            None => Shape::Unknown,
+            None => ValueSchema::Unknown,
         },
         "string" => match props.format.as_str() {
-            "byte" => Shape::Bytes,
-            "duration" => Shape::Duration,
-            "date" => Shape::Date,
-            "date-time" => Shape::DateTime,
-            _ => Shape::Plain,
+            "byte" => ValueSchema::Bytes,
+            "duration" => ValueSchema::Duration,
+            "date" => ValueSchema::Date,
+            "date-time" => ValueSchema::DateTime,
+            _ => ValueSchema::Plain,
         },
-        "number" => Shape::Double,
-        "boolean" | "integer" => Shape::Plain,
-        _ => Shape::Opaque,
+        "number" => ValueSchema::Double,
+        "boolean" | "integer" => ValueSchema::Plain,
+        _ => ValueSchema::Opaque,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ferroplane_cel::{EvaluateError, Limits, Numbers, Shape, Value};
+use ferroplane_cel::{EvaluateError, Limits, Numbers, Value, ValueSchema};
 use ferroplane_golang::strconv;
 use serde_json::Value as Json;
 
@@ -273,7 +273,7 @@ impl Walk<'_> {
 }
 
 fn variables<'v>(
-    shape: &'v Shape,
+    shape: &'v ValueSchema,
     value: &'v Json,
     old: Option<&'v Json>,
     is_optional: bool,

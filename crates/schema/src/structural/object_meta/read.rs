@@ -9,7 +9,7 @@ use super::time;
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum FieldKind {
     Text(&'static str),
     Integer,
     Flag,
@@ -22,7 +22,7 @@ enum Kind {
 
 /// When a field is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum Omission {
     UnlessEmpty,
     UnlessNull,
     Always,
@@ -32,11 +32,11 @@ enum Written {
 struct Struct {
     name: &'static str,
     go_type: &'static str,
-    fields: &'static [(&'static str, Kind, Written)],
+    fields: &'static [(&'static str, FieldKind, Omission)],
 }
 
-use Kind::{Anything, Flag, Integer, Structs, Text, TextList, TextMap, Time};
-use Written::{Always, UnlessEmpty, UnlessNull};
+use FieldKind::{Anything, Flag, Integer, Structs, Text, TextList, TextMap, Time};
+use Omission::{Always, UnlessEmpty, UnlessNull};
 
 static OBJECT_META: Struct = Struct {
     name: "ObjectMeta",
@@ -90,7 +90,7 @@ static MANAGED_FIELDS: Struct = Struct {
 /// Reads metadata.
 pub(super) fn read(json: &Value, unknown: &mut Vec<String>) -> Result<Map<String, Value>, String> {
     let mut reader = Reader { first: None, unknown };
-    let place = Place { owner: None, stack: "", path: "" };
+    let place = FieldLocation { owner: None, stack: "", path: "" };
     let fields = reader.structure(&OBJECT_META, json, &place)?;
     match reader.first {
         Some(error) => Err(error),
@@ -118,7 +118,7 @@ struct Reader<'u> {
 }
 
 /// Where reading is.
-struct Place<'p> {
+struct FieldLocation<'p> {
     /// The struct that has the field.
     owner: Option<&'static str>,
     /// Names of fields, as errors have them.
@@ -127,7 +127,7 @@ struct Place<'p> {
     path: &'p str,
 }
 
-impl Place<'_> {
+impl FieldLocation<'_> {
     fn mismatch(&self, found: &str, wanted: &str) -> String {
         match self.owner {
             None => format!("json: cannot unmarshal {found} into Go value of type {wanted}"),
@@ -146,7 +146,7 @@ impl Reader<'_> {
         self.first.get_or_insert(error);
     }
 
-    fn mismatch(&mut self, place: &Place<'_>, found: &Value, wanted: &str) {
+    fn mismatch(&mut self, place: &FieldLocation<'_>, found: &Value, wanted: &str) {
         self.note(place.mismatch(word(found), wanted));
     }
 
@@ -155,7 +155,7 @@ impl Reader<'_> {
         &mut self,
         of: &'static Struct,
         json: &Value,
-        place: &Place<'_>,
+        place: &FieldLocation<'_>,
     ) -> Result<Map<String, Value>, String> {
         let mut read = Map::new();
         let empty = Map::new();
@@ -174,7 +174,7 @@ impl Reader<'_> {
                 continue;
             };
             let stack = join(place.stack, name);
-            let place = Place { owner: Some(of.name), stack: &stack, path: &path };
+            let place = FieldLocation { owner: Some(of.name), stack: &stack, path: &path };
             let value = self.value(*kind, value, &place)?;
             if is_written(*written, *kind, value.as_ref()) {
                 read.insert(name.clone(), value.unwrap_or(Value::Null));
@@ -187,7 +187,12 @@ impl Reader<'_> {
     }
 
     /// The value as it is kept; nothing if it was null or did not fit.
-    fn value(&mut self, kind: Kind, json: &Value, place: &Place<'_>) -> Result<Option<Value>, String> {
+    fn value(
+        &mut self,
+        kind: FieldKind,
+        json: &Value,
+        place: &FieldLocation<'_>,
+    ) -> Result<Option<Value>, String> {
         if json.is_null() {
             return Ok(None);
         }
@@ -210,12 +215,12 @@ impl Reader<'_> {
         })
     }
 
-    fn misfit(&mut self, place: &Place<'_>, json: &Value, wanted: &str) -> Option<Value> {
+    fn misfit(&mut self, place: &FieldLocation<'_>, json: &Value, wanted: &str) -> Option<Value> {
         self.mismatch(place, json, wanted);
         None
     }
 
-    fn integer(&mut self, json: &Value, place: &Place<'_>) -> Option<Value> {
+    fn integer(&mut self, json: &Value, place: &FieldLocation<'_>) -> Option<Value> {
         let Value::Number(number) = json else { return self.misfit(place, json, "int64") };
         let written = json::marshal(json);
         let integer: Option<i64> = number.as_i64().or_else(|| written.parse().ok());
@@ -225,7 +230,7 @@ impl Reader<'_> {
         integer.map(Value::from)
     }
 
-    fn text(&mut self, json: &Value, place: &Place<'_>) -> Value {
+    fn text(&mut self, json: &Value, place: &FieldLocation<'_>) -> Value {
         match json {
             Value::String(_) => json.clone(),
             Value::Null => Value::from(""),
@@ -236,26 +241,31 @@ impl Reader<'_> {
         }
     }
 
-    fn text_map(&mut self, map: &Map<String, Value>, place: &Place<'_>) -> Value {
+    fn text_map(&mut self, map: &Map<String, Value>, place: &FieldLocation<'_>) -> Value {
         Value::Object(map.iter().map(|(key, value)| (key.clone(), self.text(value, place))).collect())
     }
 
-    fn text_list(&mut self, list: &[Value], place: &Place<'_>) -> Value {
+    fn text_list(&mut self, list: &[Value], place: &FieldLocation<'_>) -> Value {
         Value::Array(list.iter().map(|value| self.text(value, place)).collect())
     }
 
-    fn structs(&mut self, of: &'static Struct, list: &[Value], place: &Place<'_>) -> Result<Value, String> {
+    fn structs(
+        &mut self,
+        of: &'static Struct,
+        list: &[Value],
+        place: &FieldLocation<'_>,
+    ) -> Result<Value, String> {
         let mut read = Vec::with_capacity(list.len());
         for (index, json) in list.iter().enumerate() {
             let path = format!("{}[{index}]", place.path);
-            let place = Place { owner: place.owner, stack: place.stack, path: &path };
+            let place = FieldLocation { owner: place.owner, stack: place.stack, path: &path };
             read.push(Value::Object(self.structure(of, json, &place)?));
         }
         Ok(Value::Array(read))
     }
 }
 
-fn is_written(written: Written, kind: Kind, value: Option<&Value>) -> bool {
+fn is_written(written: Omission, kind: FieldKind, value: Option<&Value>) -> bool {
     let is_empty = match value {
         None => true,
         Some(Value::Null) => !matches!(kind, Anything),

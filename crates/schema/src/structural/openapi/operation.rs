@@ -1,4 +1,4 @@
-//! One way to use a path, as both editions of OpenAPI describe it: for custom resources and for Kubernetes' own kinds.
+//! One way to use a path, as both editions of `OpenAPI` describe it: for custom resources and for Kubernetes' own kinds.
 //!
 //! Follows kube-openapi of 2026-03-17, `pkg/builder3/openapi.go`, `pkg/builder/openapi.go`.
 

@@ -7,17 +7,17 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::seen::Seen;
-use super::{AGE, Known, NAME, ONLY_AGE, boolean, integer, text, wide};
+use super::{AGE, BuiltinColumn, NAME, ONLY_AGE, boolean, integer, text, wide};
 use crate::table::age::age;
 
-const NAMESPACES: &[Known] = &[NAME, text("Status", |it| it.text("/status/phase").into()), AGE];
-const CONFIG_MAPS: &[Known] =
+const NAMESPACES: &[BuiltinColumn] = &[NAME, text("Status", |it| it.text("/status/phase").into()), AGE];
+const CONFIG_MAPS: &[BuiltinColumn] =
     &[NAME, text("Data", |it| (it.count("/data") + it.count("/binaryData")).into()), AGE];
-const SECRETS: &[Known] =
+const SECRETS: &[BuiltinColumn] =
     &[NAME, text("Type", |it| it.text("/type").into()), text("Data", |it| it.count("/data").into()), AGE];
-const QUOTAS: &[Known] =
+const QUOTAS: &[BuiltinColumn] =
     &[NAME, text("Request", |it| used(it, false)), text("Limit", |it| used(it, true)), AGE];
-const NODES: &[Known] = &[
+const NODES: &[BuiltinColumn] = &[
     NAME,
     text("Status", node_status),
     text("Roles", roles),
@@ -37,7 +37,7 @@ const NODES: &[Known] = &[
         it.filled_or("/status/nodeInfo/containerRuntimeVersion", "<unknown>").into()
     }),
 ];
-const EVENTS: &[Known] = &[
+const EVENTS: &[BuiltinColumn] = &[
     text("Last Seen", |it| last_seen(it).into()),
     text("Type", |it| it.text("/type").into()),
     text("Reason", |it| it.text("/reason").into()),
@@ -60,8 +60,8 @@ const EVENTS: &[Known] = &[
     }),
     wide("Name", |it| it.text("/metadata/name").into()),
 ];
-const LEASES: &[Known] = &[NAME, text("Holder", |it| it.text("/spec/holderIdentity").into()), AGE];
-const BINDINGS: &[Known] = &[
+const LEASES: &[BuiltinColumn] = &[NAME, text("Holder", |it| it.text("/spec/holderIdentity").into()), AGE];
+const BINDINGS: &[BuiltinColumn] = &[
     NAME,
     text("Role", |it| format!("{}/{}", it.text("/roleRef/kind"), it.text("/roleRef/name")).into()),
     AGE,
@@ -69,19 +69,19 @@ const BINDINGS: &[Known] = &[
     wide("Groups", |it| subjects(it, "Group")),
     wide("ServiceAccounts", |it| subjects(it, "ServiceAccount")),
 ];
-const WEBHOOKS: &[Known] = &[NAME, integer("Webhooks", |it| it.count("/webhooks").into()), AGE];
-const PARAMETER_KIND: Known = text("ParamKind", |it| {
+const WEBHOOKS: &[BuiltinColumn] = &[NAME, integer("Webhooks", |it| it.count("/webhooks").into()), AGE];
+const PARAMETER_KIND: BuiltinColumn = text("ParamKind", |it| {
     if it.has("/spec/paramKind") {
         format!("{}/{}", it.text("/spec/paramKind/apiVersion"), it.text("/spec/paramKind/kind")).into()
     } else {
         "<unset>".into()
     }
 });
-const VALIDATING_POLICIES: &[Known] =
+const VALIDATING_POLICIES: &[BuiltinColumn] =
     &[NAME, integer("Validations", |it| it.count("/spec/validations").into()), PARAMETER_KIND, AGE];
-const MUTATING_POLICIES: &[Known] =
+const MUTATING_POLICIES: &[BuiltinColumn] =
     &[NAME, integer("Mutations", |it| it.count("/spec/mutations").into()), PARAMETER_KIND, AGE];
-const POLICY_BINDINGS: &[Known] = &[
+const POLICY_BINDINGS: &[BuiltinColumn] = &[
     NAME,
     text("PolicyName", |it| it.text("/spec/policyName").into()),
     text("ParamRef", |it| match (it.text("/spec/paramRef/namespace"), it.text("/spec/paramRef/name")) {
@@ -92,15 +92,15 @@ const POLICY_BINDINGS: &[Known] = &[
     }),
     AGE,
 ];
-const PRIORITY_CLASSES: &[Known] = &[
+const PRIORITY_CLASSES: &[BuiltinColumn] = &[
     NAME,
     integer("Value", |it| it.number("/value").into()),
     boolean("Global-Default", |it| it.is("/globalDefault").into()),
     AGE,
     text("PreemptionPolicy", |it| it.text("/preemptionPolicy").into()),
 ];
-const RUNTIME_CLASSES: &[Known] = &[NAME, text("Handler", |it| it.text("/handler").into()), AGE];
-const FLOW_SCHEMAS: &[Known] = &[
+const RUNTIME_CLASSES: &[BuiltinColumn] = &[NAME, text("Handler", |it| it.text("/handler").into()), AGE];
+const FLOW_SCHEMAS: &[BuiltinColumn] = &[
     NAME,
     text("PriorityLevel", |it| it.text("/spec/priorityLevelConfiguration/name").into()),
     text("MatchingPrecedence", |it| it.number("/spec/matchingPrecedence").into()),
@@ -111,7 +111,7 @@ const FLOW_SCHEMAS: &[Known] = &[
         status => status.into(),
     }),
 ];
-const PRIORITY_LEVELS: &[Known] = &[
+const PRIORITY_LEVELS: &[BuiltinColumn] = &[
     NAME,
     text("Type", |it| it.text("/spec/type").into()),
     text("NominalConcurrencyShares", |it| number_or_none(it, "/spec/limited/nominalConcurrencyShares")),
@@ -120,8 +120,8 @@ const PRIORITY_LEVELS: &[Known] = &[
     text("QueueLengthLimit", |it| number_or_none(it, "/spec/limited/limitResponse/queuing/queueLengthLimit")),
     AGE,
 ];
-const DEVICE_CLAIMS: &[Known] = &[NAME, text("State", claim_state), AGE];
-const DEVICE_SLICES: &[Known] = &[
+const DEVICE_CLAIMS: &[BuiltinColumn] = &[NAME, text("State", claim_state), AGE];
+const DEVICE_SLICES: &[BuiltinColumn] = &[
     NAME,
     text("Node", |it| it.text("/spec/nodeName").into()),
     text("Driver", |it| it.text("/spec/driver").into()),
@@ -129,7 +129,7 @@ const DEVICE_SLICES: &[Known] = &[
     AGE,
 ];
 
-pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [Known]> {
+pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColumn]> {
     Some(match (group, plural) {
         ("", "namespaces") => NAMESPACES,
         ("", "configmaps") => CONFIG_MAPS,

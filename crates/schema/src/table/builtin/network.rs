@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::seen::{Seen, first_three, or_none};
-use super::{AGE, Known, NAME, text, wide};
+use super::{AGE, BuiltinColumn, NAME, text, wide};
 
-const SERVICES: &[Known] = &[
+const SERVICES: &[BuiltinColumn] = &[
     NAME,
     text("Type", |it| it.text("/spec/type").into()),
     text("Cluster-IP", |it| it.text_or("/spec/clusterIPs/0", "<none>").into()),
@@ -18,8 +18,8 @@ const SERVICES: &[Known] = &[
     AGE,
     wide("Selector", |it| it.labels("/spec/selector").into()),
 ];
-const ENDPOINTS: &[Known] = &[NAME, text("Endpoints", endpoints), AGE];
-const ENDPOINT_SLICES: &[Known] = &[
+const ENDPOINTS: &[BuiltinColumn] = &[NAME, text("Endpoints", endpoints), AGE];
+const ENDPOINT_SLICES: &[BuiltinColumn] = &[
     NAME,
     text("AddressType", |it| it.text("/addressType").into()),
     text("Ports", |it| or_unset(&it.items("/ports").map(|port| slice_port(&port)).collect::<Vec<_>>())),
@@ -29,7 +29,7 @@ const ENDPOINT_SLICES: &[Known] = &[
     }),
     AGE,
 ];
-const INGRESSES: &[Known] = &[
+const INGRESSES: &[BuiltinColumn] = &[
     NAME,
     text("Class", |it| it.text_or("/spec/ingressClassName", "<none>").into()),
     text("Hosts", |it| hosts(it).into()),
@@ -37,7 +37,7 @@ const INGRESSES: &[Known] = &[
     text("Ports", |it| if it.list("/spec/tls").is_empty() { "80".into() } else { "80, 443".into() }),
     AGE,
 ];
-const INGRESS_CLASSES: &[Known] = &[
+const INGRESS_CLASSES: &[BuiltinColumn] = &[
     text("Name", |it| {
         let is_default = it.annotation("ingressclass.kubernetes.io/is-default-class") == "true";
         format!("{}{}", it.text("/metadata/name"), if is_default { " (default)" } else { "" }).into()
@@ -46,12 +46,13 @@ const INGRESS_CLASSES: &[Known] = &[
     text("Parameters", parameters),
     AGE,
 ];
-const POLICIES: &[Known] =
+const POLICIES: &[BuiltinColumn] =
     &[NAME, text("Pod-Selector", |it| or_none(it.selector("/spec/podSelector")).into()), AGE];
-const SERVICE_RANGES: &[Known] = &[NAME, text("CIDRs", |it| it.joined("/spec/cidrs", ",").into()), AGE];
-const ADDRESSES: &[Known] = &[NAME, text("ParentRef", parent)];
+const SERVICE_RANGES: &[BuiltinColumn] =
+    &[NAME, text("CIDRs", |it| it.joined("/spec/cidrs", ",").into()), AGE];
+const ADDRESSES: &[BuiltinColumn] = &[NAME, text("ParentRef", parent)];
 
-pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [Known]> {
+pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColumn]> {
     Some(match (group, plural) {
         ("", "services") => SERVICES,
         ("", "endpoints") => ENDPOINTS,

@@ -5,10 +5,10 @@
 use serde_json::Value;
 
 use super::seen::Seen;
-use super::{AGE, Known, NAME, text, wide};
+use super::{AGE, BuiltinColumn, NAME, text, wide};
 use crate::table::age::is_before;
 
-pub(super) const PODS: &[Known] = &[
+pub(super) const PODS: &[BuiltinColumn] = &[
     NAME,
     text("Ready", |it| Containers::of(it).ready.into()),
     text("Status", |it| Containers::of(it).reason.into()),

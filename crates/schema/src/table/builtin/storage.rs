@@ -5,24 +5,24 @@
 use serde_json::Value;
 
 use super::seen::{Seen, or_none};
-use super::{AGE, Known, NAME, boolean, integer, text, wide};
+use super::{AGE, BuiltinColumn, NAME, boolean, integer, text, wide};
 
 /// Before there was a field for it, the class of a volume was an annotation.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-const CLASS: Known = text("StorageClass", |it| match it.annotation(OLD_CLASS) {
+const CLASS: BuiltinColumn = text("StorageClass", |it| match it.annotation(OLD_CLASS) {
     "" => it.text("/spec/storageClassName").into(),
     class => class.into(),
 });
-const ATTRIBUTES: Known =
+const ATTRIBUTES: BuiltinColumn =
     text("VolumeAttributesClass", |it| it.text_or("/spec/volumeAttributesClassName", "<unset>").into());
-const MODE: Known = wide("VolumeMode", |it| it.text_or("/spec/volumeMode", "<unset>").into());
-const PHASE: Known =
+const MODE: BuiltinColumn = wide("VolumeMode", |it| it.text_or("/spec/volumeMode", "<unset>").into());
+const PHASE: BuiltinColumn =
     text("Status", |it| if it.is_going() { "Terminating".into() } else { it.text("/status/phase").into() });
 
-const CLAIMS: &[Known] = &[
+const CLAIMS: &[BuiltinColumn] = &[
     NAME,
     PHASE,
     text("Volume", |it| it.text("/spec/volumeName").into()),
@@ -39,7 +39,7 @@ const CLAIMS: &[Known] = &[
     AGE,
     MODE,
 ];
-const VOLUMES: &[Known] = &[
+const VOLUMES: &[BuiltinColumn] = &[
     NAME,
     text("Capacity", |it| it.either_or("/spec/capacity/storage", "0").into()),
     text("Access Modes", |it| access_modes(it, "/spec/accessModes")),
@@ -58,7 +58,7 @@ const VOLUMES: &[Known] = &[
     AGE,
     MODE,
 ];
-const CLASSES: &[Known] = &[
+const CLASSES: &[BuiltinColumn] = &[
     text("Name", |it| {
         let is_default = DEFAULT_CLASS.iter().any(|name| it.annotation(name) == "true");
         format!("{}{}", it.text("/metadata/name"), if is_default { " (default)" } else { "" }).into()
@@ -69,7 +69,7 @@ const CLASSES: &[Known] = &[
     text("AllowVolumeExpansion", |it| it.is("/allowVolumeExpansion").into()),
     AGE,
 ];
-const ATTACHMENTS: &[Known] = &[
+const ATTACHMENTS: &[BuiltinColumn] = &[
     NAME,
     text("Attacher", |it| it.text("/spec/attacher").into()),
     text("PV", |it| it.text("/spec/source/persistentVolumeName").into()),
@@ -77,7 +77,7 @@ const ATTACHMENTS: &[Known] = &[
     boolean("Attached", |it| it.is("/status/attached").into()),
     AGE,
 ];
-const DRIVERS: &[Known] = &[
+const DRIVERS: &[BuiltinColumn] = &[
     NAME,
     boolean("AttachRequired", |it| (!it.has("/spec/attachRequired") || it.is("/spec/attachRequired")).into()),
     boolean("PodInfoOnMount", |it| it.is("/spec/podInfoOnMount").into()),
@@ -93,10 +93,11 @@ const DRIVERS: &[Known] = &[
     text("Modes", |it| or_none(it.joined("/spec/volumeLifecycleModes", ",")).into()),
     AGE,
 ];
-const NODES: &[Known] = &[NAME, integer("Drivers", |it| it.count("/spec/drivers").into()), AGE];
-const ATTRIBUTES_CLASSES: &[Known] = &[NAME, text("DriverName", |it| it.text("/driverName").into()), AGE];
+const NODES: &[BuiltinColumn] = &[NAME, integer("Drivers", |it| it.count("/spec/drivers").into()), AGE];
+const ATTRIBUTES_CLASSES: &[BuiltinColumn] =
+    &[NAME, text("DriverName", |it| it.text("/driverName").into()), AGE];
 
-pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [Known]> {
+pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColumn]> {
     Some(match (group, plural) {
         ("", "persistentvolumeclaims") => CLAIMS,
         ("", "persistentvolumes") => VOLUMES,

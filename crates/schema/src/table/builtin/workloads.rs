@@ -6,21 +6,22 @@ use serde_json::Value;
 
 use super::pods::PODS;
 use super::seen::{Seen, or_none};
-use super::{AGE, Known, NAME, boolean, integer, text, wide};
+use super::{AGE, BuiltinColumn, NAME, boolean, integer, text, wide};
 use crate::builtin::autoscalers;
 use crate::table::age::{duration_between, human_duration};
 
-const CONTAINERS: Known = wide("Containers", |it| it.each("/spec/template/spec/containers", "/name").into());
-const IMAGES: Known = wide("Images", |it| it.each("/spec/template/spec/containers", "/image").into());
-const SELECTOR: Known = wide("Selector", |it| or_none(it.selector("/spec/selector")).into());
-const DESIRED: Known = integer("Desired", |it| it.number("/spec/replicas").into());
-const CURRENT: Known = integer("Current", |it| it.number("/status/replicas").into());
-const READY: Known = integer("Ready", |it| it.number("/status/readyReplicas").into());
-const READY_OF: Known = text("Ready", |it| {
+const CONTAINERS: BuiltinColumn =
+    wide("Containers", |it| it.each("/spec/template/spec/containers", "/name").into());
+const IMAGES: BuiltinColumn = wide("Images", |it| it.each("/spec/template/spec/containers", "/image").into());
+const SELECTOR: BuiltinColumn = wide("Selector", |it| or_none(it.selector("/spec/selector")).into());
+const DESIRED: BuiltinColumn = integer("Desired", |it| it.number("/spec/replicas").into());
+const CURRENT: BuiltinColumn = integer("Current", |it| it.number("/status/replicas").into());
+const READY: BuiltinColumn = integer("Ready", |it| it.number("/status/readyReplicas").into());
+const READY_OF: BuiltinColumn = text("Ready", |it| {
     format!("{}/{}", it.number("/status/readyReplicas"), it.number("/spec/replicas")).into()
 });
 
-const DEPLOYMENTS: &[Known] = &[
+const DEPLOYMENTS: &[BuiltinColumn] = &[
     NAME,
     READY_OF,
     text("Up-to-date", |it| it.number("/status/updatedReplicas").into()),
@@ -30,8 +31,8 @@ const DEPLOYMENTS: &[Known] = &[
     IMAGES,
     wide("Selector", |it| it.selector("/spec/selector").into()),
 ];
-const REPLICA_SETS: &[Known] = &[NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR];
-const REPLICATION_CONTROLLERS: &[Known] = &[
+const REPLICA_SETS: &[BuiltinColumn] = &[NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR];
+const REPLICATION_CONTROLLERS: &[BuiltinColumn] = &[
     NAME,
     DESIRED,
     CURRENT,
@@ -41,8 +42,8 @@ const REPLICATION_CONTROLLERS: &[Known] = &[
     IMAGES,
     wide("Selector", |it| it.labels("/spec/selector").into()),
 ];
-const STATEFUL_SETS: &[Known] = &[NAME, READY_OF, AGE, CONTAINERS, IMAGES];
-const DAEMON_SETS: &[Known] = &[
+const STATEFUL_SETS: &[BuiltinColumn] = &[NAME, READY_OF, AGE, CONTAINERS, IMAGES];
+const DAEMON_SETS: &[BuiltinColumn] = &[
     NAME,
     integer("Desired", |it| it.number("/status/desiredNumberScheduled").into()),
     integer("Current", |it| it.number("/status/currentNumberScheduled").into()),
@@ -55,9 +56,9 @@ const DAEMON_SETS: &[Known] = &[
     IMAGES,
     SELECTOR,
 ];
-const REVISIONS: &[Known] =
+const REVISIONS: &[BuiltinColumn] =
     &[NAME, text("Controller", controller), text("Revision", |it| it.number("/revision").into()), AGE];
-const JOBS: &[Known] = &[
+const JOBS: &[BuiltinColumn] = &[
     NAME,
     text("Status", job_status),
     text("Completions", completions),
@@ -67,7 +68,7 @@ const JOBS: &[Known] = &[
     IMAGES,
     SELECTOR,
 ];
-const CRON_JOBS: &[Known] = &[
+const CRON_JOBS: &[BuiltinColumn] = &[
     NAME,
     text("Schedule", |it| it.text("/spec/schedule").into()),
     text("Timezone", |it| it.text_or("/spec/timeZone", "<none>").into()),
@@ -85,7 +86,7 @@ const CRON_JOBS: &[Known] = &[
     wide("Images", |it| it.each("/spec/jobTemplate/spec/template/spec/containers", "/image").into()),
     wide("Selector", |it| or_none(it.selector("/spec/jobTemplate/spec/selector")).into()),
 ];
-const AUTOSCALERS: &[Known] = &[
+const AUTOSCALERS: &[BuiltinColumn] = &[
     NAME,
     text("Reference", |it| {
         format!("{}/{}", it.text("/spec/scaleTargetRef/kind"), it.text("/spec/scaleTargetRef/name")).into()
@@ -96,15 +97,15 @@ const AUTOSCALERS: &[Known] = &[
     text("Replicas", |it| it.number("/status/currentReplicas").into()),
     AGE,
 ];
-const SCALES: &[Known] =
+const SCALES: &[BuiltinColumn] =
     &[NAME, DESIRED, integer("Available", |it| it.number("/status/replicas").into()), AGE];
-const POD_TEMPLATES: &[Known] = &[
+const POD_TEMPLATES: &[BuiltinColumn] = &[
     NAME,
     text("Containers", |it| it.each("/template/spec/containers", "/name").into()),
     text("Images", |it| it.each("/template/spec/containers", "/image").into()),
     text("Pod Labels", |it| it.labels("/template/metadata/labels").into()),
 ];
-const DISRUPTION_BUDGETS: &[Known] = &[
+const DISRUPTION_BUDGETS: &[BuiltinColumn] = &[
     NAME,
     text("Min Available", |it| it.either_or("/spec/minAvailable", "N/A").into()),
     text("Max Unavailable", |it| it.either_or("/spec/maxUnavailable", "N/A").into()),
@@ -112,7 +113,7 @@ const DISRUPTION_BUDGETS: &[Known] = &[
     AGE,
 ];
 
-pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [Known]> {
+pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColumn]> {
     Some(match (group, plural) {
         ("", "pods") => PODS,
         ("", "podtemplates") => POD_TEMPLATES,

@@ -5,9 +5,10 @@
 mod events;
 mod workloads;
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Value, json};
 
-use super::super::{Object, metadata_text};
+use super::super::metadata_text;
 use crate::builtin::autoscalers;
 use crate::field::{Error, Path};
 use crate::services;
@@ -53,7 +54,7 @@ impl Special {
     }
 }
 
-pub(super) fn prepare_create(special: Special, object: &mut Object) {
+pub(super) fn prepare_create(special: Special, object: &mut JsonObject) {
     match special {
         Special::Namespace => hold_namespace(object),
         Special::Definition => note_stored_version(object),
@@ -65,7 +66,7 @@ pub(super) fn prepare_create(special: Special, object: &mut Object) {
 }
 
 /// Makes of an object in another version one of this version.
-pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) {
+pub(super) fn convert(special: Special, object: &mut JsonObject, api_version: &str) {
     match special {
         Special::Event => events::convert(object, api_version),
         Special::Autoscaler => autoscalers::convert(object, api_version),
@@ -74,7 +75,7 @@ pub(super) fn convert(special: Special, object: &mut Object, api_version: &str) 
 }
 
 /// What reading an object into a form that all versions share, and writing it again, does to it.
-pub(super) fn normalise(special: Special, object: &mut Object, api_version: &str) {
+pub(super) fn normalise(special: Special, object: &mut JsonObject, api_version: &str) {
     if special == Special::Autoscaler {
         if api_version == "autoscaling/v1" {
             autoscalers::convert(object, "autoscaling/v2");
@@ -86,7 +87,7 @@ pub(super) fn normalise(special: Special, object: &mut Object, api_version: &str
     }
 }
 
-pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object) {
+pub(super) fn prepare_update(special: Special, object: &mut JsonObject, old: &JsonObject) {
     match special {
         // Who may take the finalizers away does so by a subresource.
         Special::Namespace => {
@@ -113,7 +114,7 @@ pub(super) fn prepare_update(special: Special, object: &mut Object, old: &Object
 }
 
 /// What a client should be told about an object that is fine.
-pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
+pub(super) fn warnings(special: Special, object: &JsonObject) -> Vec<String> {
     match special {
         Special::Admission => reserved_name(object).into_iter().collect(),
         Special::Service => services::warnings(object),
@@ -121,7 +122,7 @@ pub(super) fn warnings(special: Special, object: &Object) -> Vec<String> {
     }
 }
 
-fn reserved_name(object: &Object) -> Option<String> {
+fn reserved_name(object: &JsonObject) -> Option<String> {
     const RESERVED: &str = ".static.k8s.io";
     let is_reserved = metadata_text(object, "name").ends_with(RESERVED);
     let words = format!(
@@ -132,7 +133,7 @@ fn reserved_name(object: &Object) -> Option<String> {
 }
 
 /// A namespace stays until everything in it is gone.
-fn hold_namespace(object: &mut Object) {
+fn hold_namespace(object: &mut JsonObject) {
     let spec = object.entry("spec").or_insert_with(|| json!({}));
     spec["finalizers"] = json!(["kubernetes"]);
     let status = object.entry("status").or_insert_with(|| json!({}));
@@ -140,7 +141,7 @@ fn hold_namespace(object: &mut Object) {
 }
 
 /// Objects may be stored in every version that ever was the one to be stored.
-fn note_stored_version(object: &mut Object) {
+fn note_stored_version(object: &mut JsonObject) {
     let versions = object.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
     let Some(name) = stored.and_then(|version| version["name"].as_str()).map(str::to_owned) else { return };
@@ -170,7 +171,7 @@ pub(super) fn check_update(special: Special, object: &Value, old: &Value) -> Opt
 }
 
 fn definition(object: &Value) -> Result<Definition, Error> {
-    let empty = Object::new();
+    let empty = JsonObject::new();
     Definition::decode(object.as_object().unwrap_or(&empty))
         .map_err(|error| Error::invalid(&Path::new("spec"), &Value::Null, error.to_string()))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_ownership::merge::shape::Shapes;
-use ferroplane_ownership::{self as ownership, Kind};
+use ferroplane_ownership::{self as ownership, VersionedKind};
 use ferroplane_schema::builtin;
 use ferroplane_schema::status::{Resource, Status};
 use ferroplane_schema::structural::strict_json::FieldValidation;
@@ -135,7 +135,8 @@ fn custom(spec: &Value) -> Vec<(String, Box<dyn Behaviour>)> {
             Shapes::of_custom_resource(Some(&version["schema"]["openAPIV3Schema"])).expect("it has a shape"),
         ),
     });
-    let ownership = Kind { name: text(&spec["names"], "kind").to_owned(), versions: ownership.collect() };
+    let ownership =
+        VersionedKind { name: text(&spec["names"], "kind").to_owned(), versions: ownership.collect() };
     let versions = versions().map(|version| {
         let props = Props::decode(&version["schema"]["openAPIV3Schema"]).expect("it is a schema");
         let resource = CustomResource {

@@ -6,7 +6,7 @@ use ferroplane_cel::quantity::{self, Quantity};
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::jsonpath::JsonPath;
 use ferroplane_schema::meta::{self, NameRule};
-use ferroplane_schema::patch::facts::{Facts, Field, Shape, Strategy};
+use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy};
 use ferroplane_schema::patch::{json, merge, strategic};
 use ferroplane_schema::selector::{self, FieldSelector, LabelSelector};
 use ferroplane_schema::status::{Resource, Status};
@@ -172,12 +172,12 @@ fn read_facts(facts: &Value) -> Facts {
     read
 }
 
-fn shape(shape: &Value) -> Shape {
+fn shape(shape: &Value) -> PatchShape {
     match shape {
-        Value::Array(item) => Shape::list(self::shape(&item[0])),
+        Value::Array(item) => PatchShape::list(self::shape(&item[0])),
         shape => match shape.as_str().unwrap().strip_prefix('=') {
-            Some(kind) => Shape::other(kind),
-            None => Shape::object(shape.as_str().unwrap()),
+            Some(kind) => PatchShape::other(kind),
+            None => PatchShape::object(shape.as_str().unwrap()),
         },
     }
 }

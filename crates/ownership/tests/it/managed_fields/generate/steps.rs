@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_ownership::merge::Object;
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Value, json};
 
 use super::super::answer;
@@ -15,7 +15,7 @@ const GROUP: &str = "example.org";
 struct Story {
     question: Value,
     versions: Value,
-    live: Option<Object>,
+    live: Option<JsonObject>,
     configurations: BTreeMap<String, Value>,
     clock: usize,
     is_calm: bool,

@@ -2,7 +2,7 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/events/v1/conversion.go`.
 
-use super::Object;
+use ferroplane_golang::json::JsonObject;
 
 /// Names in the first form, and in that of the group of events.
 const NAMES: [(&str, &str); 7] = [
@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 7] = [
 ];
 
 /// Brings an event into the other form.
-pub(super) fn convert(event: &mut Object, api_version: &str) {
+pub(super) fn convert(event: &mut JsonObject, api_version: &str) {
     for (core, group) in NAMES {
         let (from, to) = if api_version == "v1" { (group, core) } else { (core, group) };
         if let Some(value) = event.remove(from) {

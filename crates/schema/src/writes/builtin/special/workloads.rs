@@ -2,16 +2,16 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/registry/core/pod/strategy.go`, `pkg/registry/batch/job/strategy.go`.
 
+use ferroplane_golang::json::JsonObject;
 use serde_json::{Value, json};
 
 use super::super::super::metadata_text;
-use super::Object;
 
 /// The resources whose amounts decide how well a pod is served.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 /// A new pod waits for a node.
-pub(super) fn await_a_node(pod: &mut Object) {
+pub(super) fn await_a_node(pod: &mut JsonObject) {
     let class = service_class(pod.get("spec").unwrap_or(&Value::Null));
     let status = pod.entry("status").or_insert_with(|| json!({}));
     status["phase"] = "Pending".into();
@@ -47,7 +47,7 @@ fn is_nothing(quantity: &str) -> bool {
 }
 
 /// Unless someone chooses otherwise, the pods of a job are those that bear its identity.
-pub(super) fn select_own_pods(job: &mut Object) {
+pub(super) fn select_own_pods(job: &mut JsonObject) {
     let (uid, name) = (metadata_text(job, "uid").to_owned(), metadata_text(job, "name").to_owned());
     let Some(Value::Object(spec)) = job.get_mut("spec") else { return };
     if spec.get("manualSelector").is_some_and(|is_manual| *is_manual == true) {

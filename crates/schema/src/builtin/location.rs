@@ -8,8 +8,8 @@ use super::table::Type;
 
 /// A place in an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+pub(super) struct FieldLocation<'p> {
+    parent: Option<&'p FieldLocation<'p>>,
     step: Step<'p>,
     depth: usize,
 }
@@ -23,23 +23,24 @@ enum Step<'p> {
     Key(&'p str),
 }
 
-impl<'p> Place<'p> {
-    pub(super) const ROOT: Place<'static> = Place { parent: None, step: Step::Root, depth: 0 };
+impl<'p> FieldLocation<'p> {
+    pub(super) const ROOT: FieldLocation<'static> =
+        FieldLocation { parent: None, step: Step::Root, depth: 0 };
 
-    pub(super) fn field<'c>(&'c self, name: &'c str, owner: &'static Type) -> Place<'c> {
+    pub(super) fn field<'c>(&'c self, name: &'c str, owner: &'static Type) -> FieldLocation<'c> {
         self.below(Step::Field(name, owner))
     }
 
-    pub(super) fn index(&'p self, index: usize) -> Place<'p> {
+    pub(super) fn index(&'p self, index: usize) -> FieldLocation<'p> {
         self.below(Step::Index(index))
     }
 
-    pub(super) fn key<'c>(&'c self, key: &'c str) -> Place<'c> {
+    pub(super) fn key<'c>(&'c self, key: &'c str) -> FieldLocation<'c> {
         self.below(Step::Key(key))
     }
 
-    fn below<'c>(&'c self, step: Step<'c>) -> Place<'c> {
-        Place { parent: Some(self), step, depth: self.depth + 1 }
+    fn below<'c>(&'c self, step: Step<'c>) -> FieldLocation<'c> {
+        FieldLocation { parent: Some(self), step, depth: self.depth + 1 }
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -89,7 +90,7 @@ impl<'p> Place<'p> {
     fn owner(&self) -> Option<&'static str> {
         match self.step {
             Step::Field(_, owner) => Some(owner.name),
-            _ => self.parent.and_then(Place::owner),
+            _ => self.parent.and_then(FieldLocation::owner),
         }
     }
 
