@@ -1,6 +1,6 @@
 //! The Kubernetes client of every other crate: configuration, TLS, paths, discovery, lists, watches and caches.
 //!
-//! An [`Endpoint`] comes from a [`Kubeconfig`] or from the pod that this is ([`in_cluster`]). A [`Transport`] speaks HTTP to
+//! An [`Endpoint`] comes from a [`Kubeconfig`] or from the pod that this is ([`in_cluster()`]). A [`Transport`] speaks HTTP to
 //! it, and an [`ApiClient`] speaks of objects, through the transport or to a server in this process. An [`Informer`] caches
 //! the objects of a kind.
 //!
