@@ -2,12 +2,12 @@
 
 mod dry_run;
 mod health;
-mod hooks;
 mod initialise;
 mod options;
 mod pages;
 mod site;
 mod upstream;
+mod webhooks;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 use crate::up::controllers::{built_ins, response_cache};
-use hooks::Hooks;
 pub(crate) use options::{Configuration, File, Options};
 use pages::Pages;
 use site::Site;
 pub(crate) use upstream::Upstream;
+use webhooks::WebhookServer;
 
 /// How long work that is under way may take at the end. Less than pods are given to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -87,7 +87,7 @@ struct Replica<'a> {
     site: &'a Site,
     credentials: Credentials,
     standby: Standby,
-    hooks: Option<Arc<Hooks>>,
+    hooks: Option<Arc<WebhookServer>>,
 }
 
 /// Why a replica does not go on as it is.
@@ -110,8 +110,8 @@ impl<'a> Replica<'a> {
         site.health.count(&standby.metrics());
         let mut hooks = None;
         if let Some(webhooks) = &configuration.webhooks {
-            let opened = Hooks::open(webhooks.address, &credentials).await?;
-            opened.seat(&standby, site);
+            let opened = WebhookServer::open(webhooks.address, &credentials).await?;
+            opened.serve_reviews_of(&standby, site);
             initialise::webhooks(configuration, site, &credentials).await?;
             hooks = Some(Arc::new(opened));
         }
@@ -189,7 +189,7 @@ impl<'a> Replica<'a> {
         self.site.health.count(&self.standby.metrics());
         if let Some(hooks) = &self.hooks {
             hooks.show(&self.credentials)?;
-            hooks.seat(&self.standby, self.site);
+            hooks.serve_reviews_of(&self.standby, self.site);
         }
         Ok(())
     }

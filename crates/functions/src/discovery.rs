@@ -66,7 +66,10 @@ impl Versions<'_> {
     }
 
     fn version(&self, family: &Family, record: &Record) -> Value {
-        let terms = record.version.as_ref().and_then(|version| self.library.terms(&family.function, version));
+        let metadata = record
+            .version
+            .as_ref()
+            .and_then(|version| self.library.version_metadata(&family.function, version));
         let life = &record.lifecycle;
         let mut document = Map::from_iter([
             ("state".to_owned(), family.state(record, self.catalogue.release()).as_str().into()),
@@ -80,9 +83,9 @@ impl Versions<'_> {
         insert(&mut document, "deprecatedIn", life.deprecated_in.as_ref().map(Version::plain));
         insert(&mut document, "removedIn", life.removed_in.as_ref().map(Version::plain));
         insert(&mut document, "replacedBy", life.replaced_by.as_ref().map(Version::to_string));
-        if let Some(terms) = terms {
-            insert(&mut document, "covers", terms.covers.as_ref().map(ToString::to_string));
-            document.insert("capabilities".to_owned(), terms.capabilities.clone().into());
+        if let Some(metadata) = metadata {
+            insert(&mut document, "covers", metadata.covers.as_ref().map(ToString::to_string));
+            document.insert("capabilities".to_owned(), metadata.capabilities.clone().into());
         }
         Value::Object(document)
     }
@@ -175,19 +178,19 @@ mod tests {
     use ferroplane_engine::versions::Lifecycle;
 
     use super::*;
-    use crate::{Contract, Declaration, Implementation, Terms, response};
+    use crate::{Contract, Declaration, Implementation, VersionMetadata, response};
 
     /// `f` in release 0.5.0: v0.1.0 is removed, v0.2.0 deprecated, v0.3.0 stable, v0.4.0 available.
     fn library() -> Library {
         let mut library = Library::empty(Version::new(0, 5, 0));
-        let life = |deprecated: Option<u64>, removed: Option<u64>| Terms {
+        let life = |deprecated: Option<u64>, removed: Option<u64>| VersionMetadata {
             lifecycle: Lifecycle {
                 introduced_in: Some(Version::new(0, 1, 0)),
                 deprecated_in: deprecated.map(|minor| Version::new(0, minor, 0)),
                 removed_in: removed.map(|minor| Version::new(0, minor, 0)),
                 replaced_by: None,
             },
-            ..Terms::default()
+            ..VersionMetadata::default()
         };
         let code = || Some(Implementation::new(response::to));
         let versions = vec![

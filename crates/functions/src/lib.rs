@@ -23,20 +23,20 @@ mod ttl;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 pub use discovery::{Filter, Versions};
-pub use library::{Contract, Declaration, Disorder, Implementation, Library, Native, Terms};
+pub use library::{Contract, Declaration, Implementation, InvalidLibrary, Library, Native, VersionMetadata};
 
 /// A function that runs in our own process.
 pub type Builtin = fn(&RunFunctionRequest) -> RunFunctionResponse;
 
 /// The code of a built-in function. Which versions there are is for the versions file to say.
-struct Coded {
+struct BuiltinFunction {
     function: &'static str,
     stable: &'static str,
     versions: &'static [(&'static str, Builtin)],
 }
 
-const BUILTINS: &[Coded] = &[
-    Coded {
+const BUILTINS: &[BuiltinFunction] = &[
+    BuiltinFunction {
         function: "function-auto-ready",
         stable: "v0.7.0",
         versions: &[
@@ -45,35 +45,43 @@ const BUILTINS: &[Coded] = &[
             ("v0.7.0", auto_ready::run),
         ],
     },
-    Coded {
+    BuiltinFunction {
         function: "function-cel-validation",
         stable: "v0.1.0",
         versions: &[("v0.1.0", cel_validation::run)],
     },
-    Coded { function: "function-dummy", stable: "v0.4.1", versions: &[("v0.4.1", dummy::run)] },
-    Coded {
+    BuiltinFunction { function: "function-dummy", stable: "v0.4.1", versions: &[("v0.4.1", dummy::run)] },
+    BuiltinFunction {
         function: "function-environment-configs",
         stable: "v0.7.1",
         versions: &[("v0.7.1", environment_configs::run)],
     },
-    Coded {
+    BuiltinFunction {
         function: "function-extra-resources",
         stable: "v0.3.0",
         versions: &[("v0.3.0", extra_resources::run)],
     },
-    Coded { function: "function-labels", stable: "v0.1.0", versions: &[("v0.1.0", labels::run)] },
-    Coded {
+    BuiltinFunction { function: "function-labels", stable: "v0.1.0", versions: &[("v0.1.0", labels::run)] },
+    BuiltinFunction {
         function: "function-patch-and-transform",
         stable: "v0.10.8",
         versions: &[("v0.10.8", patch_and_transform::run)],
     },
-    Coded { function: "function-sequencer", stable: "v0.6.0", versions: &[("v0.6.0", sequencer::run)] },
-    Coded {
+    BuiltinFunction {
+        function: "function-sequencer",
+        stable: "v0.6.0",
+        versions: &[("v0.6.0", sequencer::run)],
+    },
+    BuiltinFunction {
         function: "function-status-transformer",
         stable: "v0.5.1",
         versions: &[("v0.5.1", status_transformer::run)],
     },
-    Coded { function: "function-tag-manager", stable: "v0.9.0", versions: &[("v0.9.0", tag_manager::run)] },
+    BuiltinFunction {
+        function: "function-tag-manager",
+        stable: "v0.9.0",
+        versions: &[("v0.9.0", tag_manager::run)],
+    },
 ];
 
 /// The code of a version of a built-in function; of the stable one if none is named.

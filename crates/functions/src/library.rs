@@ -59,7 +59,7 @@ pub struct Contract {
 
 /// What one version of a function says about itself.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct VersionMetadata {
     pub lifecycle: Lifecycle,
     /// What it can be used for: `composition`, `operation`.
     pub capabilities: Vec<String>,
@@ -75,36 +75,40 @@ pub struct Declaration {
     /// The version for those who name none.
     pub stable: String,
     /// Without an implementation: it was removed, and its number is remembered.
-    pub versions: Vec<(String, Terms, Option<Implementation>)>,
+    pub versions: Vec<(String, VersionMetadata, Option<Implementation>)>,
 }
 
 /// Every function that runs in our own process.
 #[derive(Debug)]
 pub struct Library {
     catalogue: Catalogue,
-    books: BTreeMap<String, Book>,
+    entries: BTreeMap<String, Entry>,
 }
 
 #[derive(Debug)]
-struct Book {
+struct Entry {
     contract: Contract,
-    versions: BTreeMap<Version, (Terms, Option<Implementation>)>,
+    versions: BTreeMap<Version, (VersionMetadata, Option<Implementation>)>,
 }
 
 /// Why functions do not make a library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot list the functions: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Disorder(pub Vec<Fault>);
+pub struct InvalidLibrary(pub Vec<Fault>);
 
 impl Library {
     /// The functions that are built in, as this release of the plane has them.
-    pub fn built_in() -> Result<Self, Disorder> {
+    pub fn built_in() -> Result<Self, InvalidLibrary> {
         let release = env!("CARGO_PKG_VERSION").parse().unwrap_or(Version::UNVERSIONED);
         Self::of(LISTED, &implementations(), release)
     }
 
     /// What the file lists, joined with what the code has.
-    fn of(listed: &[Listed], code: &BTreeMap<&str, Coded>, release: Version) -> Result<Self, Disorder> {
+    fn of(
+        listed: &[Listed],
+        code: &BTreeMap<&str, CodedVersions>,
+        release: Version,
+    ) -> Result<Self, InvalidLibrary> {
         let mut library = Self::empty(release);
         let mut faults = Vec::new();
         for function in listed {
@@ -113,7 +117,7 @@ impl Library {
                 faults.extend(disputes(function, coded));
             }
             let declaration = function.declaration(|version| coded?.versions.get(version).cloned());
-            if let Err(Disorder(more)) = library.register(declaration) {
+            if let Err(InvalidLibrary(more)) = library.register(declaration) {
                 faults.extend(more);
             }
         }
@@ -125,32 +129,34 @@ impl Library {
                 );
             }
         }
-        if faults.is_empty() { Ok(library) } else { Err(Disorder(faults)) }
+        if faults.is_empty() { Ok(library) } else { Err(InvalidLibrary(faults)) }
     }
 
     /// A library of nothing.
     pub fn empty(release: Version) -> Self {
-        Self { catalogue: Catalogue::new(release), books: BTreeMap::new() }
+        Self { catalogue: Catalogue::new(release), entries: BTreeMap::new() }
     }
 
     /// Add a function with versions. Refused, with every reason, if it breaks a rule.
-    pub fn register(&mut self, declaration: Declaration) -> Result<(), Disorder> {
+    pub fn register(&mut self, declaration: Declaration) -> Result<(), InvalidLibrary> {
         let Declaration { function, contract, stable, versions } = declaration;
         let parse = |text: &str| {
             text.parse::<Version>().map_err(|error| {
-                Disorder(vec![Fault::InvalidVersion { function: function.clone(), problem: error }])
+                InvalidLibrary(vec![Fault::InvalidVersion { function: function.clone(), problem: error }])
             })
         };
         let stable = parse(&stable)?;
-        let versions = versions.into_iter().map(|(number, terms, code)| Ok((parse(&number)?, terms, code)));
-        let versions = versions.collect::<Result<Vec<_>, Disorder>>()?;
+        let versions =
+            versions.into_iter().map(|(number, metadata, code)| Ok((parse(&number)?, metadata, code)));
+        let versions = versions.collect::<Result<Vec<_>, InvalidLibrary>>()?;
         let records = versions
             .iter()
-            .map(|(version, terms, code)| (version.clone(), terms.lifecycle.clone(), code.is_some()));
+            .map(|(version, metadata, code)| (version.clone(), metadata.lifecycle.clone(), code.is_some()));
         let family = Family::built_in(&function, stable, records);
-        self.catalogue.add(family).map_err(Disorder)?;
-        let versions = versions.into_iter().map(|(version, terms, code)| (version, (terms, code))).collect();
-        self.books.insert(function, Book { contract, versions });
+        self.catalogue.add(family).map_err(InvalidLibrary)?;
+        let versions =
+            versions.into_iter().map(|(version, metadata, code)| (version, (metadata, code))).collect();
+        self.entries.insert(function, Entry { contract, versions });
         Ok(())
     }
 
@@ -160,13 +166,13 @@ impl Library {
         function: impl Into<String>,
         contract: Contract,
         implementation: Implementation,
-    ) -> Result<(), Disorder> {
+    ) -> Result<(), InvalidLibrary> {
         let version = Version::UNVERSIONED.to_string();
         self.register(Declaration {
             function: function.into(),
             contract,
             stable: version.clone(),
-            versions: vec![(version, Terms::default(), Some(implementation))],
+            versions: vec![(version, VersionMetadata::default(), Some(implementation))],
         })
     }
 
@@ -177,21 +183,21 @@ impl Library {
 
     /// What a function says about itself.
     pub fn contract(&self, function: &str) -> Option<&Contract> {
-        self.books.get(function).map(|book| &book.contract)
+        self.entries.get(function).map(|entry| &entry.contract)
     }
 
     /// What a version of a function says about itself.
-    pub fn terms(&self, function: &str, version: &Version) -> Option<&Terms> {
-        self.books.get(function)?.versions.get(version).map(|(terms, _)| terms)
+    pub fn version_metadata(&self, function: &str, version: &Version) -> Option<&VersionMetadata> {
+        self.entries.get(function)?.versions.get(version).map(|(metadata, _)| metadata)
     }
 
     /// What all versions can do, by the name of their revision. Those that do not say are not there.
     pub fn capabilities(&self) -> BTreeMap<String, Vec<String>> {
         let records = self.catalogue.families().flat_map(|family| {
             family.records.iter().filter_map(|record| {
-                let terms = self.terms(&family.function, record.version.as_ref()?)?;
-                let says_so = !terms.capabilities.is_empty();
-                says_so.then(|| (record.revision.name.clone(), terms.capabilities.clone()))
+                let metadata = self.version_metadata(&family.function, record.version.as_ref()?)?;
+                let says_so = !metadata.capabilities.is_empty();
+                says_so.then(|| (record.revision.name.clone(), metadata.capabilities.clone()))
             })
         });
         records.collect()
@@ -199,18 +205,18 @@ impl Library {
 
     /// The code of a version, unless it was removed.
     pub fn implementation(&self, function: &str, version: &Version) -> Option<&Implementation> {
-        self.books.get(function)?.versions.get(version)?.1.as_ref()
+        self.entries.get(function)?.versions.get(version)?.1.as_ref()
     }
 }
 
 /// What the code has of a function.
 #[derive(Debug)]
-struct Coded {
+struct CodedVersions {
     stable: Version,
     versions: BTreeMap<Version, Implementation>,
 }
 
-fn implementations() -> BTreeMap<&'static str, Coded> {
+fn implementations() -> BTreeMap<&'static str, CodedVersions> {
     let mut coded = BTreeMap::new();
     for builtin in BUILTINS {
         // A test holds every number to be one.
@@ -219,14 +225,14 @@ fn implementations() -> BTreeMap<&'static str, Coded> {
             builtin.versions.iter().map(|(number, run)| (version(number), Implementation::new(*run)));
         coded.insert(
             builtin.function,
-            Coded { stable: version(builtin.stable), versions: versions.collect() },
+            CodedVersions { stable: version(builtin.stable), versions: versions.collect() },
         );
     }
     coded
 }
 
 /// Where the file and the code say different things.
-fn disputes(listed: &Listed, coded: &Coded) -> Vec<Fault> {
+fn disputes(listed: &Listed, coded: &CodedVersions) -> Vec<Fault> {
     let function = || listed.function.to_owned();
     let mut faults = Vec::new();
     if let Ok(stable) = listed.stable.parse::<Version>()

@@ -69,7 +69,7 @@ impl Archive {
 
     /// A recording by its number. None if it is not there (any more).
     pub fn get(&self, id: u64) -> Result<Option<Result<Recording, Damaged>>, Unreadable> {
-        Ok(self.find(id)?.map(|(head, body, blobs)| Recording::unfold(head, body, &blobs)))
+        Ok(self.find(id)?.map(|(head, body, blobs)| Recording::decode(head, body, &blobs)))
     }
 
     /// A recording as a file of its own.
@@ -77,7 +77,7 @@ impl Archive {
         let Some((head, mut body, blobs)) = self.find(id)? else { return Ok(None) };
         let mut wanted: Vec<_> = blobs.into_iter().collect();
         wanted.sort_unstable_by_key(|(digest, _)| *digest);
-        let needed = crate::unfold::needed(&body);
+        let needed = crate::decode::needed(&body);
         let blob = |(digest, content): (Digest, Bytes)| Blob { digest: digest.to_vec().into(), content };
         body.blobs = wanted.into_iter().filter(|(digest, _)| needed.contains(digest)).map(blob).collect();
         Ok(Some([&FORMAT.header()[..], &frame::write(vec![head], vec![body])].concat()))
@@ -101,7 +101,7 @@ impl Archive {
             let mut blobs = Blobs::new();
             for (head, mut body) in batches(&segment.read()?).flat_map(Batch::into_recordings) {
                 take_blobs(&mut body, &mut blobs);
-                look(Recording::unfold(head, body, &blobs));
+                look(Recording::decode(head, body, &blobs));
             }
         }
         Ok(())

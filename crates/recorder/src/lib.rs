@@ -1,7 +1,7 @@
 //! Remembers reconciles: what each was made from, what functions answered, what was decided and what came of it.
 //!
 //! The engine is a conversation, so its inputs and what was said to it are enough to have the same run again
-//! ([`Take::replay`]). A [`Tape`] is what a reconcile writes down as it goes; a [`Recorder`] takes the secrets out of it and keeps it
+//! ([`Take::replay`]). A [`RecordingBuilder`] is what a reconcile writes down as it goes; a [`Recorder`] takes the secrets out of it and keeps it
 //! in a ring of bounded size, off the reconcile's way; an [`Archive`] reads the ring, also while it is written to.
 //!
 //! # Invariants
@@ -11,19 +11,19 @@
 //! * The ring never grows beyond its size, and whatever is in its files, reading them does not fail.
 
 mod archive;
-mod fold;
+mod builder;
+mod decode;
+mod encode;
 mod format;
 mod frame;
-mod portrait;
+mod outcome_snapshot;
 mod recorder;
 mod recording;
 mod redact;
-mod tape;
-mod unfold;
 
 pub use archive::{Archive, Unreadable};
+pub use builder::RecordingBuilder;
 pub use format::{Ending, Head};
-pub use portrait::portrait;
+pub use outcome_snapshot::outcome_snapshot;
 pub use recorder::{Recorder, Uncreatable};
 pub use recording::{Damaged, Recording, Replayed, Take};
-pub use tape::Tape;

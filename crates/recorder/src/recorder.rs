@@ -19,10 +19,10 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::archive::Archive;
-use crate::fold::{Known, fold};
+use crate::builder::{Noted, RecordingBuilder};
+use crate::encode::{Known, encode};
 use crate::frame::{self, FORMAT, batches};
 use crate::redact::Redactor;
-use crate::tape::{Noted, Tape};
 
 /// How many recordings wait to be kept, at most, and about how much memory they hold.
 const WAITING: usize = 1024;
@@ -155,13 +155,17 @@ impl Recorder {
     }
 
     /// What a reconcile of a composite resource that begins now is written down on.
-    pub fn begin(&self, composite: &Object, milliseconds: u64) -> Tape {
-        if self.0.is_some() { Tape::begin(composite, milliseconds) } else { Tape::off() }
+    pub fn begin(&self, composite: &Object, milliseconds: u64) -> RecordingBuilder {
+        if self.0.is_some() {
+            RecordingBuilder::begin(composite, milliseconds)
+        } else {
+            RecordingBuilder::off()
+        }
     }
 
     /// Keep it. Never waits: if too many wait to be kept, it is dropped.
-    pub fn keep(&self, tape: Tape) {
-        let (Some(shared), Some(noted)) = (&self.0, tape.into_noted()) else { return };
+    pub fn keep(&self, recording: RecordingBuilder) {
+        let (Some(shared), Some(noted)) = (&self.0, recording.into_noted()) else { return };
         let counts = &shared.keeper.counts;
         let Some(line) = &shared.line else { return shared.keeper.keep(vec![*noted]) };
         let weight = noted.weight();
@@ -297,7 +301,7 @@ impl Book {
         let (mut heads, mut bodies, mut failed) = (Vec::new(), Vec::new(), 0);
         let mut added = Vec::new();
         for noted in noted {
-            let Some((mut head, body)) = fold(noted, redactor, &mut self.known) else {
+            let Some((mut head, body)) = encode(noted, redactor, &mut self.known) else {
                 failed += 1;
                 continue;
             };

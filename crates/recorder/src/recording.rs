@@ -7,9 +7,9 @@ use ferroplane_engine::{Astray, Inputs, Note, Turn, replay};
 use ferroplane_wire::tag;
 use serde_json::Value;
 
+use crate::decode::Decoder;
 use crate::format::{Body, Digest, Head};
-use crate::portrait::portrait;
-use crate::unfold::Unfolding;
+use crate::outcome_snapshot::outcome_snapshot;
 
 /// A reconcile that was recorded.
 #[derive(Debug, Clone)]
@@ -64,9 +64,9 @@ pub struct Replayed {
 }
 
 impl Recording {
-    pub(crate) fn unfold(head: Head, body: Body, blobs: &HashMap<Digest, Bytes>) -> Result<Self, Damaged> {
-        let unfolding = Unfolding(blobs);
-        let takes = body.takes.into_iter().map(|take| unfolding.take(take)).collect::<Result<_, _>>()?;
+    pub(crate) fn decode(head: Head, body: Body, blobs: &HashMap<Digest, Bytes>) -> Result<Self, Damaged> {
+        let decoder = Decoder(blobs);
+        let takes = body.takes.into_iter().map(|take| decoder.take(take)).collect::<Result<_, _>>()?;
         let settlement = serde_json::from_slice(&body.settlement).unwrap_or_default();
         Ok(Self { head, takes, settlement, is_written: body.is_written })
     }
@@ -87,7 +87,7 @@ impl Take {
             }
         });
         let (outcome, astray) = match outcome {
-            Ok(outcome) => (portrait(&outcome), None),
+            Ok(outcome) => (outcome_snapshot(&outcome), None),
             // Whatever was cut short is as far as it was.
             Err(astray) if astray.turn == 0 && self.outcome.is_empty() => (Vec::new(), None),
             Err(astray) => (Vec::new(), Some(astray)),

@@ -40,16 +40,16 @@ pub enum Runner {
     /// It is served by a program that we started.
     Program(Program),
     /// It is code in our own process that takes its time, as if it were served somewhere.
-    Inside(Inside),
+    AsyncFunction(AsyncFunction),
 }
 
 /// Code that answers in its own time.
 #[derive(Clone)]
-pub struct Inside(Arc<dyn Fn(RunFunctionRequest) -> Answering + Send + Sync>);
+pub struct AsyncFunction(Arc<dyn Fn(RunFunctionRequest) -> Answering + Send + Sync>);
 
 type Answering = Pin<Box<dyn Future<Output = Result<RunFunctionResponse, CallError>> + Send>>;
 
-impl Inside {
+impl AsyncFunction {
     pub fn new<F>(answer: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
@@ -58,9 +58,9 @@ impl Inside {
     }
 }
 
-impl fmt::Debug for Inside {
+impl fmt::Debug for AsyncFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inside")
+        f.write_str("AsyncFunction")
     }
 }
 
@@ -170,7 +170,7 @@ impl Directory {
             Some(Runner::Builtin(function)) => Ok(timeless(function.run(request))),
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
-            Some(Runner::Inside(inside)) => (inside.0)(request.clone()).await,
+            Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,
         }
     }
 
@@ -193,13 +193,13 @@ impl Runner {
             Self::Builtin(_) => "builtin",
             Self::Grpc(_) => "grpc",
             Self::Program(_) => "program",
-            Self::Inside(_) => "inside",
+            Self::AsyncFunction(_) => "inside",
         }
     }
 
     fn peer(&self) -> Peer<'_> {
         match self {
-            Self::Builtin(_) | Self::Inside(_) => Peer { target: BUILT_IN, method: methods::V1 },
+            Self::Builtin(_) | Self::AsyncFunction(_) => Peer { target: BUILT_IN, method: methods::V1 },
             Self::Grpc(client) => client.peer(),
             Self::Program(program) => program.peer(),
         }

@@ -17,7 +17,7 @@ mod steps;
 
 pub mod grpc;
 
-pub use directory::{Directory, Inside, Runner};
+pub use directory::{AsyncFunction, Directory, Runner};
 pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
 pub use observer::{Happening, Observer, Peer};

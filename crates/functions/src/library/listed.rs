@@ -2,7 +2,7 @@
 
 use ferroplane_engine::versions::{Lifecycle, Version};
 
-use super::{Contract, Declaration, Implementation, Terms};
+use super::{Contract, Declaration, Implementation, VersionMetadata};
 
 /// What the file says about a function.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl Listed {
     pub(super) fn declaration(&self, code: impl Fn(&Version) -> Option<Implementation>) -> Declaration {
         let versions = self.versions.iter().map(|listed| {
             let code = listed.version.parse().ok().and_then(|version| code(&version));
-            (listed.version.to_owned(), listed.terms(), code)
+            (listed.version.to_owned(), listed.version_metadata(), code)
         });
         Declaration {
             function: self.function.to_owned(),
@@ -54,9 +54,9 @@ impl Listed {
 }
 
 impl ListedVersion {
-    fn terms(&self) -> Terms {
+    fn version_metadata(&self) -> VersionMetadata {
         let parse = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        Terms {
+        VersionMetadata {
             lifecycle: Lifecycle {
                 introduced_in: parse(Some(self.introduced_in)),
                 deprecated_in: parse(self.deprecated_in),

@@ -18,23 +18,24 @@ impl Library {
                 .and_then(|of| repository.strip_suffix(of))
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         };
-        let Some((function, book)) = self.books.iter().find(|(_, book)| is_it(&book.contract.package)) else {
+        let Some((function, entry)) = self.entries.iter().find(|(_, entry)| is_it(&entry.contract.package))
+        else {
             return Native::Unknown;
         };
         let version = tag.and_then(|tag| tag.parse::<Version>().ok());
         // Of two versions that cover it, the later one has fewer faults.
-        let covering = book.versions.iter().rev().find(|(_, (terms, code))| {
-            let covers = terms.covers.as_ref().zip(version.as_ref());
+        let covering = entry.versions.iter().rev().find(|(_, (metadata, code))| {
+            let covers = metadata.covers.as_ref().zip(version.as_ref());
             code.is_some() && covers.is_some_and(|(range, version)| range.matches(version.semver()))
         });
         match covering {
             Some((version, _)) => Native::Covered { function: function.clone(), version: version.clone() },
             None => Native::NotCovered {
                 function: function.clone(),
-                covered: book
+                covered: entry
                     .versions
                     .values()
-                    .filter_map(|(terms, _)| Some(terms.covers.as_ref()?.to_string()))
+                    .filter_map(|(metadata, _)| Some(metadata.covers.as_ref()?.to_string()))
                     .collect(),
             },
         }

@@ -10,8 +10,9 @@ fn answer(text: &'static str) -> Implementation {
 }
 
 fn declare(stable: &str, versions: &[&str]) -> Declaration {
-    let versions =
-        versions.iter().map(|number| ((*number).to_owned(), Terms::default(), Some(answer("declared"))));
+    let versions = versions
+        .iter()
+        .map(|number| ((*number).to_owned(), VersionMetadata::default(), Some(answer("declared"))));
     Declaration {
         function: "mine".to_owned(),
         contract: Contract::default(),
@@ -150,12 +151,12 @@ const FILE: [Listed; 1] = [Listed {
     }],
 }];
 
-fn code(stable: &str, versions: &[&str]) -> BTreeMap<&'static str, Coded> {
+fn code(stable: &str, versions: &[&str]) -> BTreeMap<&'static str, CodedVersions> {
     let versions = versions.iter().map(|number| (version(number), answer("code"))).collect();
-    BTreeMap::from([("mine", Coded { stable: version(stable), versions })])
+    BTreeMap::from([("mine", CodedVersions { stable: version(stable), versions })])
 }
 
-fn join(code: &BTreeMap<&str, Coded>) -> Result<Library, String> {
+fn join(code: &BTreeMap<&str, CodedVersions>) -> Result<Library, String> {
     Library::of(&FILE, code, Version::new(0, 1, 0)).map_err(|disorder| disorder.to_string())
 }
 

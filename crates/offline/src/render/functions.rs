@@ -9,7 +9,7 @@ use ferroplane_api::keys::{
 use ferroplane_api::{Function, keys};
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, Version, replacement};
 use ferroplane_functions::{Implementation, Library};
-use ferroplane_runner::{Command, Inside, grpc};
+use ferroplane_runner::{AsyncFunction, Command, grpc};
 
 use super::recorded_responses;
 use crate::manifest::{Files, Located, Manifest};
@@ -77,7 +77,7 @@ pub(super) enum Runtime {
     },
     Started(Command),
     /// Not at all: it answers as it was recorded.
-    Recorded(Inside),
+    Recorded(AsyncFunction),
 }
 
 /// How a Function manifest says that its function is called.

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
-use ferroplane_runner::{CallError, Inside};
+use ferroplane_runner::{AsyncFunction, CallError};
 use ferroplane_wire::from_json;
 use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::Value;
 
 /// Answers in turn with what a file says: a list of `{"answered": response}` or `{"failed": reason}`. The last is repeated.
-pub(super) fn read(function: &str, path: &Path) -> anyhow::Result<Inside> {
+pub(super) fn read(function: &str, path: &Path) -> anyhow::Result<AsyncFunction> {
     let text = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let list: Vec<Value> = serde_json::from_slice(&text)
         .with_context(|| format!("`{}` is no list of answers", path.display()))?;
@@ -20,7 +20,7 @@ pub(super) fn read(function: &str, path: &Path) -> anyhow::Result<Inside> {
         bail!("there are no answers in `{}`", path.display());
     }
     let (function, next) = (function.to_owned(), AtomicUsize::new(0));
-    Ok(Inside::new(move |_| {
+    Ok(AsyncFunction::new(move |_| {
         let place = next.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
         let said = answers[place].clone();
         let answer = said.map_err(|reason| CallError::Ended {

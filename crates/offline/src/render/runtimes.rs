@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use ferroplane_api::Function;
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
 use ferroplane_engine::{ImageReference, Pipeline};
-use ferroplane_functions::{Disorder, Library};
+use ferroplane_functions::{InvalidLibrary, Library};
 use ferroplane_runner::{Directory, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
@@ -54,7 +54,9 @@ impl Runtimes {
         match declared {
             Declared::Runtime(runtime) => {
                 self.by_revision.insert(name.clone(), runtime);
-                self.catalogue.add(package_family(name, package)).map_err(|faults| Disorder(faults).into())
+                self.catalogue
+                    .add(package_family(name, package))
+                    .map_err(|faults| InvalidLibrary(faults).into())
             }
             Declared::BuiltIn { function, version } => {
                 let family = library.catalogue().family(&function);
@@ -152,7 +154,7 @@ async fn start(runtime: Runtime, options: grpc::Options) -> anyhow::Result<Runne
         Runtime::Served { target, tls } => {
             Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
         }
-        Runtime::Recorded(answers) => Runner::Inside(answers),
+        Runtime::Recorded(answers) => Runner::AsyncFunction(answers),
         Runtime::Started(command) => Runner::Program(Program::start(&command, options).await?),
     })
 }

@@ -2,7 +2,7 @@
 
 use ferroplane_engine::{Answer, Cause, Outcome, Said, Turn, Want, chain, replay as repeat, start};
 use ferroplane_functions::Library;
-use ferroplane_recorder::{Replayed, Take, portrait};
+use ferroplane_recorder::{Replayed, Take, outcome_snapshot};
 use ferroplane_runner::Directory;
 use ferroplane_wire::v1::RunFunctionResponse;
 
@@ -28,7 +28,7 @@ pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(run(take, &functions, memory));
-    let outcome = portrait(&outcome);
+    let outcome = outcome_snapshot(&outcome);
     let is_same = outcome == take.outcome;
     Ok(Replayed { outcome, is_same, compared: 0, unlike: Vec::new(), astray: None })
 }

@@ -5,11 +5,11 @@ use sha2::Digest as _;
 
 use super::*;
 
-fn tape(recorder: &Recorder, trouble: &str) -> Tape {
+fn recording(recorder: &Recorder, trouble: &str) -> RecordingBuilder {
     let composite = json!({"kind": "App", "metadata": {"name": "shop"}});
-    let mut tape = recorder.begin(composite.as_object().unwrap(), 1);
-    tape.trouble(trouble);
-    tape
+    let mut recording = recorder.begin(composite.as_object().unwrap(), 1);
+    recording.trouble(trouble);
+    recording
 }
 
 /// Text that does not become shorter when it is compressed.
@@ -30,7 +30,7 @@ fn what_waits_is_kept_when_it_stops() {
     for round in 1..=3 {
         let recorder = Recorder::open(directory.path(), 1 << 20).unwrap();
         for _ in 0..100 {
-            recorder.keep(tape(&recorder, "no"));
+            recorder.keep(recording(&recorder, "no"));
         }
         recorder.stop();
         recorder.stop();
@@ -49,7 +49,7 @@ fn nobody_waits_for_a_recorder_that_is_behind() {
     let book = keeper.book.lock().unwrap();
     let asked = u64::try_from(WAITING + TOGETHER + 10).unwrap();
     for _ in 0..2 * asked {
-        recorder.keep(tape(&recorder, "no"));
+        recorder.keep(recording(&recorder, "no"));
     }
     drop(book);
     recorder.stop();
@@ -63,9 +63,9 @@ fn nobody_waits_for_a_recorder_that_is_behind() {
 #[test]
 fn what_is_too_large_is_counted_and_hurts_nobody_else() {
     let recorder = Recorder::in_memory(1 << 20).unwrap();
-    recorder.keep(tape(&recorder, "no"));
-    recorder.keep(tape(&recorder, &noise(200 << 10)));
-    recorder.keep(tape(&recorder, "no"));
+    recorder.keep(recording(&recorder, "no"));
+    recorder.keep(recording(&recorder, &noise(200 << 10)));
+    recorder.keep(recording(&recorder, "no"));
     recorder.stop();
     assert!(metrics(&recorder).contains("dropped_total{reason=\"failed\"} 1\n"), "{}", metrics(&recorder));
     assert_eq!(recorder.archive().heads().unwrap().len(), 2);
@@ -74,7 +74,7 @@ fn what_is_too_large_is_counted_and_hurts_nobody_else() {
 #[test]
 fn one_that_is_off_costs_and_says_nothing() {
     let recorder = Recorder::off();
-    recorder.keep(tape(&recorder, "no"));
+    recorder.keep(recording(&recorder, "no"));
     assert_eq!(metrics(&recorder), "");
     assert!(recorder.archive().heads().unwrap().is_empty());
 }
@@ -95,7 +95,7 @@ fn second_process_keeps_recordings_in_memory_until_the_first_ends() {
     let first = Recorder::open(directory.path(), 1 << 20).unwrap();
     let second = Recorder::open(directory.path(), 1 << 20).unwrap();
     let keep = |recorder: &Recorder| {
-        recorder.0.as_ref().unwrap().keeper.keep(vec![*tape(recorder, "no").into_noted().unwrap()]);
+        recorder.0.as_ref().unwrap().keeper.keep(vec![*recording(recorder, "no").into_noted().unwrap()]);
     };
     keep(&first);
     keep(&second);

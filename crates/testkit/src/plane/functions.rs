@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferroplane_controllers::BuiltIns;
 use ferroplane_engine::versions::Lifecycle;
-use ferroplane_functions::{Contract, Declaration, Implementation, Library, Terms};
+use ferroplane_functions::{Contract, Declaration, Implementation, Library, VersionMetadata};
 use ferroplane_runner::Directory;
 use ferroplane_wire::v1::RunFunctionResponse;
 
@@ -34,10 +34,10 @@ fn aged() -> Declaration {
         removed_in: release("0.3.0"),
         replaced_by: None,
     };
-    let old = Terms { lifecycle, ..Terms::default() };
-    let new = Terms {
+    let old = VersionMetadata { lifecycle, ..VersionMetadata::default() };
+    let new = VersionMetadata {
         lifecycle: Lifecycle { introduced_in: release("0.0.1"), ..Lifecycle::default() },
-        ..Terms::default()
+        ..VersionMetadata::default()
     };
     let pass_on = Implementation::new(|request| RunFunctionResponse {
         desired: request.desired.clone(),
@@ -56,7 +56,7 @@ fn aged() -> Declaration {
 
 /// A function that is of no use in compositions.
 fn operating() -> Declaration {
-    let terms = Terms { capabilities: vec!["operation".to_owned()], ..Terms::default() };
+    let terms = VersionMetadata { capabilities: vec!["operation".to_owned()], ..VersionMetadata::default() };
     let nothing = Implementation::new(|_| RunFunctionResponse::default());
     Declaration {
         function: "function-operating".to_owned(),

@@ -10,7 +10,7 @@ use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
 };
 use ferroplane_engine::{Event, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Trouble};
-use ferroplane_recorder::{Ending as TapeEnding, Tape};
+use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(super) struct Reconciliation<'a> {
     pub(super) revision: Arc<str>,
     /// What is to be told, in this order.
     pub(super) events: Vec<Event>,
-    pub(super) tape: Tape,
+    pub(super) recording: RecordingBuilder,
     pub(super) required: RequiredResources<'a>,
     slot: &'a Slot,
 }
@@ -132,8 +132,8 @@ impl Controller {
             };
         };
         let recordings = &self.shared.context.recordings;
-        let tape = recordings.begin(&live, self.shared.context.clock.milliseconds());
-        let mut it = Reconciliation { identity, epoch, tape, ..self.reconciliation(name, live, slot) };
+        let recording = recordings.begin(&live, self.shared.context.clock.milliseconds());
+        let mut it = Reconciliation { identity, epoch, recording, ..self.reconciliation(name, live, slot) };
         let began_at = Instant::now();
         let composing = tokio::time::timeout(PATIENCE, self.compose(&mut it, result));
         let composed = composing.await.unwrap_or_else(|_| Err(late()));
@@ -142,11 +142,11 @@ impl Controller {
         if let Err(problem) = &next {
             self.memory.note_asked(name, it.required.asked());
             if let Problem::Trouble(report) = problem {
-                it.tape.trouble(&report.trouble.message);
+                it.recording.trouble(&report.trouble.message);
             }
         }
-        it.tape.end(ending(&next), micros);
-        recordings.keep(it.tape);
+        it.recording.end(ending(&next), micros);
+        recordings.keep(it.recording);
         debug!(micros, "reconciled a composite resource");
         next
     }
@@ -159,7 +159,7 @@ impl Controller {
             epoch: Epoch::default(),
             revision: Arc::default(),
             events: Vec::new(),
-            tape: Tape::off(),
+            recording: RecordingBuilder::off(),
             required: RequiredResources::new(&self.shared, &self.kind.definition, name),
             slot,
         }
@@ -216,7 +216,7 @@ impl Controller {
         spans::selected(&selected);
         match pipeline {
             Ok(pipeline) => {
-                it.tape.follows(&selected.composition, &revision.name);
+                it.recording.follows(&selected.composition, &revision.name);
                 Ok((selected, pipeline))
             }
             Err(problem) => Err(self.record(it, &selected, None).await.err().unwrap_or(problem)),
@@ -245,7 +245,7 @@ impl Controller {
             Ok(applied) => applied,
             Err(problem) => return Err(problem.after(outcome)),
         };
-        it.tape.did(applied.versions.len(), &applied.unsynced);
+        it.recording.did(applied.versions.len(), &applied.unsynced);
         let epochs = it.required.epochs_of(&outcome.requirements);
         let basis = Basis { identity: it.identity.clone(), versions: state.versions, epochs };
         Ok(Round { outcome, applied, basis, composite })
@@ -288,10 +288,10 @@ impl Controller {
             remembered,
             context: None,
         };
-        let notes = it.tape.run(&inputs);
+        let notes = it.recording.run(&inputs);
         let directory = &self.shared.functions.current().directory;
         let outcome = drive_noting(inputs, directory, &it.required, notes).await;
-        it.tape.came_to(&outcome);
+        it.recording.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
         Ok(outcome)
     }
@@ -352,7 +352,7 @@ impl Controller {
     }
 
     async fn fail(&self, it: &mut Reconciliation<'_>, report: Report) -> Result<Next, Problem> {
-        it.tape.trouble(&report.trouble.message);
+        it.recording.trouble(&report.trouble.message);
         let (outcome, denied) = (report.outcome.as_deref(), report.denied.as_deref());
         let ending = Ending::Failed { trouble: &report.trouble, outcome, denied };
         let settled = self.settle(it, ending).instrument(spans::phase("settle", 1)).await?;
@@ -426,13 +426,13 @@ impl Controller {
     }
 }
 
-/// How a reconcile ended that could be told of. One that failed before has said so on its tape.
-fn ending(next: &Result<Next, Problem>) -> TapeEnding {
+/// How a reconcile ended that could be told of. One that failed before has said so on its recording.
+fn ending(next: &Result<Next, Problem>) -> RecordingEnding {
     match next {
-        Ok(_) => TapeEnding::Succeeded,
-        Err(Problem::Conflict) => TapeEnding::Conflict,
-        Err(Problem::Gone | Problem::Early) => TapeEnding::Gone,
-        Err(Problem::Trouble(_)) => TapeEnding::Failed,
+        Ok(_) => RecordingEnding::Succeeded,
+        Err(Problem::Conflict) => RecordingEnding::Conflict,
+        Err(Problem::Gone | Problem::Early) => RecordingEnding::Gone,
+        Err(Problem::Trouble(_)) => RecordingEnding::Failed,
     }
 }
 

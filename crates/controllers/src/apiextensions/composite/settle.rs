@@ -40,7 +40,7 @@ impl Controller {
         let told = std::mem::take(&mut it.events);
         let facts = self.facts(&it.name, &it.live, &ending);
         let conclusion = conclude(ending, told, facts);
-        it.tape.conclude(&conclusion);
+        it.recording.conclude(&conclusion);
         self.tell(&it.live, &conclusion.events).await;
         let mut body = identity(&it.live);
         meta::set_field(&mut body, "uid", meta::uid(&it.live));
@@ -52,7 +52,7 @@ impl Controller {
         }
         match self.write_self(&it.live, Subresource::Status, &body).await {
             Ok(written) => {
-                it.tape.wrote();
+                it.recording.wrote();
                 settled.is_written = true;
                 settled.is_overtaken = meta::generation(&written) != meta::generation(&it.live);
                 it.live = written;

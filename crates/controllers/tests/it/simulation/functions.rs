@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_runner::{CallError, Inside};
+use ferroplane_runner::{AsyncFunction, CallError};
 use ferroplane_testkit::plane::condition;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
@@ -20,10 +20,10 @@ pub(super) const KINDS: [(&str, &str); 3] =
     [("ConfigMap", "configmaps"), ("Secret", "secrets"), ("ServiceAccount", "serviceaccounts")];
 
 /// A function and its name.
-pub(super) type Function = (String, Inside);
+pub(super) type Function = (String, AsyncFunction);
 
 pub(super) fn function(weather: Arc<Weather>) -> Function {
-    let inside = Inside::new(move |request| {
+    let inside = AsyncFunction::new(move |request| {
         let weather = weather.clone();
         async move {
             weather.count_call();
@@ -38,7 +38,7 @@ pub(super) fn saying(
     name: &str,
     answer: impl Fn(&RunFunctionRequest) -> Value + Send + Sync + 'static,
 ) -> Function {
-    let inside = Inside::new(move |request| {
+    let inside = AsyncFunction::new(move |request| {
         let mut answer = answer(&request);
         if answer.get("meta").is_none() {
             answer["meta"] = json!({});
@@ -50,12 +50,12 @@ pub(super) fn saying(
 
 /// A function that does not answer.
 pub(super) fn silent(name: &str) -> Function {
-    (name.to_owned(), Inside::new(|_| hang()))
+    (name.to_owned(), AsyncFunction::new(|_| hang()))
 }
 
 /// A function that is not there.
 pub(super) fn absent(name: &str) -> Function {
-    (name.to_owned(), Inside::new(|_| std::future::ready(Err(unreachable()))))
+    (name.to_owned(), AsyncFunction::new(|_| std::future::ready(Err(unreachable()))))
 }
 
 async fn answer(request: &RunFunctionRequest, weather: &Weather) -> Result<RunFunctionResponse, CallError> {

@@ -165,7 +165,7 @@ fn built_ins_and(functions: &[Function]) -> BuiltIns {
     let mut built_ins = built_ins(&functions.iter().map(stand_in).collect::<Vec<_>>());
     for (name, inside) in functions {
         let revision = &built_ins.catalogue.family(name).unwrap().records[0].revision.name;
-        built_ins.directory.insert(revision.clone(), Runner::Inside(inside.clone()));
+        built_ins.directory.insert(revision.clone(), Runner::AsyncFunction(inside.clone()));
     }
     built_ins
 }

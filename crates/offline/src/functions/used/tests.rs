@@ -1,7 +1,7 @@
 //! Tests of what future releases do to steps.
 
 use ferroplane_engine::versions::Lifecycle;
-use ferroplane_functions::{Contract, Declaration, Implementation, Terms};
+use ferroplane_functions::{Contract, Declaration, Implementation, VersionMetadata};
 use ferroplane_wire::v1::RunFunctionResponse;
 
 use super::*;
@@ -19,8 +19,8 @@ fn library() -> Library {
     };
     let covers = semver::VersionReq::parse(">=0.1.0, <0.2.0").ok();
     let versions = vec![
-        ("v0.1.0".to_owned(), Terms { lifecycle, covers, ..Terms::default() }, code()),
-        ("v0.2.0".to_owned(), Terms::default(), code()),
+        ("v0.1.0".to_owned(), VersionMetadata { lifecycle, covers, ..VersionMetadata::default() }, code()),
+        ("v0.2.0".to_owned(), VersionMetadata::default(), code()),
     ];
     let contract = Contract { package: Some("maker/function-a".to_owned()), ..Contract::default() };
     let (function, stable) = ("function-a".to_owned(), "v0.2.0".to_owned());

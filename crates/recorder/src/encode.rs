@@ -1,4 +1,4 @@
-//! From a tape to a recording: takes out secrets, and leaves out every object that the segment has already.
+//! From a recording to a recording: takes out secrets, and leaves out every object that the segment has already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use ferroplane_wire::{State, Struct};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::builder::{Noted, Taken};
 use crate::format::{
     AnswerMessage, Blob, Body, Digest, Head, NoteMessage, RequirementMessage, SaidKind, TakeMessage,
     reference_to,
 };
 use crate::redact::{Redactor, Secrets};
-use crate::tape::{Noted, Taken};
 
 /// How many pipelines are kept ready.
 const PIPELINES: usize = 64;
@@ -66,7 +66,7 @@ impl Known {
 }
 
 /// What is kept of a reconcile. None if it has more secrets than can be looked for.
-pub(crate) fn fold(noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
+pub(crate) fn encode(noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
     let pipelines: Vec<_> = noted.takes.iter().map(|take| known.written(&take.inputs.pipeline)).collect();
     let secrets = survey(&noted, &pipelines, redactor, &known.blobs);
     if secrets.are_too_many {
@@ -77,10 +77,10 @@ pub(crate) fn fold(noted: Noted, redactor: &Redactor, known: &mut Known) -> Opti
     head.trouble = secrets.text(&head.trouble).into_owned();
     head.calls = takes.iter().map(calls).sum();
     let settlement = secrets.json(&settlement).into();
-    let mut folding = Folding { secrets, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
+    let mut encoder = Encoder { secrets, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
     let takes =
-        takes.into_iter().zip(pipelines).map(|(take, pipeline)| folding.take(take, &pipeline)).collect();
-    Some((head, Body { blobs: folding.blobs, takes, settlement, is_written }))
+        takes.into_iter().zip(pipelines).map(|(take, pipeline)| encoder.take(take, &pipeline)).collect();
+    Some((head, Body { blobs: encoder.blobs, takes, settlement, is_written }))
 }
 
 fn calls(take: &Taken) -> u32 {
@@ -184,14 +184,14 @@ fn digest_of(bytes: &[u8]) -> Digest {
 }
 
 /// A recording in the making.
-struct Folding<'a> {
+struct Encoder<'a> {
     secrets: Secrets<'a>,
     known: &'a HashSet<Digest>,
     added: HashSet<Digest>,
     blobs: Vec<Blob>,
 }
 
-impl Folding<'_> {
+impl Encoder<'_> {
     fn take(&mut self, take: Taken, pipeline: &Written) -> TakeMessage {
         let Taken { inputs, notes, outcome, unsynced, written } = take;
         let composite = Resource {

@@ -16,66 +16,66 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Number, Value};
 
 /// What a run came to, as JSON.
-pub fn portrait(outcome: &Outcome) -> Vec<u8> {
-    let portrait = Portrait {
-        plan: outcome.result.as_ref().ok().map(PlanPortrait::of),
+pub fn outcome_snapshot(outcome: &Outcome) -> Vec<u8> {
+    let snapshot = OutcomeSnapshot {
+        plan: outcome.result.as_ref().ok().map(PlanSnapshot::of),
         failure: outcome
             .result
             .as_ref()
             .err()
-            .map(|failure| FailurePortrait { message: chain(failure), step: failure.step() }),
+            .map(|failure| FailureSnapshot { message: chain(failure), step: failure.step() }),
         events: events(&outcome.events),
-        conditions: outcome.conditions.iter().map(ConditionPortrait::of).collect(),
-        requirements: outcome.requirements.iter().map(RequirementPortrait::of).collect(),
+        conditions: outcome.conditions.iter().map(ConditionSnapshot::of).collect(),
+        requirements: outcome.requirements.iter().map(RequirementSnapshot::of).collect(),
         schemas: outcome.schemas.iter().map(|it| (it.api_version.as_str(), it.kind.as_str())).collect(),
         context: outcome.context.as_ref().and_then(|context| context.json().ok()).map(Fields),
         ttl_nanos: outcome.ttl.map(|ttl| u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
-        ran: outcome.ran.iter().map(RanPortrait::of).collect(),
+        ran: outcome.ran.iter().map(RanSnapshot::of).collect(),
     };
     let mut text = Vec::with_capacity(4096);
     // Only maps whose keys are no text cannot be written, and there are none.
-    let _ = serde_json::to_writer(&mut text, &portrait);
+    let _ = serde_json::to_writer(&mut text, &snapshot);
     text
 }
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Portrait<'a> {
-    conditions: Vec<ConditionPortrait<'a>>,
+struct OutcomeSnapshot<'a> {
+    conditions: Vec<ConditionSnapshot<'a>>,
     context: Option<Fields<'a>>,
-    events: Vec<EventPortrait<'a>>,
-    failure: Option<FailurePortrait<'a>>,
-    plan: Option<PlanPortrait<'a>>,
-    ran: Vec<RanPortrait<'a>>,
-    requirements: Vec<RequirementPortrait<'a>>,
+    events: Vec<EventSnapshot<'a>>,
+    failure: Option<FailureSnapshot<'a>>,
+    plan: Option<PlanSnapshot<'a>>,
+    ran: Vec<RanSnapshot<'a>>,
+    requirements: Vec<RequirementSnapshot<'a>>,
     schemas: Vec<(&'a str, &'a str)>,
     ttl_nanos: Option<u64>,
 }
 
 #[derive(serde::Serialize)]
-struct FailurePortrait<'a> {
+struct FailureSnapshot<'a> {
     message: String,
     step: Option<&'a str>,
 }
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PlanPortrait<'a> {
-    apply: Vec<WantedPortrait<'a>>,
+struct PlanSnapshot<'a> {
+    apply: Vec<WantedSnapshot<'a>>,
     connection_details: BTreeMap<&'a str, String>,
-    delete: Vec<DeletionPortrait<'a>>,
+    delete: Vec<DeletionSnapshot<'a>>,
     is_ready: Option<bool>,
-    references: Vec<ReferencePortrait<'a>>,
+    references: Vec<ReferenceSnapshot<'a>>,
     status: Option<Fields<'a>>,
 }
 
-impl<'a> PlanPortrait<'a> {
+impl<'a> PlanSnapshot<'a> {
     fn of(plan: &'a Plan) -> Self {
         let details = plan.connection_details.iter();
         Self {
-            delete: plan.delete.iter().map(DeletionPortrait::of).collect(),
-            references: plan.references.iter().map(ReferencePortrait::of).collect(),
-            apply: plan.apply.iter().map(WantedPortrait::of).collect(),
+            delete: plan.delete.iter().map(DeletionSnapshot::of).collect(),
+            references: plan.references.iter().map(ReferenceSnapshot::of).collect(),
+            apply: plan.apply.iter().map(WantedSnapshot::of).collect(),
             status: plan.status.as_ref().map(Fields),
             is_ready: plan.is_ready,
             connection_details: details
@@ -88,7 +88,7 @@ impl<'a> PlanPortrait<'a> {
 /// What is deleted is known by its name: what else it was, is among what was observed.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct DeletionPortrait<'a> {
+struct DeletionSnapshot<'a> {
     api_version: &'a str,
     kind: &'a str,
     name: &'a str,
@@ -97,7 +97,7 @@ struct DeletionPortrait<'a> {
     uid: &'a str,
 }
 
-impl<'a> DeletionPortrait<'a> {
+impl<'a> DeletionSnapshot<'a> {
     fn of(deletion: &'a Deletion) -> Self {
         static NOTHING: std::sync::LazyLock<Object> = std::sync::LazyLock::new(Object::new);
         let object = deletion.object.json().unwrap_or(&NOTHING);
@@ -114,14 +114,14 @@ impl<'a> DeletionPortrait<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ReferencePortrait<'a> {
+struct ReferenceSnapshot<'a> {
     api_version: &'a str,
     kind: &'a str,
     name: &'a str,
     namespace: Option<&'a str>,
 }
 
-impl<'a> ReferencePortrait<'a> {
+impl<'a> ReferenceSnapshot<'a> {
     fn of(reference: &'a Reference) -> Self {
         let Reference { api_version, kind, name, namespace } = reference;
         Self { api_version, kind, name, namespace: namespace.as_deref() }
@@ -130,14 +130,14 @@ impl<'a> ReferencePortrait<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WantedPortrait<'a> {
+struct WantedSnapshot<'a> {
     is_ready: bool,
     object: Fields<'a>,
     resource: &'a str,
     step: &'a str,
 }
 
-impl<'a> WantedPortrait<'a> {
+impl<'a> WantedSnapshot<'a> {
     fn of(wanted: &'a Wanted) -> Self {
         let Wanted { resource, step, object, is_ready } = wanted;
         Self { resource, step, is_ready: *is_ready, object: Fields(object) }
@@ -146,7 +146,7 @@ impl<'a> WantedPortrait<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EventPortrait<'a> {
+pub(crate) struct EventSnapshot<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     detail: Option<&'a str>,
@@ -161,11 +161,11 @@ pub(crate) struct EventPortrait<'a> {
 }
 
 /// Events, as they are written down.
-pub(crate) fn events(events: &[Event]) -> Vec<EventPortrait<'_>> {
-    events.iter().map(EventPortrait::of).collect()
+pub(crate) fn events(events: &[Event]) -> Vec<EventSnapshot<'_>> {
+    events.iter().map(EventSnapshot::of).collect()
 }
 
-impl<'a> EventPortrait<'a> {
+impl<'a> EventSnapshot<'a> {
     fn of(event: &'a Event) -> Self {
         let failure = event.failure.as_ref();
         Self {
@@ -183,7 +183,7 @@ impl<'a> EventPortrait<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ConditionPortrait<'a> {
+struct ConditionSnapshot<'a> {
     for_claim: bool,
     message: &'a str,
     reason: &'a str,
@@ -191,7 +191,7 @@ struct ConditionPortrait<'a> {
     r#type: &'a str,
 }
 
-impl<'a> ConditionPortrait<'a> {
+impl<'a> ConditionSnapshot<'a> {
     fn of(function: &'a FunctionCondition) -> Self {
         let Condition { kind, status, reason, message, .. } = &function.condition;
         let for_claim = function.target == Target::CompositeAndClaim;
@@ -201,7 +201,7 @@ impl<'a> ConditionPortrait<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RequirementPortrait<'a> {
+struct RequirementSnapshot<'a> {
     api_version: &'a str,
     kind: &'a str,
     match_labels: Option<&'a BTreeMap<String, String>>,
@@ -211,7 +211,7 @@ struct RequirementPortrait<'a> {
     step: &'a str,
 }
 
-impl<'a> RequirementPortrait<'a> {
+impl<'a> RequirementSnapshot<'a> {
     fn of(requirement: &'a Requirement) -> Self {
         let Requirement { step, name, selector } = requirement;
         let (match_name, match_labels) = match &selector.r#match {
@@ -232,7 +232,7 @@ impl<'a> RequirementPortrait<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct RanPortrait<'a> {
+struct RanSnapshot<'a> {
     calls: u32,
     function: &'a str,
     revision: Option<&'a str>,
@@ -240,7 +240,7 @@ struct RanPortrait<'a> {
     version: Option<String>,
 }
 
-impl<'a> RanPortrait<'a> {
+impl<'a> RanSnapshot<'a> {
     fn of(ran: &'a Ran) -> Self {
         let callee = ran.callee.as_ref();
         Self {

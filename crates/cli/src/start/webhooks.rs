@@ -34,62 +34,62 @@ const LARGEST: usize = 16 << 20;
 /// How long a question may take to arrive. API servers wait for 30 seconds at most.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// A door for the API server.
-pub(super) struct Hooks {
-    door: Mutex<Option<Https>>,
-    desk: Desk,
-    shown: Arc<Shown>,
+/// A listener for the API server.
+pub(super) struct WebhookServer {
+    listener: Mutex<Option<Https>>,
+    service: WebhookService,
+    certificate: Arc<CurrentCertificate>,
 }
 
 /// The certificate that is shown at the moment.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 }
 
-impl Hooks {
+impl WebhookServer {
     pub(super) async fn open(address: SocketAddr, credentials: &Credentials) -> anyhow::Result<Self> {
-        let shown = Arc::new(Shown(RwLock::new(certified(credentials)?)));
+        let certificate = Arc::new(CurrentCertificate(RwLock::new(certified(credentials)?)));
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .context("cannot speak TLS")?;
-        let resolver: Arc<dyn ResolvesServerCert> = shown.clone();
+        let resolver: Arc<dyn ResolvesServerCert> = certificate.clone();
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let settings = https::Settings { connections: 256, streams: 256, ..https::Settings::default() };
-        let door = Https::with_config(address, config, settings).await;
-        let door =
-            door.context("cannot serve webhooks; another address can be named with --webhook-address")?;
-        info!(address = %door.address(), "serves webhooks");
-        Ok(Self { door: Mutex::new(Some(door)), desk: Desk::default(), shown })
+        let listener = Https::with_config(address, config, settings).await;
+        let listener =
+            listener.context("cannot serve webhooks; another address can be named with --webhook-address")?;
+        info!(address = %listener.address(), "serves webhooks");
+        Ok(Self { listener: Mutex::new(Some(listener)), service: WebhookService::default(), certificate })
     }
 
     /// Shows another certificate from now on.
     pub(super) fn show(&self, credentials: &Credentials) -> anyhow::Result<()> {
-        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = certified(credentials)?;
+        *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certified(credentials)?;
         Ok(())
     }
 
     /// From now on, those answer who know what this one knows.
-    pub(super) fn seat(&self, standby: &Standby, site: &Site) {
-        let seated = Seated {
+    pub(super) fn serve_reviews_of(&self, standby: &Standby, site: &Site) {
+        let reviewers = Reviewers {
             // Whoever does not lead refuses, too, and has to say that it did.
             protection: standby.protection().noting_by(site.client.clone()),
             advisor: standby.advisor(),
         };
-        *self.desk.0.write().unwrap_or_else(PoisonError::into_inner) = Some(seated);
+        *self.service.0.write().unwrap_or_else(PoisonError::into_inner) = Some(reviewers);
     }
 
     /// Answers for as long as it is polled. Once.
     pub(super) async fn serve(&self) -> Unending {
-        let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let door = door.ok_or_else(|| anyhow!("webhooks are served already"))?;
-        door.serve(self.desk.clone(), std::future::pending()).await;
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listener = listener.ok_or_else(|| anyhow!("webhooks are served already"))?;
+        listener.serve(self.service.clone(), std::future::pending()).await;
         Err(anyhow!("webhooks are served no longer"))
     }
 }
@@ -106,19 +106,19 @@ fn certified(credentials: &Credentials) -> anyhow::Result<Arc<CertifiedKey>> {
 
 /// Whoever answers.
 #[derive(Clone)]
-struct Seated {
+struct Reviewers {
     protection: Protection,
     advisor: Advisor,
 }
 
 /// Where questions arrive.
 #[derive(Clone, Default)]
-struct Desk(Arc<RwLock<Option<Seated>>>);
+struct WebhookService(Arc<RwLock<Option<Reviewers>>>);
 
 /// What is wrong with a question.
-struct Complaint(StatusCode, &'static str);
+struct BadReview(StatusCode, &'static str);
 
-impl tower_service::Service<Request<Incoming>> for Desk {
+impl tower_service::Service<Request<Incoming>> for WebhookService {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -128,11 +128,11 @@ impl tower_service::Service<Request<Incoming>> for Desk {
     }
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let seated = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let reviewers = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move {
-            let (code, kind, text) = match answer(seated, request).await {
+            let (code, kind, text) = match answer(reviewers, request).await {
                 Ok(review) => (StatusCode::OK, "application/json", review.to_string()),
-                Err(Complaint(code, words)) => (code, "text/plain", format!("{words}\n")),
+                Err(BadReview(code, words)) => (code, "text/plain", format!("{words}\n")),
             };
             let mut response = Response::new(Full::new(Bytes::from(text)));
             *response.status_mut() = code;
@@ -142,33 +142,33 @@ impl tower_service::Service<Request<Incoming>> for Desk {
     }
 }
 
-async fn answer(seated: Option<Seated>, request: Request<Incoming>) -> Result<Value, Complaint> {
+async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Result<Value, BadReview> {
     let is_protection = match request.uri().path() {
         PROTECTION_PATH => true,
         ADVISOR_PATH => false,
-        _ => return Err(Complaint(StatusCode::NOT_FOUND, "nobody is here to ask")),
+        _ => return Err(BadReview(StatusCode::NOT_FOUND, "nobody is here to ask")),
     };
     if request.method() != Method::POST {
-        return Err(Complaint(StatusCode::METHOD_NOT_ALLOWED, "questions are posted"));
+        return Err(BadReview(StatusCode::METHOD_NOT_ALLOWED, "questions are posted"));
     }
     let review = read(request.into_body()).await?;
-    let seated = seated.ok_or(Complaint(StatusCode::SERVICE_UNAVAILABLE, "nobody can answer yet"))?;
+    let reviewers = reviewers.ok_or(BadReview(StatusCode::SERVICE_UNAVAILABLE, "nobody can answer yet"))?;
     if is_protection {
-        return Ok(seated.protection.review(review).await);
+        return Ok(reviewers.protection.review(review).await);
     }
-    Ok(seated.advisor.review(&review))
+    Ok(reviewers.advisor.review(&review))
 }
 
-async fn read(body: Incoming) -> Result<Value, Complaint> {
+async fn read(body: Incoming) -> Result<Value, BadReview> {
     let body = Limited::new(body, LARGEST).collect();
     let body = tokio::time::timeout(ARRIVAL, body).await;
     let body =
-        body.map_err(|_| Complaint(StatusCode::REQUEST_TIMEOUT, "the question did not arrive in time"))?;
+        body.map_err(|_| BadReview(StatusCode::REQUEST_TIMEOUT, "the question did not arrive in time"))?;
     let body = body.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            Complaint(StatusCode::PAYLOAD_TOO_LARGE, "the question is too large")
+            BadReview(StatusCode::PAYLOAD_TOO_LARGE, "the question is too large")
         } else {
-            Complaint(StatusCode::BAD_REQUEST, "the question did not arrive whole")
+            BadReview(StatusCode::BAD_REQUEST, "the question did not arrive whole")
         }
     })?;
     let review: Result<Value, _> = serde_json::from_slice(&body.to_bytes());
@@ -176,6 +176,6 @@ async fn read(body: Incoming) -> Result<Value, Complaint> {
         Ok(review) if review["kind"] == "AdmissionReview" && review["request"]["uid"].is_string() => {
             Ok(review)
         }
-        _ => Err(Complaint(StatusCode::BAD_REQUEST, "the question is no AdmissionReview")),
+        _ => Err(BadReview(StatusCode::BAD_REQUEST, "the question is no AdmissionReview")),
     }
 }

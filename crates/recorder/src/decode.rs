@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::format::{AnswerMessage, Body, Digest, NoteMessage, SaidKind, TakeMessage, referred_to};
 use crate::recording::{Damaged, Take};
 
-pub(crate) struct Unfolding<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
+pub(crate) struct Decoder<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
 
-impl Unfolding<'_> {
+impl Decoder<'_> {
     pub(crate) fn take(&self, message: TakeMessage) -> Result<Take, Damaged> {
         let (composite, observed) = self.state(message.observed.ok_or(Damaged::Garbled)?)?.into_parts();
         let composite = composite.ok_or(Damaged::Garbled)?;

@@ -8,11 +8,11 @@ use ferroplane_engine::{Inputs, Note, Outcome};
 use serde_json::Value;
 
 use crate::format::{Ending, Head};
-use crate::portrait::{events, portrait};
+use crate::outcome_snapshot::{events, outcome_snapshot};
 
 /// What a reconcile writes down as it goes.
 #[derive(Debug, Default)]
-pub struct Tape(Option<Box<Noted>>);
+pub struct RecordingBuilder(Option<Box<Noted>>);
 
 #[derive(Debug)]
 pub(crate) struct Noted {
@@ -35,10 +35,10 @@ pub(crate) struct Taken {
 #[derive(serde::Serialize)]
 struct Settled<'a> {
     conditions: Option<&'a Value>,
-    events: Vec<crate::portrait::EventPortrait<'a>>,
+    events: Vec<crate::outcome_snapshot::EventSnapshot<'a>>,
 }
 
-impl Tape {
+impl RecordingBuilder {
     /// One that nothing is written on.
     pub fn off() -> Self {
         Self(None)
@@ -87,7 +87,7 @@ impl Tape {
         let step = outcome.result.as_ref().err().and_then(|failure| failure.step());
         step.unwrap_or_default().clone_into(&mut noted.head.step);
         if let Some(take) = noted.takes.last_mut() {
-            take.outcome = portrait(outcome);
+            take.outcome = outcome_snapshot(outcome);
         }
     }
 
