@@ -7,7 +7,7 @@ use ferroplane_apiserver::auth::authenticate::{
     Authenticator, ClientCertificate, Impersonation, Peer, ServiceAccountTokens, StaticTokens,
 };
 use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::auth::rbac::{Attributes, RbacKind, Policy, Write};
+use ferroplane_apiserver::auth::rbac::{Attributes, Policy, RbacKind, Write};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
