@@ -1,6 +1,6 @@
 //! Merges objects by their types: what a configuration adds to an object, which fields differ, who names what.
 //!
-//! A [`MergeShape`](shape::Shape) says how a value merges, a [`Set`](set::Set) names fields. Everything else walks
+//! A [`MergeShape`](shape::MergeShape) says how a value merges, a [`Set`](set::Set) names fields. Everything else walks
 //! values along shapes. What belongs to whom is decided in [`crate`].
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/typed.go`.
