@@ -73,7 +73,7 @@ fn what_is_secret_is_told_nobody() {
     assert!(traces.contains("step greet") && traces.contains("Secret"), "{traces}");
     let log = lines.join("\n");
     let looks = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let looks: Vec<_> = looks.filter(|line| line["message"] == "looked at a composite resource").collect();
+    let looks: Vec<_> = looks.filter(|line| line["message"] == "reconciled a composite resource").collect();
     assert!(looks.iter().any(|line| line["kind"] == "Site" && line["name"] == "blog"), "{log}");
     for secret in [CREDENTIAL, COMPOSED, HEADER, TOKEN] {
         for (place, text) in [("the log", &log), ("a trace", &traces), ("a metric", &metrics)] {
