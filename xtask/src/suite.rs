@@ -10,7 +10,7 @@ use crate::shell::{Shell, cargo, program};
 /// `cargo test`, for everything that the workspace has.
 ///
 /// A smaller selection would give dependencies other features, and cargo would compile most of them again. Our own crates are
-/// optimised a little, because tests spend their time in them: a simulation takes a fifth of the time. Dependencies have levels of
+/// optimised a little, because tests spend their time in them: a simulation takes less than half of the time. Dependencies have levels of
 /// their own (`Cargo.toml`).
 pub(crate) fn cargo_test(root: &Path) -> Shell {
     let mut command = cargo(root, &["test", "--workspace", "--all-features"]);
