@@ -9,6 +9,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::format::{FileFormat, LaterVersion};
 use crate::frame::Frame;
@@ -72,6 +73,22 @@ struct Segment {
     length: u64,
     /// Empty if it is in a file.
     bytes: Vec<u8>,
+    /// The file, once something was read from it: a cache is read far more often than it is written.
+    reader: OnceLock<File>,
+}
+
+impl Segment {
+    fn new(number: u64, length: u64, bytes: Vec<u8>) -> Self {
+        Self { number, length, bytes, reader: OnceLock::new() }
+    }
+
+    fn reader(&self, directory: &Path) -> Option<&File> {
+        if let Some(file) = self.reader.get() {
+            return Some(file);
+        }
+        let file = File::open(directory.join(file_name(self.number))).ok()?;
+        Some(self.reader.get_or_init(|| file))
+    }
 }
 
 impl SegmentLog {
@@ -92,7 +109,7 @@ impl SegmentLog {
         let mut segments = VecDeque::new();
         for (number, path) in segment_files(directory, format)? {
             let length = path.metadata().map_err(failed)?.len();
-            segments.push_back(Segment { number, length, bytes: Vec::new() });
+            segments.push_back(Segment::new(number, length, Vec::new()));
         }
         let next_number = segments.back().map_or(1, |last| last.number + 1);
         let storage = Storage::Directory { path: directory.to_owned(), current: None, _lock: lock };
@@ -170,10 +187,7 @@ impl SegmentLog {
             }
             Storage::Directory { path, .. } => {
                 let mut bytes = vec![0; length];
-                File::open(path.join(file_name(segment.number)))
-                    .ok()?
-                    .read_exact_at(&mut bytes, offset)
-                    .ok()?;
+                segment.reader(path)?.read_exact_at(&mut bytes, offset).ok()?;
                 Cow::Owned(bytes)
             }
         };
@@ -212,7 +226,7 @@ impl SegmentLog {
             }
         }
         self.next_number += 1;
-        self.segments.push_back(Segment { number, length: header.len() as u64, bytes });
+        self.segments.push_back(Segment::new(number, header.len() as u64, bytes));
         self.is_open = true;
         Ok(())
     }
