@@ -25,10 +25,12 @@ pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
             return Err(at);
         }
         check_end(text, at, 4 - count)?;
+        // `digits` still holds what the last full group left there.
         digits[count..].fill(0);
         append(&mut bytes, digits, count - 1);
         return Ok(bytes);
     }
+    // Line breaks count for this place, too: Go subtracts digits from the length of all the text.
     // What was begun must be finished.
     if count == 0 { Ok(bytes) } else { Err(text.len() - count) }
 }
@@ -40,6 +42,8 @@ fn check_end(text: &[u8], first: usize, wanted: usize) -> Result<(), usize> {
     if wanted == 2 {
         match next {
             None => return Err(text.len()),
+            // Go blames the byte before the wrong one here (`decodeQuantum` in base64.go), and the
+            // place is part of the message that users know.
             Some(at) if text[at] != b'=' => return Err(at - 1),
             Some(_) => next = rest.next(),
         }

@@ -31,14 +31,18 @@ pub fn marshal(value: &Value) -> String {
 /// A float: with an exponent only where the number would get unreadable, and no zero in front of that.
 pub fn float_text(float: f64) -> String {
     let size = float.abs();
+    // These are the limits of JavaScript's `Number.toString`, which Go's `floatEncoder` follows.
     if size == 0.0 || (1e-6..1e21).contains(&size) {
         return format_float(float, 'f', None);
     }
+    // Go drops the zero of `e-09` only: positive exponents begin at `e+21` and never have one.
     format_float(float, 'e', None).replace("e-0", "e-")
 }
 
 /// Appends text in quotes.
 pub fn push_string(text: &str, output: &mut String) {
+    // Taking and giving back the buffer spares a copy: patches and keys of managed fields are built
+    // with many short strings.
     let mut out = Writer { out: std::mem::take(output), escapes_html: true };
     out.text(text);
     *output = out.out;

@@ -14,6 +14,8 @@ use std::fmt;
 use regex::{Regex, RegexBuilder};
 
 /// Groups can be nested this deep. It bounds how deep any recursion over the expression goes.
+// Go allows 1000 (`maxHeight` in regexp/syntax/parse.go), but has a stack that grows; threads here
+// do not.
 const MAX_DEPTH: usize = 100;
 
 /// How large a compiled expression may become, in bytes.
@@ -49,6 +51,8 @@ impl Expression {
 
     /// Read an expression that may become so large, in bytes.
     pub fn bounded(pattern: &str, size: usize) -> Result<Self, Error> {
+        // Without any of these there is nothing that could be a mistake, either, so that the check
+        // of the syntax can be skipped, too.
         if !pattern.contains(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']) {
             return Ok(Self { matcher: Matcher::Literal(pattern.to_owned()), names: Vec::new() });
         }
@@ -58,6 +62,8 @@ impl Expression {
             // The translation has bounded the groups; each may add an alternation, a repetition and a class.
             .nest_limit(u32::try_from(MAX_DEPTH * 5).unwrap_or(u32::MAX))
             .build()
+            // The translation is valid syntax by construction; only the size limit is left as a
+            // reason to fail.
             .map_err(|_| Error::new("expression too large", pattern))?;
         Ok(Self { matcher: Matcher::Engine(engine), names: translated.names })
     }
@@ -101,6 +107,8 @@ impl Expression {
             }
             Matcher::Engine(engine) => {
                 let captures = engine.captures(text).filter(|captures| number < captures.len())?;
+                // Go does not tell a group that took no part from one that took nothing: both are
+                // empty text.
                 Some(captures.get(number).map_or("", |group| group.as_str()))
             }
         }

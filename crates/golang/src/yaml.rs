@@ -103,6 +103,8 @@ impl Writer {
 
     fn string(&mut self, string: &str, indent: Option<usize>, place: NodePosition) {
         let string = text::without_next_lines(string);
+        // The order is the encoder's (`stringv` in encode.go): several lines win over the question
+        // what the text would be read as, so that `"1\n"` is a literal block.
         let style = match &*string {
             string if string.contains('\n') => Style::Literal,
             string if resolve::is_string(string) => Style::Plain,
@@ -181,6 +183,7 @@ impl Writer {
                 if may_fold && !is_after_space && self.column > WIDTH && at > 0 && next.is_some() {
                     self.line(indent);
                     if next == Some(' ') {
+                        // Without it, the reader would drop the spaces that now begin a line.
                         self.put('\\');
                     }
                 } else {
@@ -200,6 +203,8 @@ impl Writer {
     fn literal(&mut self, text: &str, indent: usize) {
         self.indicator('|', true, false);
         if text.starts_with(|first| first == ' ' || text::is_break(first)) {
+            // The block says how far it is indented, because the reader cannot tell its own first
+            // spaces from indentation. It is always 2: `best_indent` of the emitter.
             self.indicator('2', false, false);
         }
         let mut ending = text.chars().rev().map(text::is_break);
@@ -263,6 +268,8 @@ impl Writer {
 }
 
 fn is_simple_key(key: &str) -> bool {
+    // Bytes, not characters: the emitter adds up lengths of buffers
+    // (`yaml_emitter_check_simple_key`).
     key.len() <= LONGEST_SIMPLE_KEY && !key.chars().any(text::is_break)
 }
 

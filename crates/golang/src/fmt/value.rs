@@ -49,6 +49,8 @@ impl<'a> Any<'a> {
                     Numbers::Integers => integer(number),
                     Numbers::AsWritten => number.as_i64(),
                 };
+                // `AsWritten` gives a float for `u64` values past `i64::MAX`, too: the decoder of
+                // Kubernetes tries int64, then float64, and nothing between.
                 whole.map_or_else(|| Self::Float(number.as_f64().unwrap_or_default()), Self::Int)
             }
             Value::String(text) => Self::Text(Cow::Borrowed(text)),
@@ -89,6 +91,8 @@ impl<'a> Any<'a> {
             Self::Bool(truth) => Value::Bool(truth),
             Self::Int(whole) => Value::Number(whole.into()),
             Self::Float(float) => {
+                // Whole floats lose their fraction, because Go prints `2.0` as `2` in JSON and
+                // readers of our objects ask for integers.
                 let number = Number::from_f64(float)?;
                 Value::Number(integer(&number).map_or(number, Number::from))
             }
@@ -100,6 +104,8 @@ impl<'a> Any<'a> {
     }
 }
 
+/// `String::from_utf8_lossy` would not do: it writes one replacement character for a whole broken
+/// sequence, Go writes one for each byte.
 /// Every byte that is no text becomes the replacement character, one by one.
 pub fn to_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

@@ -134,6 +134,8 @@ fn number_at(bytes: &[u8]) -> (Option<usize>, usize) {
         if !byte.is_ascii_digit() {
             return (number, at);
         }
+        // The check comes before the next digit is added, as in Go's `parsenum`: seven digits may
+        // pass, and nothing can overflow.
         if number.is_some_and(|number: usize| number > 1_000_000) {
             return (None, bytes.len());
         }
@@ -144,6 +146,8 @@ fn number_at(bytes: &[u8]) -> (Option<usize>, usize) {
 
 /// The number in brackets, and how many bytes that took: one if there is no closing bracket.
 fn index_at(bytes: &[u8]) -> (Option<usize>, usize) {
+    // Without a bracket that closes, Go skips only the one that opens, so that the rest is read as
+    // flags, width and verb.
     let Some(end) = bytes.iter().position(|byte| *byte == b']').filter(|_| bytes.len() >= 3) else {
         return (None, 1);
     };
@@ -162,6 +166,8 @@ impl Printer {
 
     fn push_bytes(&mut self, text: &[u8]) {
         if self.out.len() + text.len() > MAX_LENGTH {
+            // The flag stays set, and printing goes on without output: a width of a million in a
+            // long format must not cost memory, and no caller between has to pass an error on.
             self.is_too_long = true;
         }
         if !self.is_too_long {
@@ -182,6 +188,7 @@ impl Printer {
             cursor.at += plain + 1;
             self.print_verb(&mut cursor, values);
         }
+        // Go complains about values that no verb used, unless the format picks values by number.
         if !cursor.is_reordered && cursor.value < count {
             self.print_extra(&values[cursor.value..]);
         }
@@ -201,12 +208,15 @@ impl Printer {
             return self.push("%!(NOVERB)");
         };
         cursor.at += verb.len_utf8();
+        // `%%` takes no value, and Go lets it have flags and widths that it ignores.
         if verb == '%' {
             self.push("%");
         } else if !cursor.is_good_index {
             self.push(&format!("%!{verb}(BADINDEX)"));
         } else if let Some(value) = values.get(cursor.value) {
             if matches!(verb, 'v' | 'w') {
+                // For these verbs `#` and `+` change the syntax, and no longer what they mean for
+                // numbers inside: `%#v` of 1 is not `0x1`. JSON has no structs, so `%+v` is `%v`.
                 self.flags.is_go_syntax = std::mem::take(&mut self.flags.sharp);
                 self.flags.plus = false;
             }
@@ -234,6 +244,7 @@ impl Printer {
     fn read_width(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
         if cursor.peek() != Some(b'*') {
             self.flags.width = cursor.number();
+            // `%[3]2d` is a mistake to Go: an index must stand directly before the verb or a star.
             if is_after_index && self.flags.width.is_some() {
                 cursor.is_good_index = false;
             }
@@ -245,6 +256,8 @@ impl Printer {
             self.push("%!(BADWIDTH)");
         }
         if width.is_some_and(|width| width < 0) {
+            // A negative width from a value means "to the left", and zeros never stand on the
+            // right.
             self.flags.minus = true;
             self.flags.zero = false;
         }
@@ -253,6 +266,8 @@ impl Printer {
     }
 
     fn read_precision(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
+        // A point at the very end is taken for the verb, as in Go, which looks for a precision only
+        // if something follows.
         if cursor.peek() != Some(b'.') || cursor.at + 1 >= cursor.format.len() {
             return is_after_index;
         }
@@ -266,6 +281,7 @@ impl Printer {
             return is_after_index;
         }
         cursor.at += 1;
+        // A negative precision is as bad as one that is no number; a negative width is not.
         self.flags.precision = cursor.number_from(values).and_then(|number| usize::try_from(number).ok());
         if self.flags.precision.is_none() {
             self.push("%!(BADPREC)");
@@ -302,6 +318,8 @@ impl Printer {
                 self.push(if self.flags.sharp { "c000000000" } else { "0xc000000000" });
             }
             (_, 'p') => self.bad_verb(value, verb),
+            // `%w` is for errors in `Errorf`. Go complains about a list or map as a whole
+            // (`handleMethods`); any other unknown verb is complained about for each item.
             (Any::Array(..) | Any::Object(..) | Any::NilArray | Any::NilObject, 'w') => {
                 self.bad_verb(value, verb);
             }
@@ -335,6 +353,8 @@ impl Printer {
                     ("map[", " ", "]")
                 };
                 self.push(opening);
+                // The keys are sorted already: `serde_json`'s maps are ordered, and Go's `fmt`
+                // sorts maps to be deterministic.
                 for (at, (key, value)) in object.iter().enumerate() {
                     if at > 0 {
                         self.push(separator);
@@ -383,6 +403,7 @@ impl Printer {
 
     fn pad_bytes(&mut self, text: &[u8]) {
         let missing = match self.flags.width {
+            // Counting letters is linear in the text, so it is left out where no width asks for it.
             None | Some(0) => 0,
             Some(width) => width.saturating_sub(letters(text).count()),
         };
@@ -436,6 +457,7 @@ impl Printer {
     }
 
     fn print_hexadecimal(&mut self, bytes: &[u8], verb: char) {
+        // A precision counts bytes here, and letters in every other verb for text.
         let bytes =
             &bytes[..self.flags.precision.map_or(bytes.len(), |precision| precision.min(bytes.len()))];
         let prefix = match (self.flags.sharp, verb) {
@@ -468,6 +490,7 @@ impl Printer {
     fn print_digits(&mut self, whole: i64, verb: char) {
         let Flags { sharp, zero, plus, minus, space, width, precision, .. } = self.flags;
         if precision == Some(0) && whole == 0 {
+            // C prints nothing for a zero without digits, and so does Go, but for the width.
             return self.pad_with_spaces(&" ".repeat(width.unwrap_or(0)));
         }
         let size = whole.unsigned_abs();
@@ -524,6 +547,7 @@ impl Printer {
         };
         let precision = self.flags.precision.or(default);
         let text = format_float(float, format, precision);
+        // The sign is taken off, because the zeros of `%+08f` stand between sign and digits.
         let (mut sign, body) = match text.strip_prefix(['+', '-']) {
             Some(body) => (&text[..1], body.to_owned()),
             None => ("+", text.clone()),
@@ -562,6 +586,8 @@ fn with_point(body: &str, format: char, precision: Option<usize>) -> String {
     let mut missing = wanted.saturating_sub(significant);
     let mut text = number.to_owned();
     if !number.contains('.') {
+        // The zero before the point is no significant digit, yet it counts once, as in Go's
+        // `fmtFloat`.
         if number == "0" {
             missing = missing.saturating_sub(1);
         }
@@ -584,6 +610,8 @@ fn to_letter(whole: i64) -> char {
 
 /// Whether a float is an integer that a float holds exactly.
 fn is_whole(float: f64) -> bool {
+    // 2^53: past it, neighbouring integers are the same float, and printing digits would invent
+    // some.
     const LIMIT: f64 = 9_007_199_254_740_992.0;
     float.fract() == 0.0 && float.abs() <= LIMIT
 }

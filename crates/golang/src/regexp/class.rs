@@ -32,6 +32,8 @@ impl Class {
 
     /// Half a surrogate pair is a number to Go; to the engine it is none.
     fn push_range(&mut self, from: u32, to: u32) {
+        // The range shrinks to its nearest end that is a character. One that lies within the
+        // surrogates becomes empty, and matches nothing, as it does on valid text in Go.
         let from = if is_surrogate(from) { 0xE000 } else { from };
         let to = if is_surrogate(to) { 0xD7FF } else { to };
         if from <= to {
@@ -49,6 +51,8 @@ pub(super) fn write_char(output: &mut String, literal: char) {
     if literal.is_ascii_alphanumeric() || !literal.is_ascii() {
         output.push(literal);
     } else {
+        // Punctuation is written as a code rather than escaped: inside a class the engine has
+        // operators that Go lacks (`&&`, `--`, `~~`, and nested brackets).
         output.push_str(&format!(r"\x{{{:x}}}", u32::from(literal)));
     }
 }
@@ -122,8 +126,10 @@ fn member(text: &str, whole: &str) -> Result<(u32, usize), Error> {
 pub(super) fn escaped(text: &str) -> Result<Option<(Class, usize)>, Error> {
     let [b'\\', kind, ..] = text.as_bytes() else { return Ok(None) };
     let items = match kind {
+        // These are ASCII in Go; the engine's own `\d`, `\w` and `\s` would match all of Unicode.
         b'd' | b'D' => "0-9",
         b'w' | b'W' => "0-9A-Za-z_",
+        // The vertical tab is missing on purpose: Perl's `\s` has it since 5.18, Go's does not.
         b's' | b'S' => r"\t\n\x{c}\r\x{20}",
         b'p' | b'P' => return unicode(text).map(Some),
         _ => return Ok(None),
@@ -156,6 +162,8 @@ fn property(name: &str) -> Option<String> {
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_- ".contains(&byte)) {
         return None;
     }
+    // The prefixes keep the engine from reading the name as a property of another sort, such as
+    // `Alphabetic` or an age.
     let candidates = [format!(r"\p{{gc={name}}}"), format!(r"\p{{sc={name}}}")];
     candidates.into_iter().find(|candidate| regex_syntax::parse(candidate).is_ok())
 }
@@ -202,6 +210,7 @@ fn hexadecimal(text: &str) -> Result<(u32, usize), Error> {
     let (mut code, mut digits) = (0, 0);
     for (at, next) in after.char_indices().skip(usize::from(has_braces)) {
         let length = 2 + at + next.len_utf8();
+        // `\x{}` is a mistake in Go, so the brace ends a number only after a digit.
         if has_braces && next == '}' && digits > 0 {
             return Ok((code, length));
         }
@@ -217,6 +226,7 @@ fn hexadecimal(text: &str) -> Result<(u32, usize), Error> {
         };
         code = code * 16 + digit;
         digits += 1;
+        // Checked at every digit, which also keeps the number from overflowing.
         if code > 0x10_FFFF {
             return Err(invalid_escape(text, length));
         }

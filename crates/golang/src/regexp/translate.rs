@@ -13,6 +13,8 @@ pub(super) struct Translated {
 }
 
 /// More copies than these of one thing are refused, however repetitions are nested.
+// Go's limit (`repeatIsValid` in regexp/syntax/parse.go): repetitions multiply, and each copy costs
+// memory.
 const MAX_REPEAT: u32 = 1000;
 
 /// Translate a whole expression.
@@ -73,6 +75,8 @@ impl<'a> Translator<'a> {
             ')' => self.close()?,
             '|' => {
                 self.output.pattern.push('|');
+                // What follows begins anew, so that `a|*` has nothing to repeat. `copies` stays: it
+                // is about the whole group.
                 self.sequence.last = None;
                 self.advance(1);
             }
@@ -95,6 +99,8 @@ impl<'a> Translator<'a> {
             '\\' => self.escape()?,
             other => self.literal(other, other.len_utf8()),
         }
+        // `a**` is refused, as in Go, which takes `**` for a typing mistake; the engine would
+        // accept it.
         self.last_repeat = is_repeat.then_some(before);
         Ok(())
     }
@@ -125,8 +131,11 @@ impl<'a> Translator<'a> {
         match self.rest.as_bytes().get(1) {
             Some(b'A') => self.atom(r"\A", 2),
             Some(b'z') => self.atom(r"\z", 2),
+            // Go's word boundaries know ASCII words only.
             Some(b'b') => self.atom(r"(?-u:\b)", 2),
             Some(b'B') => self.atom(r"(?-u:\B)", 2),
+            // RE2 reads one byte for `\C`. Go documents it as not supported, because it would split
+            // characters.
             Some(b'C') => return Err(Error::new("invalid escape sequence", r"\C")),
             Some(b'Q') => self.quoted(),
             _ => {
@@ -247,6 +256,8 @@ impl<'a> Translator<'a> {
         }
         let suffix = if is_lazy { "?" } else { "" };
         // Flags may stand between the operator and what it repeats; the engine wants them after it.
+        // Inserting makes this quadratic at worst, in a pattern of manifest size; hardly ever is
+        // anything moved.
         self.output.pattern.insert_str(self.sequence.last_end, &format!("{operator}{suffix}"));
         self.sequence.push(copies, self.sequence.last_end + operator.len() + suffix.len());
         Ok(())
@@ -259,6 +270,8 @@ impl<'a> Translator<'a> {
             return Err(Error::new("invalid repeat count", operator));
         }
         let factor = match count.max {
+            // A factor of zero makes the product zero, which lets a surrounding repetition be
+            // larger, as Go computes it.
             Some(max) => max,
             None => count.min.max(1),
         };

@@ -35,6 +35,9 @@ pub fn format_float(float: f64, format: char, precision: Option<usize>) -> Strin
         'g' | 'G' => general(size, precision, if format == 'g' { 'e' } else { 'E' }),
         _ => match precision {
             Some(precision) => {
+                // Precisions come from format strings that users write. The standard library takes
+                // 16 bits of precision and panics at more; zeros behind the last digit need no
+                // arithmetic.
                 let mut text = format!("{size:.*}", precision.min(ALL_DIGITS));
                 pad_zeros(&mut text, precision.saturating_sub(ALL_DIGITS));
                 text
@@ -72,6 +75,8 @@ fn general(size: f64, precision: Option<usize>, exponent: char) -> String {
     };
     let count = decimal.digits.len();
     let threshold = match precision.map(|precision| precision.max(1)) {
+        // Go decides with six digits when the shortest form is asked for, so that `%v` of 1000000
+        // is `1e+06`.
         None => 6,
         Some(precision) if precision > count && is_within(&decimal) => count,
         Some(precision) => precision,
@@ -132,6 +137,7 @@ fn parts(size: f64) -> (u64, i64) {
     let bits = size.to_bits();
     let mantissa = bits & ((1 << 52) - 1);
     match i64::try_from(bits >> 52 & 0x7ff).unwrap_or_default() {
+        // Subnormal numbers have no hidden bit, and the exponent of the smallest normal one.
         0 => (mantissa, -1022),
         exponent => (mantissa | 1 << 52, exponent - 1023),
     }
@@ -157,6 +163,7 @@ fn hexadecimal(size: f64, letter: char, precision: Option<usize>) -> String {
         let shift = precision * 4;
         let extra = (mantissa << shift) & ((1 << 60) - 1);
         mantissa >>= 60 - shift;
+        // Round half to even: exactly half rounds up only if the last digit that stays is odd.
         if extra | (mantissa & 1) > 1 << 59 {
             mantissa += 1;
         }

@@ -11,6 +11,8 @@ pub fn unquote(quoted: &str) -> Option<String> {
 pub fn unquote_bytes(quoted: &str) -> Option<Vec<u8>> {
     let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let inner = quoted.strip_prefix(quote)?.strip_suffix(quote)?;
+    // More than one character in single quotes is fine here, unlike in Go's `Unquote`: JSONPath has
+    // its own reader (`UnquoteExtend`) for such strings.
     if !inner.contains(['\\', quote]) {
         return Some(inner.as_bytes().to_vec());
     }
@@ -50,6 +52,7 @@ fn escape<'t>(rest: &'t str, quote: char, bytes: &mut Vec<u8>) -> Option<&'t str
         '\'' | '"' if c == quote => c,
         'x' | 'u' | 'U' => return hexadecimal(after, c, bytes),
         '0'..='7' => {
+            // Go wants all three digits of an octal escape.
             let digits =
                 rest.get(..3).filter(|digits| digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit)))?;
             bytes.push(u8::from_str_radix(digits, 8).ok()?);
@@ -70,6 +73,7 @@ fn hexadecimal<'t>(rest: &'t str, kind: char, bytes: &mut Vec<u8>) -> Option<&'t
     let digits = rest.get(..length).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
     let code = u32::from_str_radix(digits, 16).ok()?;
     match u8::try_from(code) {
+        // `\x` names a byte and may break UTF-8; `\u` and `\U` name a character and cannot.
         Ok(byte) if kind == 'x' => bytes.push(byte),
         _ => push(char::from_u32(code)?, bytes),
     }

@@ -20,6 +20,8 @@ pub fn days(year: i64, month: i64, day: i64) -> i64 {
     let year_of_era = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    // 146,097 days are 400 years, after which the calendar repeats; 719,468 days lie between
+    // 0000-03-01 and 1970-01-01.
     era * 146_097 + day_of_era - 719_468
 }
 

@@ -16,12 +16,14 @@ pub fn parse(text: &str) -> Result<i64, String> {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
+    // The only number that needs no unit.
     if unsigned == "0" {
         return Ok(0);
     }
     let total = sum(unsigned).map_err(|problem| format!("time: {problem} {}", quote(text)))?;
     match (is_negative, i64::try_from(total)) {
         (true, Ok(total)) => Ok(-total),
+        // `sum` allows 2^63 exactly, and only this sign can have it.
         (true, Err(_)) => Ok(i64::MIN),
         (false, Ok(total)) => Ok(total),
         (false, Err(_)) => Err(format!("time: {INVALID} {}", quote(text))),
@@ -57,6 +59,7 @@ fn term(text: &str) -> Result<(u64, &str), String> {
     if digits.is_empty() && fraction.is_empty() {
         return Err(INVALID.to_owned());
     }
+    // A unit is everything up to the next number, so that `1x y` complains about `x y`, as Go does.
     let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
     if name.is_empty() {
@@ -98,6 +101,7 @@ fn part_of(unit: u64, fraction: &str) -> u64 {
         numerator = next;
         scale *= 10.0;
     }
+    // The order of these operations is Go's. Another one rounds differently in the last nanosecond.
     (numerator as f64 * (unit as f64 / scale)) as u64
 }
 

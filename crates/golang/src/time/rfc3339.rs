@@ -114,6 +114,7 @@ impl Parser<'_> {
         let digits = self.rest.strip_prefix(['.', ',']).and_then(|rest| rest.get(..6));
         match digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
             Some(digits) => {
+                // A separator and six digits, all ASCII, as was checked just now.
                 self.rest = &self.rest[7..];
                 Ok(digits.parse::<u32>().unwrap_or_default() * 1000)
             }
@@ -125,6 +126,8 @@ impl Parser<'_> {
     fn fraction(&mut self) -> u32 {
         let Some(rest) = self.rest.strip_prefix(['.', ',']) else { return 0 };
         let count = rest.bytes().take_while(u8::is_ascii_digit).count();
+        // A point without digits stays unread, and the zone complains about it: this is the text
+        // that Go names.
         if count == 0 {
             return 0;
         }

@@ -60,6 +60,8 @@ fn number(text: &[char], start: i64) -> (i64, usize) {
     let digits = text.iter().take_while(|character| is_digit(**character));
     digits.fold((start, 0), |(number, length), digit| {
         let value = i64::from(u32::from(*digit)) - i64::from(u32::from('0'));
+        // Go's integers wrap, and so does the order: revisions are named after it, so it must wrap
+        // here, too.
         (number.wrapping_mul(10).wrapping_add(value), length + 1)
     })
 }

@@ -15,6 +15,8 @@ const WORDS: [&str; 38] = [
 pub(super) fn is_string(text: &str) -> bool {
     let Some(first) = text.bytes().next() else { return false };
     let is_something = match first {
+        // Only these first characters can begin a number (the table `resolveTable` in resolve.go);
+        // the rest of the text is not even looked at otherwise.
         b'+' | b'-' | b'0'..=b'9' => {
             is_word(text) || is_timestamp(text) || is_number(&text.replace('_', "")) || is_sexagesimal(text)
         }
@@ -25,6 +27,7 @@ pub(super) fn is_string(text: &str) -> bool {
 }
 
 fn is_word(text: &str) -> bool {
+    // The longest word has five letters, so that long texts are not compared 38 times.
     text.len() <= 5 && WORDS.contains(&text)
 }
 
@@ -35,11 +38,13 @@ fn is_number(text: &str) -> bool {
         let (digits, radix) = radix(unsigned);
         let limit = match text.bytes().next() {
             Some(b'-') => 1 << 63,
+            // Go tries `ParseInt`, which takes a sign, then `ParseUint`, which takes none.
             Some(b'+') => (1 << 63) - 1,
             _ => u64::MAX,
         };
         magnitude(digits, radix).is_some_and(|magnitude| magnitude <= limit)
     };
+    // The original strips `0b` and reads what follows as signed, so that even `0b-1` is a number.
     let is_odd_binary = || text.strip_prefix("0b").is_some_and(|text| i64::from_str_radix(text, 2).is_ok());
     is_integer() || is_decimal && is_finite(text) || is_odd_binary()
 }

@@ -39,6 +39,8 @@ impl Traits {
             is_empty: text.is_empty(),
             may_be_plain: !(has_edge || has_break || is_broken || is_indicating(text)),
             may_be_single_quoted: !(break_space || is_broken),
+            // The emitter forbids a block that ends in a space (`block_allowed` in
+            // `yaml_emitter_analyze_scalar`).
             may_be_literal: !(text.is_empty() || text.ends_with(' ') || is_broken),
         }
     }
@@ -64,6 +66,7 @@ fn is_indicating(text: &str) -> bool {
     while let Some(character) = characters.next() {
         let is_last = characters.peek().is_none_or(|next| matches!(next, ' ' | '\t'));
         let indicates = match (before, character) {
+            // These mean something only before a space: `-1`, `?a` and `a:b` stay plain.
             (None, '?' | '-') | (_, ':') => is_last,
             (None, first) => "#,[]{}&*!|>'\"%@`".contains(first),
             (Some(before), '#') => matches!(before, ' ' | '\t' | '\0') || is_break(before),
@@ -83,6 +86,8 @@ pub(super) fn is_break(character: char) -> bool {
 }
 
 fn is_printable(character: char) -> bool {
+    // Everything past U+FFFF, such as emoji, is escaped: the original's `is_printable`
+    // (yamlprivateh.go) ends with sequences of three bytes.
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{fffd}') && character != '\u{feff}'
 }
 
