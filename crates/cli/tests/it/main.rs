@@ -17,6 +17,7 @@ mod plane;
 mod render;
 mod replay;
 mod sandbox;
+mod scenarios;
 mod start;
 mod telemetry;
 mod up;
