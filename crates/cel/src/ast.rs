@@ -82,6 +82,7 @@ impl ExpressionKind {
         }
     }
 
+    // Kept in step with `children` by hand: Rust has no way to write both at once.
     fn children_mut(&mut self) -> Vec<&mut Expression> {
         match self {
             Self::Literal(_) | Self::Identifier(_) | Self::Message(_) => Vec::new(),

@@ -93,12 +93,15 @@ pub(super) fn check(
     };
     let (node, kind) = checker.check(expression);
     if checker.mistakes.is_empty() {
+        // These checks need the final types, and their messages would mislead beside a mistake that changed a
+        // type.
         checker.check_aggregates();
         checker.mistakes.append(&mut checker.formatting);
     }
     if !checker.mistakes.is_empty() {
         return Err(Refused::Mistakes(checker.mistakes));
     }
+    // Only now, because a later part of the expression may say what an earlier parameter stands for.
     let kind = checker.types.apply(&kind, true);
     if let Some(text) = checker.constant {
         let used = checker.used.take().into_iter().map(|number| variables[number].0.clone()).collect();
@@ -168,6 +171,7 @@ impl Checker<'_> {
 
     fn wrong(&mut self, at: Position, message: impl Into<String>) -> Typed {
         self.mistakes.push(Mistake::new(at, message));
+        // The node is never evaluated: a mistake keeps the program from being made.
         (ProgramNode::Constant(Value::Null), Type::Error)
     }
 
@@ -201,8 +205,11 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, whole: &Expression, operand: &Expression, field: &str, is_test: bool) -> Typed {
+        // `has(a.b)` asks for the field, even where `a.b` is the name of a variable or a type.
         if !is_test
             && let Some(name) = qualified_name(whole)
+            // The longest name wins, as in cel-go: `google.protobuf.Timestamp` is one type, not a field of
+            // `google`.
             && let Some(found) = self.lookup_qualified(&name)
         {
             if let Some(notes) = &mut self.notes {
@@ -223,6 +230,8 @@ impl Checker<'_> {
     /// A type whose name has dots, or a variable that was declared so.
     fn lookup_qualified(&self, name: &str) -> Option<Typed> {
         let first = name.split('.').next()?;
+        // What a macro names hides dotted names that begin with it, or a loop variable could turn into a
+        // type.
         if self.locals.iter().any(|local| local.name == first) {
             return None;
         }
@@ -243,12 +252,14 @@ impl Checker<'_> {
                 Some(kind) => kind.clone(),
                 None => self.wrong(at, format!("undefined field '{name}'")).1,
             },
+            // Not `Error`: a path that goes on after a mistake is still checked where types are known again.
             Type::Dyn | Type::Error => Type::Dyn,
             Type::Message(message) => (message.field)(name).unwrap_or_else(|| {
                 self.wrong(at, format!("undefined field '{name}'"));
                 Type::Error
             }),
             Type::Parameter(_) => {
+                // Selecting from something of unknown type decides that it is dynamic from here on.
                 self.types.agree(&Type::Dyn, &target);
                 Type::Dyn
             }
@@ -268,16 +279,21 @@ impl Checker<'_> {
         arguments: &[Expression],
     ) -> Typed {
         let at = whole.position;
+        // This operator takes the name of a field, not a value, so that no overload could be found for it.
         if name == "_?._" {
             self.note_call(whole, "_?._", vec!["select_optional_field"], false);
             return self.optional_select(at, arguments);
         }
+        // A counter, not a flag: formats can be nested in the arguments of formats.
         let is_format = usize::from(name == "format");
         self.formats += is_format;
+        // Arguments come before the target, as in cel-go: it is the order in which mistakes are found and
+        // types are learnt.
         let mut checked: Vec<_> = arguments.iter().map(|argument| self.check(argument)).collect();
         if is_format == 1 {
             self.check_format(at, target, arguments);
         }
+        // `math.abs(x)` looks like a call on something named `math`. A function of that full name goes first.
         let qualified =
             target.and_then(qualified_name).and_then(|prefix| function(&format!("{prefix}.{name}")));
         let found = match (target, qualified) {
@@ -300,6 +316,8 @@ impl Checker<'_> {
             let names = overloads.iter().map(|overload| overload.name).collect();
             self.note_call(whole, found.name, names, is_member);
         }
+        // A single overload is settled now, which spares the search at every evaluation, and changes what the
+        // call costs.
         let only = if let [only] = overloads[..] { Some(only) } else { None };
         (self.emit(found, only, nodes), result)
     }
@@ -318,6 +336,7 @@ impl Checker<'_> {
 
     /// Patterns, times and durations that are written out are looked at now.
     fn check_literal(&mut self, function: &Function, is_member: bool, arguments: &[Expression]) {
+        // Written as a function, `matches` has the text first and the pattern second.
         let index = usize::from(function.name == "matches" && !is_member);
         let Some(Expression { kind: ExpressionKind::Literal(literal), position, .. }) = arguments.get(index)
         else {
@@ -340,6 +359,7 @@ impl Checker<'_> {
         let Some(Expression { kind: ExpressionKind::Literal(Value::String(pattern)), .. }) = target else {
             return;
         };
+        // The position tells whether the last list that was seen is the argument itself, or one within it.
         let [Expression { kind: ExpressionKind::List(_), position, .. }] = arguments else { return };
         let Some((_, types)) = self.formatted.take().filter(|(found, _)| found == position) else { return };
         let types: Vec<_> = types.into_iter().map(|(at, kind)| (at, self.types.apply(&kind, true))).collect();
@@ -359,6 +379,7 @@ impl Checker<'_> {
         let mut attribute = attribute(node);
         let key = QualifierKey::Constant(field.clone());
         attribute.push(Arc::new(Qualifier { key, is_optional: true, is_test: false }));
+        // Optionals do not nest here: `a.?b.?c` is one optional value.
         let kind = if matches!(kind, Type::Optional(_)) { kind } else { Type::optional(kind) };
         (ProgramNode::Attribute(attribute), kind)
     }
@@ -372,6 +393,7 @@ impl Checker<'_> {
         types: &[Type],
         arguments: &[Expression],
     ) -> Option<(Vec<&'static Overload>, Type)> {
+        // cel-go has its own rule for these, with other words for what is wrong.
         if matches!(function.name, "_&&_" | "_||_") {
             let kind = self.resolve_logical(types, arguments)?;
             return Some((function.overloads.iter().collect(), kind));
@@ -388,6 +410,8 @@ impl Checker<'_> {
             fitting.push(overload);
             let kind = self.types.apply(&Substitutions::instantiate(&overload.result, &fresh), false);
             result = Some(match result {
+                // Several overloads fit where an argument is dynamic; if their results differ, only
+                // evaluation can tell.
                 Some(before) if before != kind => Type::Dyn,
                 _ => kind,
             });
@@ -430,6 +454,8 @@ impl Checker<'_> {
         {
             return node;
         }
+        // A condition is an attribute rather than a call, so that fields can be selected from whichever
+        // branch is taken, and only that one is evaluated.
         if function.name == "_?_:_" && nodes.len() == 3 {
             let no = nodes.pop().map(ProgramNode::into_attribute);
             let yes = nodes.pop().map(ProgramNode::into_attribute);
@@ -452,6 +478,7 @@ impl Checker<'_> {
         match compile_regex(nodes.get(1)?.as_constant()?.as_str()?) {
             Ok(regex) => Some(regex),
             Err(error) => {
+                // The first reason wins, as cel-go plans constants in order and stops there.
                 self.constant.get_or_insert(error.to_string());
                 None
             }
@@ -465,6 +492,7 @@ impl Checker<'_> {
         overload: Option<&'static Overload>,
         nodes: &mut Vec<ProgramNode>,
     ) -> Option<ProgramNode> {
+        // Returns nothing where the list is no constant, and leaves the operands to the ordinary call.
         if name == "@in" {
             return in_constant(overload, nodes);
         }
@@ -485,6 +513,7 @@ impl Checker<'_> {
 
     /// A conversion of a constant is a constant.
     fn folded(&mut self, call: program::Call) -> ProgramNode {
+        // Only these are folded, because folding is visible: a constant costs nothing when evaluated.
         const CONVERSIONS: [&str; 10] =
             ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
         let is_constant = call.arguments.iter().all(|argument| argument.as_constant().is_some());
@@ -580,6 +609,8 @@ impl Checker<'_> {
     }
 
     fn remember(&mut self, types: Vec<(Position, Type)>) {
+        // Kubernetes demands literals of one type (`HomogeneousAggregateLiterals`), except for what is
+        // formatted.
         if !self.allow_mixed && self.formats == 0 && types.len() > 1 {
             self.aggregates.push(types);
         }
@@ -629,8 +660,10 @@ impl Checker<'_> {
         name(fold.second.as_deref().unwrap_or_default(), second, place + 2);
         let (condition, kind) = self.check(&fold.condition);
         self.assert(&fold.condition, &Type::Bool, &kind);
+        // The condition is checked first: what it says about the accumulator's type holds for the step.
         let (mut step, kind) = self.check(&fold.step);
         self.assert(&fold.step, &accumulator_type, &kind);
+        // Without this, a list of n elements built by `map` would be copied n times.
         take_accumulator(&mut step, place);
         // The result sees the accumulator, but no longer the elements. Their places stay reserved.
         self.locals[outside + 1].name.clear();
@@ -725,6 +758,8 @@ fn in_constant(overload: Option<&'static Overload>, sides: &mut Vec<ProgramNode>
     }
     let list: Vec<_> = list.iter().collect();
     let is_simple =
+        // Other elements keep the ordinary call, which costs as much as the list is long: cel-go has a set
+        // for constants of primitive types only.
         list.iter().all(|value| value.is_number() || matches!(value, Value::Bool(_) | Value::String(_)));
     is_simple.then(|| ProgramNode::InConstant { element: Box::new(sides.swap_remove(0)), list })
 }
@@ -740,6 +775,8 @@ fn take_accumulator(step: &mut ProgramNode, place: usize) {
             );
         }
         ProgramNode::Attribute(Attribute { root: Root::Condition(parts), .. }) => {
+            // With a filter, the step is a condition whose first branch appends; the second one returns the
+            // accumulator as it is.
             if let Root::Operand(node) = &mut parts.1.root {
                 take_accumulator(node, place);
             }

@@ -31,6 +31,7 @@ pub(super) fn of_call(
     meter: &Meter,
 ) -> Result<u64, Fault> {
     let overload = call.overload.map_or("", |overload| overload.name);
+    // Whatever has no size costs one: `actualSize` in cel-go says the same.
     let size = |index: usize| arguments.get(index).map_or(1, size);
     let resulting = || result.map_or(1, self::size);
     if let Some(cost) = of_extension(overload, arguments, size, resulting) {
@@ -43,8 +44,11 @@ pub(super) fn of_call(
         },
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
         | "quantity" | "isQuantity" | "semver" | "isSemver" => tenth(size(0)),
+        // The overload on a network reads a field; the one on text parses.
         "ip" if overload != "cidr_ip" => tenth(size(0)),
+        // Twice, because the text is read once and written once.
         "replace" | "split" | "ip.isCanonical" => tenth(size(0).saturating_mul(2)),
+        // Only the result tells how long all parts are together.
         "join" => tenth(resulting().saturating_mul(2)),
         "find" | "findAll" => regex(size(0), size(1)),
         "containsIP" | "containsCIDR" => contained(call.function.name, overload, size(0), size(1)),
@@ -97,6 +101,7 @@ fn comparing(list: Argument<'_, '_>) -> u64 {
     let Ok(Value::List(list)) = list else { return 1 };
     let pairs = (list.len() as u64).saturating_mul(list.len() as u64);
     match list.get(0) {
+        // The first element decides for all, as in cel-go, which does not look at the others.
         Some(Value::String(_) | Value::Bytes(_)) => (pairs as f64 * 2.1) as u64,
         _ => pairs.saturating_mul(2),
     }
@@ -106,6 +111,7 @@ fn of_standard(overload: &str, size: impl Fn(usize) -> u64) -> u64 {
     match overload {
         "starts_with_string" | "ends_with_string" => tenth(size(1)),
         "string_to_bytes" | "bytes_to_string" | "strings_quote" | "string_format" => tenth(size(0)),
+        // A list of constants does not come here: see `ProgramNode::InConstant`.
         "in_list" => size(1),
         "less_string"
         | "greater_string"
@@ -125,6 +131,7 @@ fn of_standard(overload: &str, size: impl Fn(usize) -> u64) -> u64 {
 /// Two values compared.
 pub(super) fn of_equality(one: Argument<'_, '_>, other: Argument<'_, '_>, is_negated: bool) -> u64 {
     match one {
+        // Kubernetes declares a cost for `==` of its own types and forgot `!=`, which falls back to sizes.
         Ok(Value::Object(_)) if !is_negated => 1,
         _ => tenth(size(one).min(size(other))),
     }
@@ -143,6 +150,8 @@ fn contained(function: &str, overload: &str, size: u64, other: u64) -> u64 {
 }
 
 fn regex(text: u64, pattern: u64) -> u64 {
+    // One is added so that an expensive pattern costs something on empty text. Four characters are taken for
+    // one element of a pattern (`RegexStringLengthCostFactor`).
     tenth(text.saturating_add(1)).saturating_mul(pattern.div_ceil(4))
 }
 
@@ -163,6 +172,7 @@ fn size(value: Argument<'_, '_>) -> u64 {
 fn traversal(value: &Value<'_>, meter: &Meter) -> Result<u64, Fault> {
     meter.work(1)?;
     Ok(match value {
+        // Bytes and rounded down here, unlike everywhere else: so Kubernetes does it in `traversalCost`.
         Value::String(text) => text.as_str().len() as u64 / 10,
         Value::Bytes(bytes) => bytes.len() as u64 / 10,
         Value::List(list) => traverse_list(list, meter)?,

@@ -62,6 +62,8 @@ fn read() -> HashMap<&'static str, Function> {
             let last = functions.last_mut().expect("overloads follow their function");
             last.overloads.push(overload(line).expect("the table is well formed"));
         } else if let Some((kind, name)) = line.split_once(' ') {
+            // The table and the code are checked against each other at first use, so that any test that
+            // evaluates anything finds a gap.
             let implementation = library::implementation(name).expect("every function is implemented");
             functions.push(Function { name, is_one: kind == "one", overloads: Vec::new(), implementation });
         }
@@ -80,6 +82,7 @@ fn overload(line: &'static str) -> Option<Overload> {
     for argument in arguments.iter().chain([&result]) {
         collect(argument, &mut parameters);
     }
+    // Fresh parameters are numbered in this order, and their numbers show in messages (`_var1`).
     parameters.sort_unstable();
     Some(Overload { name, is_member, arguments, result, parameters })
 }

@@ -36,6 +36,7 @@ impl Extent {
         let mut here = self;
         for step in route.steps() {
             here = match &*step {
+                // A list and a map may share the step, because an extent has one kind of element.
                 "@items" | "@values" => here.element.as_deref()?,
                 // Of keys, no length is known.
                 "@keys" if here.has_keys => &NOTHING,
@@ -87,6 +88,8 @@ struct Local {
 struct Estimator<'e> {
     notes: &'e TypeFacts,
     extent: &'e Extent,
+    // Keyed by address rather than by id: cel-go keys by node, and the tree is borrowed for as long as these
+    // maps live.
     routes: HashMap<*const Expression, Route>,
     locals: HashMap<&'e str, Vec<Local>>,
     sizes: HashMap<*const Expression, Range>,
@@ -142,12 +145,14 @@ impl<'e> Estimator<'e> {
             return self.identifier(expression, name);
         }
         let cost = self.cost(operand);
+        // Presence tests are free in Kubernetes (`PresenceTestHasCost(false)`), and have no route.
         if is_test {
             return cost;
         }
         let route = self.route(operand).to(field);
         self.routes.insert(expression, route);
         match self.notes.kind(operand) {
+            // Fields of dynamic values are free in the estimate, though they cost when evaluated.
             Type::Map(..) | Type::Struct(_) | Type::Message(_) => cost.plus(IDENTIFIER),
             _ => cost,
         }
@@ -160,6 +165,7 @@ impl<'e> Estimator<'e> {
         arguments: &'e [Expression],
     ) -> Range {
         let Some(call) = self.notes.call(expression) else { return Range::default() };
+        // `dyn` changes no value, so the size of its argument must not be forgotten.
         if let ("dyn", [argument]) = (call.function, arguments) {
             let cost = self.cost(argument);
             self.copy_sizes(expression, argument);
@@ -172,6 +178,8 @@ impl<'e> Estimator<'e> {
             operands.push(self.operand(argument));
         }
         let target = target.filter(|_| call.is_member);
+        // The target comes after the arguments: sizes are looked up through routes that share storage, so
+        // that the order of visits changes the estimate (see `Route`).
         let before = target.map_or_else(Range::default, |target| self.cost(target));
         let target = target.map(|target| self.operand(target));
         let (mut cost, mut size): (_, Option<Range>) = (Range::NONE, None);
@@ -183,6 +191,7 @@ impl<'e> Estimator<'e> {
                 (Some(size), Some(result)) => Some(size.union(result)),
                 (size, result) => size.or(result),
             };
+            // Within the loop, as in cel-go: the last overload that is possible decides the route.
             if let Some((step, container)) = indexed(overload, arguments) {
                 size = self.entries_of(container).map(|entries| entries.value);
                 let route = self.route(container).to(step);
@@ -212,6 +221,7 @@ impl<'e> Estimator<'e> {
         }
         match (overload, operands, costs) {
             ("logical_and" | "logical_or", _, [one, other]) => {
+                // At least the first side is evaluated, and at most both.
                 (Range { least: one.least, most: one.most.saturating_add(other.most) }, None)
             }
             ("conditional", [_, yes, no], [condition, if_yes, if_no]) => {
@@ -222,6 +232,7 @@ impl<'e> Estimator<'e> {
             ("add_string" | "add_bytes" | "add_list", [one, other], _) => {
                 let size = one.known().plus(other.known());
                 self.unite_entries(expression, one.expression, other.expression);
+                // Lists are joined without copying in cel-go, texts are not.
                 let cost = if overload == "add_list" { Range::fixed(1) } else { size.traversed() };
                 (cost.plus(all), Some(size))
             }
@@ -280,6 +291,8 @@ impl<'e> Estimator<'e> {
         }
         let after = self.cost(&fold.result);
         self.unbind(&fold.accumulator);
+        // Asked for only now, after the body was visited, as cel-go does; the sharing of routes makes a
+        // difference.
         let count = self.known_size(&fold.range);
         match &fold.initial.kind {
             ExpressionKind::Literal(_) => {
@@ -364,6 +377,7 @@ impl<'e> Estimator<'e> {
         if let Some(size) = written_size(expression) {
             return Some(Range::fixed(size));
         }
+        // Remembered, so that later changes of shared routes no longer matter to this expression.
         if let Some(size) = found(self.extent, &self.route(expression)) {
             self.sizes.insert(expression, size);
             return Some(size);
@@ -415,6 +429,8 @@ fn indexed<'e>(overload: &str, arguments: &'e [Expression]) -> Option<(&'static 
 
 /// A loop over nothing whose accumulator is a value.
 fn is_binding(fold: &Fold) -> bool {
+    // How `cel.bind` and `optMap` are expanded (`Expansion::bound` in macros.rs): there is no turn to
+    // multiply by.
     matches!(&fold.range.kind, ExpressionKind::List(elements) if elements.is_empty())
         && matches!(&fold.condition.kind, ExpressionKind::Literal(Value::Bool(false)))
 }

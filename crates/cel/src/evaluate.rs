@@ -43,6 +43,7 @@ pub(super) fn constant(node: &ProgramNode) -> Result<Value<'static>, String> {
         names: &[],
         variables: Vec::new(),
         places: Vec::new(),
+        // Constants are not charged to anybody; their size is bounded by that of the source.
         meter: Meter::new(u64::MAX),
         regexes: Regexes::default(),
     };
@@ -89,6 +90,8 @@ impl<'p, 'v> Machine<'p, 'v> {
 
     fn presence(&mut self, attribute: &'p Attribute) -> Step<Outcome<'v>> {
         let outcome = self.resolve(attribute)?;
+        // cel-go takes back one for every presence test, but never charged it for a condition, so that
+        // `has((a ? b : c).d)` costs one less than its parts.
         if matches!(attribute.root, Root::Condition(_)) {
             self.meter.refund(cost::IDENTIFIER);
         }
@@ -124,6 +127,8 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     fn local(&mut self, place: usize) -> Step<Outcome<'v>> {
+        // A value under a name is evaluated at its first use, and not at all if nothing uses it: `cel.bind(x,
+        // 1/0, true)` is fine.
         if let LocalSlot::Lazy(node) = self.places[place] {
             let outcome = self.evaluate(node)?;
             self.places[place] = LocalSlot::Ready(outcome);
@@ -137,6 +142,7 @@ impl<'p, 'v> Machine<'p, 'v> {
     /// Follows a path. Once a part of it is optional, what is missing after it makes the whole missing.
     fn qualified(&mut self, value: Value<'v>, path: &'p [std::sync::Arc<Qualifier>]) -> Step<Outcome<'v>> {
         let (mut value, mut is_optional) = match value {
+            // The rest of the path is neither followed nor charged.
             Value::Optional(None) => return Ok(Ok(Value::Optional(None))),
             Value::Optional(Some(inner)) => ((*inner).clone(), true),
             other => (other, false),
@@ -145,6 +151,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             is_optional |= qualifier.is_optional;
             let key = self.key(&qualifier.key)?;
             let found = key.and_then(|key| find(&value, &key, is_optional || qualifier.is_test));
+            // Optional steps are observed only where something was found, so that only those cost.
             if !is_optional || matches!(found, Ok(Some(_))) {
                 self.meter.charge(cost::IDENTIFIER)?;
             }
@@ -181,6 +188,7 @@ impl<'p, 'v> Machine<'p, 'v> {
                     fault.get_or_insert(Fault::no_such_overload());
                 }
                 Err(error) => {
+                    // If neither side decides, the error of the left one is told.
                     fault.get_or_insert(error);
                 }
             }
@@ -189,7 +197,9 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     fn equality(&mut self, [left, right]: &'p [ProgramNode; 2], is_negated: bool) -> Step<Outcome<'v>> {
+        // Both sides are evaluated and charged even if the left one fails.
         let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
+        // Charged before comparing, so that an expression at its limit does not do the work first.
         self.meter.charge(cost::of_equality(&left, &right, is_negated))?;
         match (left, right) {
             (Ok(left), Ok(right)) => Ok(Ok(Value::Bool(left.equals(&right, &self.meter)? != is_negated))),
@@ -244,6 +254,8 @@ impl<'p, 'v> Machine<'p, 'v> {
             }
             arguments.push(outcome);
         }
+        // The one function that takes an error for an argument: loops of `all` and `exists` go on past errors
+        // with it.
         if function.name == "@not_strictly_false" {
             self.meter.charge(1)?;
             return Ok(Ok(Value::Bool(!matches!(arguments[0], Ok(Value::Bool(false))))));
@@ -271,6 +283,7 @@ impl<'p, 'v> Machine<'p, 'v> {
         let ProgramNode::Attribute(Attribute { root: Root::Local(place), .. }) = argument else {
             return self.evaluate(argument);
         };
+        // Makes a lazy accumulator ready, so that there is something to take.
         self.local(*place).map(drop)?;
         self.meter.charge(cost::IDENTIFIER)?;
         match std::mem::take(&mut self.places[*place]) {
@@ -285,6 +298,8 @@ impl<'p, 'v> Machine<'p, 'v> {
             arguments.iter_mut().map(|argument| take(argument, function.name)).collect();
         let mut overload = call.overload;
         // With a known pattern, only strings are looked for.
+        // Dispatch at run time looks at values again, even where types were checked: a dynamic argument may
+        // be of any type.
         if !function.is_one && call.regex.is_none() {
             let fits = |overload: &&'static Overload| fits(overload, &values);
             overload = match call.overload {
@@ -326,6 +341,7 @@ impl<'p, 'v> Machine<'p, 'v> {
                 break;
             }
         }
+        // Charged even if an element failed: making the list was begun.
         self.meter.charge(cost::LIST)?;
         if let Some(fault) = fault {
             return Ok(Err(fault));
@@ -384,6 +400,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             Ok(range) => range,
             Err(fault) => return Ok(Err(fault)),
         };
+        // The initial value of a bound name may be expensive and unused; that of a loop is a constant.
         self.places[fold.place] = LocalSlot::Lazy(&fold.initial);
         let looped = match &range {
             Value::List(list) => {
@@ -414,6 +431,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             Ok(()) => self.evaluate(&fold.result)?,
             Err(fault) => Err(fault),
         };
+        // Drops what the loop held on to, which for large lists is most of the memory.
         for place in &mut self.places[fold.place..fold.place + 3] {
             *place = LocalSlot::Empty;
         }
@@ -424,6 +442,7 @@ impl<'p, 'v> Machine<'p, 'v> {
     fn turn(&mut self, fold: &'p Fold, first: Value<'v>, second: Value<'v>) -> Step<bool> {
         self.places[fold.place + 1] = LocalSlot::Ready(Ok(first));
         self.places[fold.place + 2] = LocalSlot::Ready(Ok(second));
+        // Only a plain `false` ends a loop; an error in the condition does not.
         if let Ok(Value::Bool(false)) = self.evaluate(&fold.condition)? {
             return Ok(false);
         }
@@ -455,6 +474,7 @@ fn fits(overload: &Overload, values: &[Value<'_>]) -> bool {
 fn is_of_type(value: &Value<'_>, kind: &Type) -> bool {
     match (kind, value) {
         (Type::List(element), Value::List(list)) => {
+            // An empty list is of any type.
             list.get(0).is_none_or(|first| is_of_type(&first, element))
         }
         (Type::Map(key_type, value_type), Value::Map(map)) => map
@@ -495,6 +515,7 @@ fn find<'v>(value: &Value<'v>, key: &Value<'v>, may_miss: bool) -> Result<Option
             let found = usize::try_from(index).ok().and_then(|index| list.get(index));
             found.map_or_else(|| missing("index out of bounds"), |found| Ok(Some(found)))
         }
+        // Selecting from a number or a text is "no such key", not a type error, as in cel-go.
         _ => missing("no such key"),
     }
 }
@@ -510,6 +531,8 @@ fn index(key: &Value<'_>) -> Result<i64, Fault> {
     }
 }
 
+/// Values that come from JSON are Go's own types in Kubernetes until something converts them, and messages
+/// show which.
 /// What messages call a type of value that nobody has wrapped yet.
 fn native_type(value: &Value<'_>) -> &'static str {
     match value {

@@ -18,6 +18,7 @@ pub(super) fn to_json(value: &Value<'_>, meter: &Meter) -> Result<Json, Fault> {
         Value::Int(number) => Json::from(*number),
         Value::Uint(number) => Json::from(*number),
         Value::Double(number) => {
+            // JSON has no infinities; protobuf's mapping writes them as strings.
             Number::from_f64(*number).map_or_else(|| Json::from(go_double(*number)), Json::Number)
         }
         Value::Optional(Some(value)) => to_json(value, meter)?,
@@ -101,6 +102,7 @@ pub(super) fn go_double(number: f64) -> String {
 /// A length of time in seconds.
 #[allow(clippy::cast_precision_loss, reason = "as Go does")]
 pub(super) fn go_duration(nanoseconds: i64) -> String {
+    // Whole seconds and the rest are converted apart, as Go's `Duration.Seconds` does to keep precision.
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }

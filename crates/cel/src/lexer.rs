@@ -84,6 +84,7 @@ impl<'s> Lexer<'s> {
 
     /// The length of the next token, and what it is if it is one.
     fn next(&self) -> (usize, Option<Token<'s>>) {
+        // Texts come first: `r"..."` and `b'...'` begin like a word.
         if let Some(found) = self.text().or_else(|| self.number()).or_else(|| self.word()) {
             return found;
         }
@@ -130,6 +131,7 @@ impl<'s> Lexer<'s> {
         }
         let whole = digits(0);
         let mut end = whole;
+        // A point needs a digit after it, or `1.size()` could not be written.
         if is(whole, ".") && digits(whole + 1) > whole + 1 {
             end = digits(whole + 1);
         } else if whole == 0 {
@@ -195,6 +197,8 @@ fn quoted_length(text: &str, quote: &str, is_raw: bool) -> Option<usize> {
         at += next.len_utf8();
         if next == '\\' && !is_raw {
             let escaped = text[at..].chars().next()?;
+            // The grammar does not know other escapes, so that the quote never closes: a bad escape is a bad
+            // token, not a bad literal.
             if !"abfnrtv\"'\\?`xXuU0123".contains(escaped) {
                 return None;
             }
@@ -207,6 +211,7 @@ fn quoted_length(text: &str, quote: &str, is_raw: bool) -> Option<usize> {
 /// What a quoted text means, as bytes. Text that is not meant as bytes comes out as UTF-8.
 pub(super) fn unquote(quoted: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = if is_bytes { &quoted[1..] } else { quoted };
+    // Line breaks are normalized even in raw strings, as in `unescape.go`.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.strip_prefix(['r', 'R']);
     let inner = raw.unwrap_or(&text);
@@ -237,6 +242,7 @@ fn unescape<'t>(text: &'t str, is_bytes: bool, result: &mut Vec<u8>) -> Result<&
     let rest = &text[kind.len_utf8()..];
     let (digits, radix) = match kind {
         'x' | 'X' => (2, 16),
+        // Bytes are no text, and have no escapes for code points.
         'u' if !is_bytes => (4, 16),
         'U' if !is_bytes => (8, 16),
         '0'..='3' => (3, 8),
@@ -251,6 +257,7 @@ fn unescape<'t>(text: &'t str, is_bytes: bool, result: &mut Vec<u8>) -> Result<&
     let number = from.get(..digits).filter(|number| number.chars().all(|c| c.is_digit(radix)));
     let number = number.and_then(|number| u32::from_str_radix(number, radix).ok()).ok_or(unable)?;
     if is_bytes {
+        // In bytes, `\xff` is one byte; in text it is the character U+00FF.
         result.push(u8::try_from(number).map_err(|_| unable)?);
     } else {
         let character = char::from_u32(number).ok_or("invalid unicode code point")?;

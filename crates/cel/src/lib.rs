@@ -203,6 +203,7 @@ impl Program {
             meter: Meter::new(limits.cost),
             regexes: Regexes::default(),
         };
+        // Whether an error could have been absorbed no longer matters at the top.
         let outcome = machine.evaluate(&self.checked.node).and_then(|outcome| outcome);
         let cost = machine.meter.cost();
         (outcome.map(|value| Evaluated { value, cost }).map_err(EvaluateError::from), cost)

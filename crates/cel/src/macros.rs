@@ -19,6 +19,7 @@ pub(super) fn expand_global(
     function: &str,
     mut arguments: Vec<Expression>,
 ) -> Parsed {
+    // With another number of arguments it is no macro but a call, of a function that nobody declared.
     if function != "has" || arguments.len() != 1 {
         return parser.call(at, function, arguments);
     }
@@ -85,6 +86,7 @@ impl Expansion<'_, '_> {
             "all" => {
                 let initial = self.literal(Value::Bool(true))?;
                 let read = self.accumulator()?;
+                // An error in one element must not end the loop: a later `false` still decides.
                 let condition = self.call("@not_strictly_false", vec![read])?;
                 let step = self.call("_&&_", vec![accumulator, predicate])?;
                 (initial, condition, step, self.accumulator()?)
@@ -164,6 +166,8 @@ impl Expansion<'_, '_> {
             let message = format!("{function}() variable name must be a simple identifier");
             return self.parser.wrong(variable.position, message);
         };
+        // The target is evaluated twice, and nested `optMap` doubles it each time: the parser's limit on size
+        // ends that.
         let copy = self.parser.copy(&target)?;
         let value = self.member_call("value", copy, Vec::new())?;
         let mut mapped = self.bound(name, value, transform)?;
@@ -176,6 +180,8 @@ impl Expansion<'_, '_> {
     }
 
     fn sort_by(&mut self, target: Expression, arguments: Vec<Expression>) -> Parsed {
+        // The target is bound, because it is needed for the keys and for the sorting, and must be evaluated
+        // once.
         const INPUT: &str = "@__sortBy_input__";
         if matches!(
             target.kind,
@@ -320,6 +326,8 @@ fn variables(arguments: &[Expression], reason: &str) -> Variables {
     {
         return Err((*position, format!("duplicate variable name: {first}")));
     }
+    // The accumulator is named otherwise here, but cel-go refuses this name, so that the same sources are
+    // accepted.
     if let Some((position, _)) = names.iter().find(|(_, name)| name == "__result__") {
         return Err((*position, "iteration variable overwrites accumulator variable".to_owned()));
     }

@@ -55,6 +55,8 @@ impl<'v> Message<'v> {
         let Some(field) = self.fields.iter().find(|field| Some(field.name) == key.as_str()) else {
             return Err(Fault::new(format!("no such field '{}'", super::json::show_key(key))));
         };
+        // Selecting a field that is not set gives its default, while `has` and optional selection say that it
+        // is absent: so protobuf has it.
         Ok(Some(&field.value).filter(|_| field.is_set || !may_miss).cloned())
     }
 
@@ -62,6 +64,7 @@ impl<'v> Message<'v> {
         if self.name != other.name {
             return Ok(false);
         }
+        // Fields of one type always come in one order: whoever makes messages lists all of them.
         for (one, other) in self.fields.iter().zip(&*other.fields) {
             if one.is_set != other.is_set || !one.value.equals(&other.value, meter)? {
                 return Ok(false);

@@ -67,6 +67,8 @@ pub(super) fn parse(source: &str) -> Result<Expression, Vec<Mistake>> {
         let message = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
         return Err(vec![Mistake::general(message)]);
     }
+    // The tokens are read at once, mistakes included: cel-go reports bad tokens even where the grammar fails
+    // before them.
     let (tokens, mistakes) = tokens(source);
     let mut parser = Parser { tokens, next: 0, nesting: 0, size: 0, next_id: 0, mistakes };
     let parsed = parser.whole();
@@ -155,6 +157,7 @@ impl<'s> Parser<'s> {
         let expression = match self.accept("?") {
             None => condition,
             Some(position) => {
+                // Not `expression`: a condition within the first branch needs parentheses, by the grammar.
                 let yes = self.binary(0)?;
                 self.expect(":")?;
                 let no = self.expression()?;
@@ -181,6 +184,8 @@ impl<'s> Parser<'s> {
     fn binary(&mut self, weakest: usize) -> Parsed {
         let mut left = self.unary()?;
         while let Some((symbol, function, strength)) = self.operator(weakest) {
+            // `&&` and `||` are collected into one chain and balanced, so that a thousand terms do not nest a
+            // thousand deep.
             if strength < 2 {
                 left = self.chain(left, symbol, function, strength)?;
                 continue;
@@ -219,6 +224,7 @@ impl<'s> Parser<'s> {
                 count += 1;
             }
             let member = self.member()?;
+            // `!!x` is `x`: an even number of signs leaves no trace, not even a check of the type.
             return if count % 2 == 0 { Ok(member) } else { self.call(position, function, vec![member]) };
         }
         self.member()
@@ -258,6 +264,7 @@ impl<'s> Parser<'s> {
             let field = self.node(placed.position, ExpressionKind::Literal(Value::text(name.to_owned())))?;
             return self.call(position, "_?._", vec![operand, field]);
         }
+        // A name in backquotes is a field and never a call.
         if matches!(placed.token, Token::Identifier(_))
             && let Some(open) = self.accept("(")
         {
@@ -357,6 +364,7 @@ impl<'s> Parser<'s> {
         self.advance();
         if RESERVED.contains(&name) {
             let at = dot.unwrap_or(placed.position);
+            // The arguments are read all the same, so that mistakes in them are told at once.
             if self.accept("(").is_some() {
                 self.arguments()?;
             }
@@ -388,6 +396,7 @@ impl<'s> Parser<'s> {
     }
 
     fn message(&mut self, name: String) -> Parsed {
+        // There are no messages to make, but the fields are parsed, because a mistake in them is told first.
         while !self.is("{") {
             self.advance();
         }

@@ -115,6 +115,7 @@ impl Attribute {
     pub(super) fn push(&mut self, qualifier: Arc<Qualifier>) {
         match &mut self.root {
             Root::Condition(parts) => {
+                // Shared rather than copied: nested conditions would double it at every level.
                 parts.1.push(Arc::clone(&qualifier));
                 parts.2.push(qualifier);
             }

@@ -71,6 +71,7 @@ impl Quantity {
         }
         let value = i64::try_from(self.unscaled).ok()?;
         if value == 0 {
+            // Zero fits whatever its exponent is, even one whose power would overflow.
             return Some(0);
         }
         value.checked_mul(10_i64.checked_pow(u32::try_from(self.exponent).ok()?)?)
@@ -81,6 +82,8 @@ impl Quantity {
         let shift = self.exponent.saturating_sub(self.nominal);
         // Rounded once, however many zeros follow.
         let digits: f64 = format!("{}e{shift}", self.unscaled).parse().unwrap_or(0.0);
+        // Two steps, because Kubernetes multiplies the unscaled number by a power of ten and rounds twice;
+        // `asApproximateFloat` shows the difference.
         if self.nominal == 0 { digits } else { digits * power_of_ten(self.nominal) }
     }
 
@@ -201,6 +204,8 @@ fn decimal_sum(one: Quantity, other: Quantity) -> (i128, i32) {
         return (one.unscaled, one.exponent);
     }
     // There is no room for more digits than this below the larger exponent.
+    // Quantities such as `1e-2147483648` are legal; without this bound the loop below would count through all
+    // exponents.
     let coarsest = one.exponent.max(other.exponent).saturating_sub(38);
     let mut exponent = one.exponent.min(other.exponent).max(coarsest);
     loop {
@@ -233,6 +238,8 @@ fn power_of_ten(power: i32) -> f64 {
     let exact = |power: i32| format!("1e{power}").parse().unwrap_or(f64::NAN);
     match power {
         ..-323 => 0.0,
+        // Go's `math.Pow10` has tables in steps of 32, and this product or quotient of two entries is not
+        // always the nearest double.
         -323..0 => exact(power / 32 * 32) / exact(-power % 32),
         0..=308 => exact(power / 32 * 32) * exact(power % 32),
         _ => f64::INFINITY,

@@ -58,6 +58,7 @@ pub fn escape(name: &str) -> Option<String> {
     let mut escaped = String::with_capacity(name.len());
     let mut rest = name;
     while let Some(character) = rest.chars().next() {
+        // Tested before single characters, so that no escape can be forged by a name such as `a__dot__b`.
         if let Some(after) = rest.strip_prefix("__") {
             escaped.push_str("__underscores__");
             rest = after;
@@ -96,6 +97,7 @@ pub fn unescape(escaped: &str) -> Option<String> {
             "dot" => name.push('.'),
             "dash" => name.push('-'),
             "slash" => name.push('/'),
+            // A reserved word is escaped only where it is the whole name.
             word if is_reserved(word) && word.len() + 4 == escaped.len() => name.push_str(word),
             _ => return None,
         }
@@ -135,6 +137,8 @@ impl<'v> Value<'v> {
 
 fn decode(text: &str) -> Option<Vec<u8>> {
     use base64::Engine as _;
+    // The alphabet for URLs, though the format `byte` names the standard one: `strfmt.Base64.UnmarshalText`,
+    // which Kubernetes 1.37 calls here, decodes so.
     base64::engine::general_purpose::URL_SAFE.decode(text).ok()
 }
 
@@ -171,6 +175,8 @@ pub(super) fn find<'v>(
 ) -> Option<Value<'v>> {
     if let ValueSchema::Struct(_) = shape {
         let name = unescape(key)?;
+        // Kubernetes treats null fields of objects with known fields as absent, and null entries of maps as
+        // null (`unstructuredMap.Find`).
         let value = map.get(&name).filter(|value| !value.is_null())?;
         return Some(Value::from_shape(value, shape.knows(&name)?));
     }

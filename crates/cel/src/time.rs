@@ -60,6 +60,7 @@ impl Timestamp {
 
     /// Sunday is zero.
     pub(super) fn weekday(self, offset: i64) -> i64 {
+        // 1970-01-01 was a Thursday.
         ((self.seconds + offset).div_euclid(86_400) + 4).rem_euclid(7)
     }
 

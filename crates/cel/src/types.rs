@@ -183,6 +183,7 @@ impl Substitutions {
     }
 
     pub(super) fn agree_all(&mut self, given: &[Type], wanted: &[Type]) -> bool {
+        // A log of changes, instead of a copy of all substitutions, makes trying overloads cheap: most fail.
         self.changes.clear();
         let fits = given.len() == wanted.len()
             && given.iter().zip(wanted).all(|(given, wanted)| self.unify(given, wanted));
@@ -234,6 +235,8 @@ impl Substitutions {
     fn unify(&mut self, given: &Type, wanted: &Type) -> bool {
         if let Type::Parameter(parameter) = wanted {
             let (fits, was_known) = self.substitute(given, *parameter);
+            // A fresh parameter that cannot stand for the type may still be stood for by it: then the other
+            // direction is tried below.
             if fits || was_known {
                 return fits;
             }
@@ -244,6 +247,7 @@ impl Substitutions {
         match (given, wanted) {
             _ if given.is_dyn_or_error() || wanted.is_dyn_or_error() => true,
             (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
+            // All types of types agree; cel-go compares them at evaluation.
             (Type::Type(_), Type::Type(_)) => true,
             _ if !given.is_same_kind(wanted) => false,
             _ => given.parts().into_iter().zip(wanted.parts()).all(|parts| match parts {
@@ -266,6 +270,7 @@ impl Substitutions {
                 return (false, true);
             }
             let general = if kind.is_equal_or_less_specific(&found) { kind } else { &found };
+            // A type that contains itself would make `apply` recurse for ever.
             if !self.occurs(parameter, general) {
                 self.put(parameter, general.clone());
             }

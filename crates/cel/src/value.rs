@@ -136,6 +136,8 @@ impl<'v> Map<'v> {
                 shape::find(map, shape, key.as_str())
             }
             Self::Values(map) => {
+                // `1`, `1u` and `1.0` are one key by CEL's rules, but sort apart here, so that the other
+                // spellings are tried in turn.
                 let key = Key::new(key.clone())?;
                 map.get(&key)
                     .or_else(|| key.alternatives().into_iter().flatten().find_map(|key| map.get(&key)))
@@ -246,6 +248,7 @@ impl Ord for Key<'_> {
             (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
             (Value::Int(one), Value::Int(other)) => one.cmp(other),
             (Value::Uint(one), Value::Uint(other)) => one.cmp(other),
+            // A total order, or NaN as a key would break the tree.
             (Value::Double(one), Value::Double(other)) => one.total_cmp(other),
             (Value::String(one), Value::String(other)) => one.as_str().cmp(other.as_str()),
             _ => self.rank().cmp(&other.rank()),
@@ -291,6 +294,7 @@ impl<'v> Value<'v> {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(*value),
             Json::Number(number) => match number.as_i64() {
+                // `1.0` in JSON stays a double: `as_i64` refuses numbers that were written with a fraction.
                 Some(int) if numbers == Numbers::Integral => Self::Int(int),
                 _ => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
@@ -366,6 +370,7 @@ impl<'v> Value<'v> {
             (Self::Bytes(one), Self::Bytes(other)) => one == other,
             (Self::Type(one), Self::Type(other)) => one == other,
             (Self::Duration(one), Self::Duration(other)) => one == other,
+            // The zone in which a time was written does not matter.
             (Self::Timestamp(one), Self::Timestamp(other)) => one.instant() == other.instant(),
             (Self::Object(one), Self::Object(other)) => one == other,
             (Self::Message(one), Self::Message(other)) => one.equals(other, meter)?,
@@ -415,6 +420,8 @@ fn equal_lists<'v>(one: &List<'v>, other: &List<'v>, meter: &Meter) -> Result<bo
     {
         return Ok(is_equal);
     }
+    // Values without a schema are wrapped by Kubernetes in a type that equals nothing of another type, which
+    // shows only where elements are compared.
     let is_opaque = matches!((one, other), (List::Json(..), List::Shaped(_, shape)) if shape.is_opaque(""));
     if one.len() != other.len() || (is_opaque && !one.is_empty()) {
         return Ok(false);

@@ -35,6 +35,8 @@ pub fn apply<'c>(
     request: &Request<'_>,
     is_forced: bool,
 ) -> Result<Plan<'c>, ApplyError> {
+    // All walks below recurse, and an object may come from anybody; this is the only place that bounds them
+    // for an apply.
     if is_too_deep(applied) || live.is_some_and(is_too_deep) {
         return Err(ApplyError::BadRequest("object is nested too deeply".to_owned()));
     }
@@ -43,6 +45,8 @@ pub fn apply<'c>(
         Attempt::Done(plan) => return Ok(plan),
         Attempt::Conflicts(taken) => taken,
     };
+    // Only `kubectl` migrates from client-side apply. Anybody else who meets conflicts is told, and may
+    // force.
     if request.manager != last_applied::MANAGER {
         return Err(conflicts(taken, None));
     }
@@ -52,6 +56,8 @@ pub fn apply<'c>(
     if !last_applied::covers(&allowed, &taken) {
         return Err(conflicts(taken, Some(&allowed)));
     }
+    // All conflicts are about fields that client-side apply set, so that forcing takes nothing from anybody
+    // else.
     match work.attempt(true)? {
         Attempt::Done(plan) => Ok(plan),
         Attempt::Conflicts(taken) => Err(conflicts(taken, None)),
@@ -80,17 +86,22 @@ struct Merged<'a, 'c> {
 
 impl<'a, 'c: 'a> Work<'a, 'c> {
     fn attempt(self, is_forced: bool) -> Result<Attempt<'a, 'c>, ApplyError> {
+        // Every attempt starts from the live object again: the first one has changed its ledger already.
         let mut ledger = self.owners()?;
         let mut versions = Versions::new(self.kind, self.request);
         let shape = self.kind.shape(self.request.api_version);
         let shape = shape.ok_or_else(|| ApplyError::Failed(versions.unknown()))?;
         self.check_values(shape)?;
+        // Before anything is compared: a schema may have made a list atomic since its owners were noted, and
+        // what they own must be spoken of in the same terms.
         ledger.reconcile(&mut versions, self.live).map_err(ApplyError::Failed)?;
 
         let identity = Identity::of(self.request, Operation::Apply);
         let last = self.enter(&mut ledger, &identity, shape);
 
         let merged = self.merge(&ledger, last.as_ref(), &versions, shape).map_err(ApplyError::Failed)?;
+        // The short cuts in `merge` and `enter` are for speed only. Debug builds and fuzzing check each
+        // against the long way.
         debug_assert!(
             self.is_as_in_full(&merged, &ledger, last.as_ref(), &versions),
             "a short cut leads elsewhere"
@@ -98,6 +109,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         let after = self.seen_by_others(&ledger, &merged);
         let comparisons = self.compare(&ledger, &versions, after.as_ref(), merged.comparison);
         let comparisons = comparisons.map_err(ApplyError::Failed)?;
+        // Looked up again, because `enter` moves the own record to the end.
         let own = ledger.position(&identity);
         if !is_forced {
             let taken = ledger.conflicts(own, &comparisons);
@@ -105,8 +117,12 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 return Ok(Attempt::Conflicts(taken));
             }
         }
+        // Whoever applies keeps what it names, even where the value changes; everybody else loses what
+        // changes.
         ledger.lose(Some(&identity), &comparisons);
         drop(comparisons);
+        // Last, when the ledger says what remains: an owner of nothing is dropped, and a time moves only with
+        // a change.
         self.settle(&mut ledger, &identity, last, &merged.edit);
         Ok(Attempt::Done(self.plan(ledger, merged.edit)))
     }
@@ -118,6 +134,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         identity: &Identity<'a>,
         shape: Cursor<'a>,
     ) -> Option<Record<'a>> {
+        // The order of records does not matter until `encode` sorts them, and the own one is expected last.
         let last = ledger.position(identity).map(|position| ledger.records.swap_remove(position));
         match last {
             // Most of the time, what is applied is what was applied before.
@@ -126,6 +143,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 None
             }
             last => {
+                // The old time stays for now; `settle` gives a new one if the object changes.
                 let time = last.as_ref().and_then(|last| last.time.clone());
                 let origin = last.as_ref().and_then(|last| last.origin);
                 let (identity, set) = (identity.clone(), self.named(shape));
@@ -141,6 +159,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         let fail = |problem| ApplyError::Failed(format!("failed to decode managed fields: {problem}"));
         let mut ledger = ledger.map_err(fail)?;
         self.check_type()?;
+        // Otherwise the first apply would own nothing of what exists and remove nothing that it drops: the
+        // fields of the time before get an owner, as in Kubernetes' `skipNonAppliedManager`.
         if ledger.records.is_empty() {
             let request = Request { manager: "before-first-apply", ..*self.request };
             let tracked = track(&mut ledger, &NOTHING, self.live, self.kind, &request);
@@ -148,6 +168,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 ApplyError::Failed(format!("failed to create manager for existing fields: {problem}"))
             })?;
         }
+        // Checked after the live object was read, as upstream does: the order decides which of two mistakes
+        // is told.
         if read_entries(self.applied).is_some() {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
@@ -162,6 +184,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         }
         let (group, version, kind) = match api_version.split_once('/') {
             None => ("", api_version, kind),
+            // A group version with two slashes cannot be parsed, and Go prints the empty value then.
             Some((_, version)) if version.contains('/') => ("", "", ""),
             Some((group, version)) => (group, version, kind),
         };
@@ -173,6 +196,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
             let object = describe(object, self.kind, self.request);
             ApplyError::Failed(format!("failed to create typed {what} object ({object}): {problems}"))
         };
+        // Live objects may hold duplicates from before their list became a set; what is applied may not add
+        // any.
         let applied = validate(self.applied, shape, Duplicates::Refused);
         applied.map_err(|problems| fail("patch", self.applied, &problems))?;
         let live = validate(self.live, shape, Duplicates::Allowed);
@@ -194,6 +219,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         };
         let is_current = |record: &Record<'_>| record.identity.api_version == self.request.api_version;
         let is_one_version = is_current(last) && ledger.records.iter().all(is_current);
+        // The common case of a controller that drops a field: nothing to merge, only something to remove, and
+        // no copy of the object is made for it.
         if is_one_version && matches!(edit, Edit::Nothing) {
             match gone(self.live, ledger, &last.set, shape) {
                 Some(gone) if gone.is_empty() => return Ok(Merged { edit, comparison }),
@@ -236,6 +263,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 None => Ok(all),
             },
         };
+        // What fails the long way is reported by the short way in its own words.
         let Ok(full) = full else { return true };
         let after = merged.edit.preview(self.live);
         let is_same_comparison =
@@ -275,6 +303,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         let is_current = |record: &Record<'_>| record.identity.api_version == self.request.api_version;
         let reset = match self.request.reset(self.request.api_version) {
             None => None,
+            // Deeper filters would have to be followed while sets are compared; they are rare, and the long
+            // way handles them.
             Some(Filter::Except(fields)) if fields.is_flat() => Some(fields),
             Some(_) => return false,
         };
@@ -282,6 +312,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
             && is_current(last)
             && ledger.records.iter().all(is_current)
             && is_field_set_of(&last.set, self.applied, shape, &NEVER_OWNED, reset)
+            // Without this, an item that is named but has nothing named in it could seem to be removed by the
+            // long way.
             && last.set.is_firm(self.live, shape)
     }
 
@@ -330,6 +362,8 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
     ) {
         let Some(position) = ledger.position(identity) else { return };
         let own = &mut ledger.records[position];
+        // Only at the end: while merging, the own set must name `apiVersion` and `metadata.name` like
+        // everything else that is applied.
         own.set.subtract(&NEVER_OWNED);
         if own.set.is_empty() {
             ledger.records.swap_remove(position);
@@ -337,6 +371,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         }
         if let Some(last) = last {
             let is_same = last.identity.api_version == identity.api_version && last.set == own.set;
+            // If the set is the same, the old entry can stay as it is in the object, byte for byte.
             own.source = last.source.filter(|_| is_same);
         }
         if !matches!(edit, Edit::Nothing) {
@@ -356,9 +391,12 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         let old = self.live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
         let is_same = match old {
             None => slots.is_empty(),
+            // An empty list is not written as one, so that it counts as a change.
             Some(old) => old.as_array().is_some_and(|old| !old.is_empty() && is_same(&slots, old.len())),
         };
         let is_kubectl = self.request.manager == last_applied::MANAGER;
+        // Applying sets the annotation to what was sent, and `follow` rewrites it: the two steps together may
+        // change nothing.
         let is_detour = is_kubectl && is_same && !matches!(edit, Edit::Nothing);
         let edit = if is_detour { self.without_detour(edit) } else { edit };
         let follows = match edit {

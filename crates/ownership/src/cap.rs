@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use super::ledger::{Identity, Ledger, Operation, Record};
 
 /// How many entries of updates are kept apart.
+// Kubernetes' `DefaultMaxUpdateManagers`. Appliers are never merged: they need to know what they applied.
 const MAX_UPDATES: usize = 10;
 const OLD_UPDATES: &str = "ancient-changes";
 
@@ -16,6 +17,7 @@ pub(super) fn cap(ledger: &mut Ledger<'_>) {
     if count <= MAX_UPDATES {
         return;
     }
+    // By time, then by the text of the identity: upstream sorts so, and it decides which owners are merged.
     ledger.records.sort_by_cached_key(|record| {
         (record.time.as_ref().map_or(0, |time| time.seconds), record.identity.text())
     });
@@ -47,6 +49,8 @@ fn merge_oldest(records: &mut [Option<Record<'_>>], mut excess: usize) {
             return;
         }
         let version = record.identity.api_version.to_string();
+        // A version with a single update keeps it: one record renamed to `ancient-changes` would save
+        // nothing.
         let Some(first) = firsts.get(&version).copied() else {
             firsts.insert(version, index);
             continue;
@@ -62,6 +66,7 @@ fn merge_oldest(records: &mut [Option<Record<'_>>], mut excess: usize) {
         }
         if let (Some(old), Some(bucket)) = (records[index].take(), &mut records[bucket]) {
             bucket.set.unite(old.set);
+            // Records come oldest first, so that the bucket has the time of the newest change in it.
             bucket.time = old.time;
             (bucket.source, bucket.origin) = (None, None);
             excess -= 1;

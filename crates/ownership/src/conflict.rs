@@ -83,6 +83,7 @@ pub(super) type Taken<'a> = Vec<(Identity<'a>, Set<'a>)>;
 
 /// The conflicts that remain if some fields may be taken.
 pub(super) fn conflicts(mut taken: Taken<'_>, allowed: Option<&Set<'_>>) -> ApplyError {
+    // Upstream ranges over a sorted map of identities; clients compare these messages.
     taken.sort_by(|one, other| by_text(&one.0, &other.0));
     let mut conflicts = Vec::new();
     for (identity, fields) in &taken {
@@ -102,6 +103,7 @@ fn describe(identity: &Identity<'_>) -> String {
     if !identity.subresource.is_empty() {
         text.push_str(&format!(" with subresource {}", quote(&identity.subresource)));
     }
+    // Appliers are named without their version, because they keep their identity across versions.
     if identity.operation == Operation::Update {
         text.push_str(&format!(" using {}", identity.api_version));
     }

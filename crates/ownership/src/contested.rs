@@ -43,6 +43,8 @@ fn others<'l>(live: &'l JsonObject, manager: &'l str) -> impl Iterator<Item = (&
     let entries = live.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
     entries.into_iter().flatten().filter_map(move |entry| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        // Whoever writes through a subresource, such as the status, does not compete for what is applied to
+        // the object.
         let is_other = text("manager") != manager && text("subresource").is_empty();
         is_other.then_some((entry.get("manager")?.as_str()?, entry.get("fieldsV1")?.as_object()?))
     })
@@ -86,6 +88,7 @@ impl Search {
         let Some(theirs) = theirs.as_object() else { return };
         match (wanted, live) {
             _ if theirs.keys().all(|key| key == ".") => {
+                // Co-owners with the same value do not fight: applying an equal value keeps both.
                 if ours.is_none() && !same(wanted, live) {
                     self.add(path, Some(owner));
                 }
@@ -106,6 +109,7 @@ impl Search {
                     path.truncate(length);
                 }
             }
+            // The types differ, so that it was certainly changed.
             _ => self.add(path, Some(owner)),
         }
     }
@@ -133,6 +137,8 @@ impl Search {
     }
 
     fn add(&mut self, path: &str, manager: Option<&str>) {
+        // Stops collecting, not only showing: an object with thousands of entries must not cost time at every
+        // reconcile.
         if self.found.len() < MOST {
             self.found.push(Contested { path: path.to_owned(), manager: manager.map(str::to_owned) });
         }

@@ -52,6 +52,8 @@ fn read_entry(entry: &Value) -> Option<Entry<'_>> {
                 };
                 let is_written_so =
                     |stamp: &Stamp<'_>| value.as_str().is_some_and(|text| stamp.is_written_as(text));
+                // A time in another zone or with a fraction would be written otherwise, so that the entry
+                // cannot be reused as it is.
                 read.is_canonical &= read.time.as_ref().is_some_and(is_written_so);
                 continue;
             }
@@ -59,6 +61,7 @@ fn read_entry(entry: &Value) -> Option<Entry<'_>> {
                 read.fields = Some(value).filter(|value| !value.is_null());
                 continue;
             }
+            // Unknown fields are dropped when Go writes an entry back.
             _ => {
                 read.is_canonical = false;
                 continue;
@@ -68,6 +71,7 @@ fn read_entry(entry: &Value) -> Option<Entry<'_>> {
             Value::Null => "",
             value => value.as_str()?,
         };
+        // Go leaves empty fields out (`omitempty`).
         read.is_canonical &= !place.is_empty();
     }
     Some(read)
@@ -91,6 +95,8 @@ pub(super) fn decode(entries: Vec<Entry<'_>>) -> Result<Ledger<'_>, String> {
         let record = decode_entry(index, entry)?;
         let position = match &mut known {
             None => ledger.position(&record.identity),
+            // The text leaves the version of appliers out, as `is_same` does, so that both ways find the same
+            // records.
             Some(known) => known.insert(record.identity.text(), ledger.records.len()),
         };
         match (position, &mut known) {
@@ -122,6 +128,7 @@ fn decode_entry(index: usize, entry: Entry<'_>) -> Result<Record<'_>, String> {
         }
     }
     let origin = entry.fields.map(|fields| Origin { index, fields, api_version: entry.api_version });
+    // An entry without fields is valid and owns nothing.
     let read = entry.fields.map(fields::read).transpose();
     let read = read.map_err(|error| format!("error decoding versioned set: error decoding set: {error}"))?;
     let is_canonical = entry.is_canonical && read.as_ref().is_some_and(|read| read.is_canonical);
@@ -162,6 +169,7 @@ pub(super) fn encode(ledger: &mut Ledger<'_>) -> Vec<Slot> {
     ledger.records.sort_by(|one, other| {
         let seconds = |record: &Record<'_>| record.time.as_ref().map_or(0, |time| time.seconds);
         let (own, others) = (&one.identity, &other.identity);
+        // The order is `sortEncodedManagedFields` of upstream: it is stored, and clients diff it.
         own.operation
             .cmp(&others.operation)
             .then_with(|| seconds(one).cmp(&seconds(other)))
@@ -219,6 +227,8 @@ pub(super) fn write_entries(object: &mut JsonObject, old: Option<Value>, slots: 
         Some(Value::Array(old)) => old,
         _ => Vec::new(),
     };
+    // Entries are moved out of the old list rather than copied; each slot names another index, because each
+    // record comes from one entry.
     let mut take = |index: usize| old.get_mut(index).map(Value::take).unwrap_or_default();
     let entries = slots.into_iter().map(|slot| match slot {
         Slot::Old(index) => take(index),
@@ -238,6 +248,7 @@ pub(super) fn write_entries(object: &mut JsonObject, old: Option<Value>, slots: 
         Slot::New(entry) => entry,
     });
     let entries: Vec<_> = entries.collect();
+    // No empty list and no empty metadata are left behind: an object without owners has no such field.
     if entries.is_empty() {
         take_entries(object);
     } else if let Value::Object(metadata) = object.entry("metadata").or_insert_with(|| json!({})) {

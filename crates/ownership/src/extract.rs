@@ -30,6 +30,7 @@ fn extract_object(live: &JsonObject, fields: &JsonObject) -> JsonObject {
 }
 
 fn extract_value(live: &Value, fields: &JsonObject) -> Value {
+    // Nothing below a step means that it is owned in one piece.
     if fields.is_empty() {
         return live.clone();
     }
@@ -38,6 +39,7 @@ fn extract_value(live: &Value, fields: &JsonObject) -> Value {
         Value::Array(live) => {
             let found = fields.iter().filter_map(|(key, fields)| Some((find_item(key, live)?, key, fields)));
             let mut found: Vec<_> = found.collect();
+            // Field sets are sorted by key; the extracted list has to have the order of the object.
             found.sort_by_key(|(place, ..)| *place);
             let items = found.into_iter().filter_map(|(place, key, fields)| {
                 let is_whole = key.starts_with("v:");

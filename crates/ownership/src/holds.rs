@@ -40,6 +40,7 @@ pub fn holds(configuration: &JsonObject, live: &JsonObject, manager: &str, subre
             wanted.remove("metadata");
         }
     }
+    // Owning less than is wanted, or more, both mean that an apply would change the owners.
     wanted.is_empty() == fields.is_empty() && (wanted.is_empty() || object_holds(&wanted, live, fields))
 }
 
@@ -60,6 +61,7 @@ fn entry_of<'l>(live: &'l JsonObject, manager: &str, subresource: &str) -> Optio
 
 fn value_holds(wanted: &Value, live: &Value, fields: &JsonObject) -> bool {
     match wanted {
+        // What null means depends on the schema, so that the server is asked.
         Value::Null => false,
         // What is owned as a whole, or is no more than a value.
         _ if fields.is_empty() => same(wanted, live),
@@ -70,6 +72,7 @@ fn value_holds(wanted: &Value, live: &Value, fields: &JsonObject) -> bool {
 }
 
 fn object_holds(wanted: &JsonObject, live: &JsonObject, fields: &JsonObject) -> bool {
+    // The dot says that the object itself is owned, and is no field of it.
     let owned = fields.keys().filter(|key| *key != ".").count();
     owned == wanted.len()
         && wanted.iter().all(|(key, wanted)| {
@@ -97,6 +100,8 @@ fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
         places.push((wanted_at, live_at));
     }
     // Each wanted item is found by one key, and they stand in the order in which they are wanted.
+    // Quadratic in a long list through `find`, which parses each key once; lists of composed resources are
+    // short.
     places.sort_unstable();
     places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
 }
@@ -129,6 +134,8 @@ pub(super) fn find_item(key: &str, list: &[Value]) -> Option<usize> {
 /// Whether two values are the same. Numbers are, however they are written.
 pub(super) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
+        // Functions speak protobuf, where every number is a double: `2` that is wanted may be `2.0` on one
+        // side.
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))

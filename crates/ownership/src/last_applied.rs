@@ -17,6 +17,7 @@ use crate::merge::validate::{Duplicates, validate};
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The one manager that takes over. To stay out of this, use another name.
 pub(super) const MANAGER: &str = "kubectl";
+// The limit of the API server on all annotations together (`TotalAnnotationSizeLimitB`).
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// The fields that may be taken in spite of conflicts: those that are as they were applied on the client.
@@ -29,6 +30,8 @@ pub(super) fn allowed(
     validate(live, shape, Duplicates::Refused).ok()?;
     let applied: JsonObject = serde_json::from_str(annotation(live)?).ok()?;
     let text = |name: &str| applied.get(name).and_then(Value::as_str);
+    // What was applied in another version cannot be compared without converting it, which upstream does not
+    // do here.
     if text("apiVersion") != Some(request.api_version) || text("kind") != Some(&kind.name) {
         return None;
     }
@@ -39,6 +42,7 @@ pub(super) fn allowed(
     let mut fields = field_set(&applied, shape);
     let comparison = compare(&applied, live, shape).ok()?;
     for other in [&comparison.modified, &comparison.added, &comparison.removed] {
+        // What somebody changed since is no longer what `kubectl` applied, and stays a conflict.
         fields.subtract(other);
     }
     Some(fields.into_owned())
@@ -83,6 +87,8 @@ pub(super) fn follow(object: &mut JsonObject, applied: &JsonObject) {
     annotations.insert(ANNOTATION.to_owned(), text.into());
     let size = |(name, text): (&String, &Value)| name.len() + text.as_str().map_or(0, str::len);
     if annotations.iter().map(size).sum::<usize>() > MAX_ANNOTATIONS {
+        // Dropped rather than refused, as upstream does: client-side apply loses its memory, but the apply
+        // succeeds.
         annotations.remove(ANNOTATION);
     }
 }
@@ -109,6 +115,7 @@ fn describe(applied: &JsonObject) -> String {
     }
     let mut text = String::new();
     push_json_object(&mut text, &applied);
+    // The encoder of Kubernetes ends documents with a line break, and `kubectl` compares the bytes.
     text.push('\n');
     text
 }

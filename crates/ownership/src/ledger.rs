@@ -44,6 +44,7 @@ pub(super) struct Identity<'a> {
 
 impl<'a> Identity<'a> {
     pub(super) fn of(request: &Request<'a>, operation: Operation) -> Self {
+        // The name that Kubernetes gives to whoever sends none.
         let manager = if request.manager.is_empty() { "unknown" } else { request.manager };
         Self {
             manager: manager.into(),
@@ -57,6 +58,8 @@ impl<'a> Identity<'a> {
         self.operation == other.operation
             && self.manager == other.manager
             && self.subresource == other.subresource
+            // An applier that moves to another version takes over what it applied before; an updater does
+            // not, because its fields were observed in one version.
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
@@ -64,6 +67,7 @@ impl<'a> Identity<'a> {
     pub(super) fn text(&self) -> String {
         let mut out = String::from("{");
         let is_update = self.operation == Operation::Update;
+        // Must agree with `is_same`: `decode` and `cap` find records by this text.
         let api_version = if is_update { &*self.api_version } else { "" };
         for (name, value) in [
             ("manager", &*self.manager),
@@ -116,6 +120,7 @@ impl<'a> Record<'a> {
     /// Takes fields away that changed, or are gone.
     fn lose(&mut self, comparison: &Comparison<'_>) {
         let lost = [&comparison.modified, &comparison.added, &comparison.removed];
+        // All three are subtracted, whatever the first one gave: no short circuit here.
         let lost = lost.map(|fields| self.set.subtract(fields));
         if lost.contains(&true) {
             self.source = None;
@@ -145,6 +150,7 @@ impl<'a> Ledger<'a> {
                     return true;
                 }
             };
+            // The version is gone from the kind, and nobody can say any more what its fields mean.
             let Some(shape) = shape else { return false };
             if record.set.reconcile(shape) {
                 record.source = None;
@@ -166,6 +172,7 @@ impl<'a> Ledger<'a> {
             if Some(index) == own {
                 continue;
             }
+            // What is removed is no conflict: pruning removes only what nobody else owns.
             let mut taken = record.set.intersection(&comparison.modified);
             taken.unite(record.set.intersection(&comparison.added));
             if !taken.is_empty() {
@@ -228,6 +235,7 @@ impl<'a> Versions<'a> {
             return Ok(Some(version.shapes.root()));
         }
         let seen = self.converted(self.current, &version.api_version, object)?;
+        // Converting may be a call to a webhook, so each version is tried once.
         self.checked.push(&version.api_version);
         Ok(seen.map(|seen| seen.shape))
     }
@@ -245,6 +253,7 @@ impl<'a> Versions<'a> {
         }
         let object = match self.converter {
             Some(converter) => Cow::Owned(converter.convert(object, to)?),
+            // Without a converter all versions have the same content, and only the shape differs.
             None => Cow::Borrowed(object),
         };
         validate(&object, shape, Duplicates::Refused).map_err(|problems| problems.to_string())?;

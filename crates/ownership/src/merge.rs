@@ -39,6 +39,7 @@ pub fn is_too_deep(object: &JsonObject) -> bool {
 
 fn exceeds(value: &Value, left: usize) -> bool {
     match value {
+        // The check recurses itself, but never deeper than the limit.
         Value::Array(items) => left == 0 || items.iter().any(|item| exceeds(item, left - 1)),
         Value::Object(fields) => left == 0 || fields.values().any(|field| exceeds(field, left - 1)),
         _ => false,

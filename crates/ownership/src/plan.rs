@@ -41,6 +41,8 @@ impl Plan<'_> {
 
     /// Changes the object that the plan was made for, or an empty one, if there was none.
     pub fn perform(self, mut live: JsonObject) -> JsonObject {
+        // The replacing object was worked out without managed fields, so that the old ones have to be carried
+        // over.
         let old = if self.slots.is_some() || matches!(self.edit, Edit::Replace(_)) {
             take_entries(&mut live)
         } else {
@@ -67,6 +69,7 @@ impl Plan<'_> {
             _ => {}
         }
         if self.follows {
+            // After the edit: the annotation is kept in step only if the object still has it.
             last_applied::follow(&mut object, self.applied);
         }
         object

@@ -23,11 +23,15 @@ pub(super) fn gone(
     shape: Cursor<'_>,
 ) -> Option<Set<'static>> {
     let mut last = last.clone();
+    // Upstream ensures named fields are members (`EnsureNamedFieldsAreMembers`), so that a declared object
+    // goes when all of it goes.
     last.add_declared_fields(Some(shape));
     let mut unowned = lost_fields(merged, &last, shape)?;
     for record in &ledger.records {
         unowned.subtract_with_declared(&record.set, Some(shape));
     }
+    // What nobody owns is removed first, then it is seen what is really lost by that; only fields that this
+    // applier had may go.
     Some(lost_fields(merged, &unowned, shape)?.intersection(&last).into_owned())
 }
 
@@ -49,6 +53,7 @@ pub(super) fn prune(
     let fail = |what: &'static str| move |problem: String| format!("failed to {what}: {problem}");
     let seen = versions.converted(version, last_version, &merged);
     let seen = seen.map_err(fail("convert merged object to last applied version"))?;
+    // The version of the last apply is gone: nothing can be pruned in it.
     let Some(Seen { object, shape }) = seen else { return Ok(merged) };
     let mut kept = object.into_owned();
     let mut last = last.clone();
@@ -63,6 +68,8 @@ pub(super) fn prune(
     })?;
     if let Some(pruned) = pruned {
         let gone = {
+            // "Dangling" items come back here: removing an item of a list removes what others left below it,
+            // which only the difference of the whole shows.
             let mut gone = all_fields(&kept, shape);
             gone.subtract(&all_fields(&pruned.object, shape));
             gone.intersection(&last).into_owned()

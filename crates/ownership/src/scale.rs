@@ -45,6 +45,7 @@ impl Scale {
         let times: Vec<_> =
             decoded.records.iter().map(|record| (record.identity.clone(), record.time.clone())).collect();
         for mut record in decoded.records {
+            // An entry of a version that the kind no longer has is dropped, as everywhere.
             if !self.replicas.contains_key(&*record.identity.api_version) {
                 continue;
             }
@@ -73,6 +74,7 @@ impl Scale {
             let time = time.and_then(|(_, time)| time.clone());
             let mut set = Set::default();
             set.insert(&self.path(&self.api_version).unwrap_or_default());
+            // The scale's entries have no times of their own: upstream keeps the old one, or none.
             let record = Record { set, source: None, time, ..with_version(record, &self.api_version) };
             kept.records.push(record);
         }

@@ -18,6 +18,7 @@ impl<'a> Stamp<'a> {
     /// Reads a time of RFC 3339.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let seconds = rfc3339::moment(text)?.seconds;
+        // `2006-01-02T15:04:05Z` has 20 letters. Almost all times are written so, and are borrowed.
         let is_canonical = text.len() == 20 && text.ends_with('Z');
         let text =
             if is_canonical { Cow::Borrowed(text) } else { Cow::Owned(calendar::format(seconds) + "Z") };

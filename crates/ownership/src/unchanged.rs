@@ -11,6 +11,7 @@ use serde_json::Value;
 pub fn keep_times(old: &JsonObject, new: &mut JsonObject) {
     let (Some(before), Some(after)) = (entries(old), entries(new)) else { return };
     let is_same_length = before.len() == after.len() && !after.is_empty();
+    // The cheap reasons to give up come first: most writes do change something.
     if !is_same_length
         || before == after
         || !before.iter().zip(after).all(|(one, other)| is_same_owner(one, other))

@@ -57,6 +57,8 @@ pub fn update(
             write_entries(&mut new, old, slots);
             Updated { object: new, problem: None }
         }
+        // An update never fails for its managed fields: the object is written without them, and its next
+        // writer starts anew.
         Err(problem) => Updated { object: new, problem: Some(problem) },
     }
 }
@@ -132,6 +134,7 @@ pub(super) fn track<'a>(
             )
         })
     };
+    // New before live, as upstream: the order decides which mistake is reported.
     fits(after, "new")?;
     fits(before, "live")?;
     let fail = |problem: String| {
@@ -141,10 +144,12 @@ pub(super) fn track<'a>(
     let comparison = compare(before, after, shape);
     let comparison = comparison.map_err(|problems| fail(format!("failed to compare objects: {problems}")))?;
     let comparisons = in_all_versions(ledger, &versions, before, after, comparison, request).map_err(fail)?;
+    // Also from the own entry: `note` below gives back what this write set.
     ledger.lose(None, &comparisons);
     if let Some(comparison) = comparisons.get(request.api_version) {
         note(ledger, comparison, request);
     }
+    // Only updates are capped, and only after the new one was noted: it is the newest, and survives.
     cap::cap(ledger);
     Ok(())
 }
@@ -175,6 +180,7 @@ pub(super) fn in_all_versions<'a>(
         let comparison = compare(&before.object, &after.object, after.shape).map(Comparison::into_owned);
         let mut comparison =
             comparison.map_err(|problems| format!("failed to compare objects: {problems}"))?;
+        // The fields that may not be changed differ by version, as do their names.
         if let Some(reset) = request.reset(version) {
             reset.apply_to_comparison(&mut comparison);
         }
@@ -200,6 +206,7 @@ fn note<'a>(ledger: &mut Ledger<'a>, comparison: &Comparison<'a>, request: &Requ
     if record.set.unite(set) {
         record.source = None;
     }
+    // Only reached if something was set. `keep_times` undoes it if the object came out the same.
     record.retime(time);
 }
 

@@ -103,6 +103,7 @@ impl Written {
     /// Whether the last thing that kept the object from being deleted is gone.
     pub fn ends_deletion(&self) -> bool {
         let metadata = self.object.get("metadata").and_then(Value::as_object);
+        // A namespace has finalizers in its spec besides, which only the namespace controller removes.
         if holds_content(&self.object) {
             return false;
         }
@@ -147,6 +148,7 @@ pub fn settle(
     circumstances: &Circumstances<'_>,
 ) -> Result<Written, Status> {
     let is_after_admission = true;
+    // Again, because a webhook may have added owners; the warning says so then.
     owners::deduplicate(&mut proposal, is_after_admission);
     match live {
         None => create::settle(endpoint, proposal, circumstances),

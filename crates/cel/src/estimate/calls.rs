@@ -42,8 +42,11 @@ impl Sized<'_, '_> {
             "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
                 self.argument(0).map(|size| (size.traversed(), None))
             }
+            // Parsed once and written once.
             "ip.isCanonical" => self.argument(0).map(|size| (size.scaled(0.2), None)),
             "containsIP" | "containsCIDR" => self.contains_address(function, overload),
+            // Which format it is cannot be known before evaluation, so Kubernetes takes a pattern of 128
+            // characters, divided by four.
             "validate" => self.argument(0).map(|size| (size.traversed().scaled(32.0), None)),
             "format.named"
             | "masked"
@@ -85,6 +88,8 @@ impl Sized<'_, '_> {
             "string_format" => target().map(|size| (size.traversed(), None)),
             "string_to_bytes" => {
                 let size = known(0);
+                // Wrapping is on purpose: cel-go multiplies without a check, and an unknown size times four
+                // must come out as it does there.
                 Some((size.traversed(), Some(Range { least: size.least, most: size.most.wrapping_mul(4) })))
             }
             "bytes_to_string" => {
@@ -97,6 +102,7 @@ impl Sized<'_, '_> {
                 Some((size.traversed(), Some(Range { least: size.least.wrapping_add(2), most })))
             }
             "starts_with_string" | "ends_with_string" => Some((known(0).traversed(), None)),
+            // Going through a float rounds sizes past 2^53, as it does in cel-go.
             "in_list" => Some((known(1).scaled(1.0), None)),
             "matches_string" => target().map(|text| (matching(text, known(0)), None)),
             "contains_string" => target().map(|text| (text.traversed().times(known(0).traversed()), None)),
@@ -124,6 +130,7 @@ impl Sized<'_, '_> {
             "list_slice" => {
                 let most = self.target()?.most;
                 let (start, end) = (self.number(0, 0), self.number(1, most));
+                // A start after the end wraps to an enormous size in cel-go, too.
                 Some(allocating(1.0, Range::fixed(end.wrapping_sub(start))))
             }
             "lists_range" => Some(allocating(1.0, Range::fixed(self.number(0, u64::MAX)))),
@@ -135,6 +142,7 @@ impl Sized<'_, '_> {
             }
             "list_sets_contains_list" | "list_sets_intersects_list" => self.of_sets(1.0),
             "list_sets_equivalent_list" => self.of_sets(2.0),
+            // Comparing every element with every other: the estimate is quadratic though sorting is not.
             _ if overload.ends_with("_sort") => Some(sorting(overload, self.target()?)),
             _ if overload.ends_with("_sortByAssociatedKeys") => Some(sorting(overload, self.argument(0)?)),
             _ => None,
@@ -224,6 +232,7 @@ impl Sized<'_, '_> {
             return None;
         }
         let most = match *name {
+            // Kubernetes' bound for the length of a format's name.
             "kubernetes.NamedFormat" => 64,
             "kubernetes.URL" => other.size.map_or(1, |size| size.most),
             _ => return Some((Range::fixed(1), None)),
@@ -245,6 +254,7 @@ impl Sized<'_, '_> {
 
     /// The type of the elements of a list, and how large they are.
     fn element<'k>(&self, list: &'k Operand<'_>) -> Option<(&'k Type, Range)> {
+        // The first parameter of any generic type: that is all that Kubernetes' `listElementNode` looks at.
         let (Type::List(kind) | Type::Map(kind, _) | Type::Optional(kind)) = list.kind else { return None };
         let size =
             if list.route.is_empty() { None } else { found(self.extent, &list.route.copied_to("@items")) };
@@ -265,6 +275,7 @@ fn matching(text: Range, pattern: Range) -> Range {
 }
 
 fn allocating(factor: f64, size: Range) -> Estimate {
+    // Ten for making a list and one for the call.
     (size.scaled(factor).plus(Range::fixed(11)), Some(size))
 }
 

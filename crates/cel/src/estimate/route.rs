@@ -31,6 +31,8 @@ impl Route {
         if self.length == self.capacity {
             let mut steps = self.storage.borrow()[..self.length].to_vec();
             steps.push(step.into());
+            // Go's `append` doubles small slices. The exact capacity matters, because it decides which routes
+            // share storage.
             let capacity = (2 * self.capacity).max(1);
             return Self { storage: Rc::new(RefCell::new(steps)), capacity, length: self.length + 1 };
         }

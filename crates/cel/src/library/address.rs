@@ -10,6 +10,8 @@ pub(super) fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
         let place = if at.is_empty() { String::new() } else { format!(" (at {at:?})") };
         format!("ParseAddr({text:?}): {reason}{place}")
     };
+    // Checked by hand for the reason, then parsed by the standard library for the value: the library gives no
+    // reason that Go would give.
     check(text).map_err(refused)?;
     let (address, zone) = match text.split_once('%') {
         Some((address, zone)) => (address, Some(zone)),
@@ -23,6 +25,7 @@ pub(super) fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
 type Wrong<'t> = (&'static str, &'t str);
 
 fn check(text: &str) -> Result<(), Wrong<'_>> {
+    // Go decides by the first such character which kind of address it is told about.
     match text.chars().find(|c| matches!(c, '.' | ':' | '%')) {
         Some('.') => check_ipv4(text),
         Some(':') => check_ipv6(text),

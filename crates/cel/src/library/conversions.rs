@@ -35,6 +35,7 @@ fn unable(value: &Value<'_>, wanted: &str) -> Fault {
 fn to_bool(value: Value<'_>) -> Answer<'_> {
     match value.as_str() {
         None => Ok(value),
+        // The spellings of Go's `strconv.ParseBool`.
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(Value::Bool(true)),
         Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(Value::Bool(false)),
         Some(_) => Err(unable(&value, "bool")),
@@ -72,6 +73,7 @@ fn to_uint(value: Value<'_>) -> Answer<'_> {
     match &value {
         Value::Int(number) => u64::try_from(*number).map(Value::Uint).map_err(|_| OVERFLOW),
         Value::Double(number) => {
+            // The literal is 2^64 as a double, so this end is excluded, too.
             let is_inside = *number >= 0.0 && *number < 18_446_744_073_709_551_615.0;
             if is_inside { Ok(Value::Uint(*number as u64)) } else { Err(OVERFLOW) }
         }
@@ -106,6 +108,7 @@ pub(super) fn parse_double(text: &str) -> Option<f64> {
     }
     let number: f64 = text.replace('_', "").parse().ok()?;
     let is_written_out =
+        // `inf` is a number when it is spelt so, and an overflow when digits make it.
         text.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     (number.is_finite() || !is_written_out).then_some(number)
 }

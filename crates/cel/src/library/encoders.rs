@@ -32,6 +32,7 @@ pub(super) fn base64<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
 /// With or without padding. Line breaks do not matter.
 fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    // cel-go tries the same two encodings in this order.
     let decoded = PADDED.decode(&text).or_else(|_| UNPADDED.decode(&text));
     decoded.map_err(|_| {
         let is_digit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');

@@ -28,6 +28,7 @@ pub(super) fn is_sorted<'v>(_: &Context<'_>, values: &mut [Value<'v>]) -> Answer
         if !is_comparable(&value) {
             return Err(Fault::no_such_overload());
         }
+        // What cannot be compared, such as NaN, counts as sorted: Kubernetes looks for "greater" only.
         if before.is_some_and(|before| before.compare(&value) == Ok(Ordering::Greater)) {
             return Ok(Value::Bool(false));
         }
@@ -46,6 +47,7 @@ pub(super) fn sum<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer
     let adding = Context { function: "_+_", overload: "", regex: None, ..*context };
     for value in list(values)?.iter() {
         let is_addable =
+            // What has an `Add` in cel-go is not the same as what has an order.
             is_comparable(&value) && !matches!(value, Value::Bool(_)) || matches!(value, Value::List(_));
         if !is_addable {
             return Err(Fault::no_such_overload());
@@ -103,6 +105,7 @@ fn contains(list: &List<'_>, wanted: &Value<'_>, context: &Context<'_>) -> Resul
 
 pub(super) fn distinct<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let mut unique: Vec<Value<'v>> = Vec::new();
+    // Quadratic, as its cost is. Hashing would have to know that `1`, `1u` and `1.0` are equal.
     'elements: for value in list(values)?.iter() {
         for seen in &unique {
             if value.equals(seen, context.meter)? {
@@ -190,6 +193,7 @@ pub(super) fn range<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answ
     let Ok(length) = usize::try_from(*size) else {
         return Err(Fault::new(format!("lists.range: size must be non-negative, got {size}")));
     };
+    // Asked before the list is made: `lists.range(1000000000)` is one short call.
     context.meter.allocate(length.saturating_mul(size_of::<Value<'_>>()))?;
     Ok(Value::list((0..*size).map(Value::Int).collect()))
 }
@@ -220,6 +224,7 @@ pub(super) fn sort<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answe
         return Err(Fault::text("list elements must have the same type"));
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
+    // The sort is stable, so that elements with equal keys stay in their order.
     order.sort_by(|one, other| in_order(&keys[*one], &keys[*other]));
     context.list(order.into_iter().filter_map(|index| list.get(index)).collect())
 }

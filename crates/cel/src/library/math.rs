@@ -118,9 +118,11 @@ fn shift<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
         } else {
             bits.checked_shr(offset)
         };
+        // Rust refuses to shift by 64 and more; Go gives zero.
         shifted.unwrap_or(0)
     };
     Ok(match value {
+        // Shifting right fills with zeros even for negative numbers: cel-go shifts the bits as unsigned.
         Value::Int(value) => Value::Int(shifted(value.cast_unsigned()).cast_signed()),
         Value::Uint(value) => Value::Uint(shifted(*value)),
         _ => return Err(Fault::no_such_overload()),

@@ -71,6 +71,7 @@ static FORMATS: [NamedFormat; 13] = [
 
 static UUID: LazyLock<Regex> =
     LazyLock::new(|| pattern("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"));
+// The point before the fraction is not escaped in the original either, so that any character may stand there.
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"));
 static QUALIFIED_NAME: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("^(?:{NAME_PATTERN})$")));
@@ -211,6 +212,7 @@ pub(super) fn named<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answ
 pub(super) fn validate<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let [Value::Object(object), Value::String(text)] = values else { return Err(Fault::no_such_overload()) };
     let LibraryObject::Format(format) = &**object else { return Err(Fault::no_such_overload()) };
+    // The cost counts the pattern's nominal size; this counts what matching really takes.
     context.meter.work(text.as_str().len() as u64 / 16 + 1)?;
     let complaints = (format.check)(text.as_str());
     if complaints.is_empty() {

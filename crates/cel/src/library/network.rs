@@ -52,6 +52,7 @@ impl fmt::Display for Cidr {
 fn mask(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
+            // A length of zero would shift by the width of the type, which is no shift in Rust.
             let mask = u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0);
             IpAddr::V4((u32::from(address) & mask).into())
         }
@@ -74,6 +75,8 @@ fn parse_ip(text: &str) -> Result<Ip, Fault> {
     if zone.is_some() {
         return Err(Fault::new(format!("IP address {text:?} with zone value is not allowed")));
     }
+    // Kubernetes takes no IPv4 address in the form of IPv6, such as `::ffff:1.2.3.4` (`parseIPAddr` in
+    // ip.go).
     if is_mapped(address) {
         return Err(Fault::new(format!("IPv4-mapped IPv6 address {text:?} is not allowed")));
     }
@@ -86,6 +89,7 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
             "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {reason}"
         )
     };
+    // The last slash, as in Go, so that what is before it is judged as an address.
     let (address, length) = text.rsplit_once('/').ok_or_else(|| refused("no '/'"))?;
     let (address, zone) = address::parse(address).map_err(|reason| refused(&reason))?;
     if zone.is_some() {
@@ -154,6 +158,7 @@ fn about<'v>(function: &str, address: IpAddr) -> Value<'v> {
 }
 
 pub(super) fn cidr<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
+    // Kubernetes wraps the error twice with the same words; users see both.
     let twice = |reason: String| {
         Fault::new(format!("network address parse error during conversion from string: {reason}"))
     };
@@ -172,6 +177,7 @@ pub(super) fn cidr<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answe
         }
         ("prefixLength", _) => Ok(Value::Int(i64::from(cidr.length))),
         ("containsIP", [Value::String(text)]) => {
+            // Kubernetes loses the reason here: a text that is no address is told as a missing overload.
             let ip = parse_ip(text.as_str()).map_err(|_| Fault::no_such_overload())?;
             Ok(Value::Bool(cidr.contains(ip.0)))
         }

@@ -95,6 +95,8 @@ fn add_lists<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> 
         return Ok(Value::list(items));
     }
     let mut list = first.into_values();
+    // Only what is really copied counts as memory, or long `map` loops would hit the limit by quadratic
+    // growth that never happens.
     let copied = if Arc::get_mut(&mut list).is_some() { 0 } else { list.len() };
     context.meter.allocate((copied + second.len()).saturating_mul(size_of::<Value<'_>>()))?;
     Arc::make_mut(&mut list).extend(second.iter());
@@ -113,6 +115,7 @@ pub(super) fn arithmetic<'v>(context: &Context<'_>, values: &mut [Value<'v>]) ->
             "_/_" => *one / *other,
             _ => return Err(no_such(context, &[])),
         })),
+        // Doubles have no remainder in CEL.
         [Value::Double(_), _] if operator == "_%_" => Err(no_such(context, values)),
         [Value::Duration(one), Value::Duration(other)] if operator == "_-_" => {
             one.checked_sub(*other).map(Value::Duration).ok_or(Fault::text("integer overflow"))
@@ -174,6 +177,7 @@ pub(super) fn compare<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> An
 
 pub(super) fn size<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let [value] = &*values else { return Err(no_such(context, values)) };
+    // Counting characters reads all of a text, but costs one unit only.
     context.meter.work(value.as_str().map_or(1, |text| text.len() as u64 / 64 + 1))?;
     let is_sized = matches!(value, Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_));
     match value.size() {

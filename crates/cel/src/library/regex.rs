@@ -55,12 +55,15 @@ fn make(context: &Context<'_>, pattern: &str) -> Result<Expression, Fault> {
     if let Some(expression) = made.get(pattern) {
         return Ok(expression.clone());
     }
+    // Asked before compiling, which is far more expensive than matching and not seen by the cost.
     context.meter.make_regex()?;
     let expression = compile(pattern).map_err(|error| {
         let prefix = if context.function == "matches" { "" } else { "Illegal regex: " };
         Fault::new(format!("{prefix}{error}"))
     })?;
     if made.len() >= KEPT {
+        // Dropping all is crude but bounded; an expression with so many computed patterns is about to hit the
+        // limit of the meter anyway.
         made.clear();
     }
     made.insert(pattern.to_owned(), expression.clone());

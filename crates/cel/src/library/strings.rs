@@ -136,6 +136,7 @@ pub(super) fn replace<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> An
     let (text, old, new) = (text.as_str(), old.as_str(), new.as_str());
     let count = usize::try_from(limit).unwrap_or(usize::MAX);
     context.meter.work(text.len() as u64 / 16 + 1)?;
+    // The size of the result is known before it is made, because `replace` can multiply a text.
     let found = if old.is_empty() { text.len() + 1 } else { text.matches(old).count() };
     let added = found.min(count).saturating_mul(new.len());
     context.meter.allocate(text.len().saturating_add(added))?;
@@ -151,6 +152,7 @@ pub(super) fn split<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answ
     let (text, separator) = (text.as_str(), separator.as_str());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let pieces = if separator.is_empty() { text.len() } else { text.matches(separator).count() + 1 };
+    // About what a string value takes besides its bytes.
     context.meter.allocate(text.len() + pieces.min(limit).saturating_mul(32))?;
     let parts: Vec<&str> = match limit {
         0 => Vec::new(),

@@ -44,6 +44,8 @@ fn of_timestamp(function: &str, timestamp: Timestamp, offset: i64) -> i64 {
     let second = timestamp.second_of_day(offset);
     match function {
         "getFullYear" => year,
+        // From zero, as in JavaScript, whose methods these accessors are named after; `getDate` is the one
+        // that starts at one.
         "getMonth" => month - 1,
         "getDate" => day,
         "getDayOfMonth" => day - 1,
@@ -69,6 +71,7 @@ fn offset(zone: &str) -> Result<i64, Fault> {
         text.parse::<i32>().map(i64::from).map_err(|_| unable())
     };
     let (hour, minute) = (number(hours)?, number(minutes)?);
+    // The sign is looked for in the text, because `-00:30` has no negative hour.
     let minutes = if zone.starts_with('-') { hour * 60 - minute } else { hour * 60 + minute };
     // Keeps far-off zones, which nobody means, within what can be computed.
     Ok(minutes.clamp(-5_000_000, 5_000_000) * 60)

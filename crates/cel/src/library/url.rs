@@ -108,6 +108,7 @@ impl Url {
     /// Values by name. What cannot be read is left out.
     fn values(&self) -> Vec<(String, String)> {
         let text = |part: &str| String::from_utf8(unescape(part, true).ok()?).ok();
+        // Since Go 1.17 a semicolon makes a pair invalid, and Kubernetes ignores the error.
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         pairs
             .filter_map(|pair| {
@@ -167,6 +168,8 @@ fn authority(scheme: &str, text: &str) -> Result<String, String> {
             &host[end + 1..]
         }
         Some(_) => return Err("invalid IP-literal".to_owned()),
+        // For these schemes everything after the first colon must be a port; others, such as `postgresql`,
+        // may list several hosts.
         None if matches!(scheme, "http" | "https") => host.find(':').map_or("", |at| &host[at..]),
         None => host.rfind(':').map_or("", |at| &host[at..]),
     };

@@ -33,12 +33,15 @@ impl Quantity {
         }
         let whole = super::rescale(self.unscaled, self.exponent, 0)?;
         let is_exact = super::rescale(whole, 0, self.exponent) == Some(self.unscaled);
+        // Kubernetes writes small or fractional amounts in decimal notation, even if they were given in
+        // binary.
         (is_exact && whole.unsigned_abs() >= 1024).then_some(whole)
     }
 
     fn write_decimal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut digits, mut power) = (self.unscaled, self.exponent);
         let mut has_suffixes = self.notation != Notation::Exponent;
+        // Ends, because zero was written already.
         while digits % 10 == 0 {
             digits /= 10;
             power = power.saturating_add(1);

@@ -118,6 +118,8 @@ fn small(parts: &Parts<'_>, suffix: &Suffix) -> Option<Parsed> {
     let length = parts.whole.len() + parts.fraction.len();
     let (factor, scale) = match suffix.notation {
         Notation::Binary => {
+            // Kubernetes' guess whether the product fits (`ParseQuantity`): three digits for each factor of
+            // 1024. What it says decides whether users see an integer.
             let room = 14 - i64::try_from(length).ok()? - i64::from(suffix.exponent) * 3 / 10;
             if room < 0 || !parts.fraction.is_empty() {
                 return None;
@@ -134,6 +136,8 @@ fn small(parts: &Parts<'_>, suffix: &Suffix) -> Option<Parsed> {
     let value: i64 = shifted.parse().ok()?;
     let signed = value.checked_mul(factor)? * if parts.is_negative { -1 } else { 1 };
     let is_kept = match suffix.notation {
+        // The rules of `ParseQuantity` for keeping the text: three trailing zero bits or digits could mean
+        // that a larger suffix fits.
         Notation::Binary => value & 7 != 0,
         _ => scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0'),
     };
@@ -158,6 +162,7 @@ fn decimal(parts: &Parts<'_>, suffix: &Suffix) -> Result<Quantity, ParseError> {
     if quantity.notation == Notation::Binary {
         let most = Quantity::from_integer(i64::MAX, Notation::Binary);
         if quantity > most {
+            // Kubernetes caps binary quantities at the largest int64.
             quantity = Quantity { nominal: 0, is_decimal: true, ..most };
         }
         if !quantity.is_zero() && quantity < Quantity::from_integer(1, Notation::Binary) {

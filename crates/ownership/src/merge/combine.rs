@@ -72,6 +72,8 @@ fn combine_values<'a, 'c: 'a>(
         {
             combine_items(walk, live, applied, list, cursor)
         }
+        // Before the replacement is noted: `1` and `1.0` are the same value, and must not count as a change
+        // of owner.
         _ if are_equal(live, applied) => None,
         _ => {
             walk.replaced(live, applied, cursor);
@@ -149,6 +151,8 @@ fn combine_item<'a, 'c: 'a>(
         // Items that exist more than once make way for the one that is applied.
         Found::Often => {
             walk.step(step, None, Some(applied), cursor);
+            // Added and removed at once, so that owners of either copy lose it: upstream compares duplicates
+            // as one piece.
             walk.within(step, Walk::note_removed);
             Item::New(applied)
         }
@@ -197,6 +201,8 @@ impl Pairs {
     }
 
     /// Applied items keep their order, and items that were not applied keep their place among the shared ones.
+    // Follows `visitListItems` in typed/merge.go step by step. It is stored, and a list that changes its
+    // order on every apply would never come to rest.
     fn order(&self) -> Vec<Source> {
         let (old_length, new_length) = (self.new_of_old.len(), self.old_of_new.len());
         let mut shared = (0..new_length).filter(|position| self.old_of_new[*position] != Found::Nowhere);
@@ -215,6 +221,8 @@ impl Pairs {
                     next_shared = shared.next();
                     continue;
                 }
+                // The old item comes later in the new order: it is skipped here and put where the
+                // configuration has it.
                 if next_shared.is_some() && next_shared != counterpart {
                     old += 1;
                     continue;

@@ -100,6 +100,8 @@ impl<'a> Walk<'a> {
         self.steps.push(step);
         let result = visit(self);
         self.steps.pop();
+        // Steps are named only when something below differs, and the names are kept for as long as they are
+        // on the way: most fields differ in nothing.
         self.path.truncate(self.steps.len());
         result
     }
@@ -123,6 +125,8 @@ impl<'a> Walk<'a> {
         let forms = |value: Option<&Value>| value.map(|value| cursor.deduce(value));
         let depth = match (forms(before), forms(after)) {
             (None, None) => return,
+            // A value that changes from a map to a list is compared as both, and the second result decides,
+            // as upstream does.
             (Some(before_forms), Some(after_forms)) if before_forms != after_forms => {
                 self.form(before, after, before_forms, cursor);
                 self.form(before, after, after_forms, cursor)
@@ -175,6 +179,8 @@ impl<'a> Walk<'a> {
     fn scalar(&mut self, before: Option<&'a Value>, after: Option<&'a Value>, scalar: ScalarShape) -> Depth {
         let one = before.and_then(|value| check_scalar(scalar, value, "lhs: "));
         let other = after.and_then(|value| check_scalar(scalar, value, "rhs: "));
+        // A complaint needs both sides to be wrong: objects from before a schema change are compared as they
+        // are.
         if let (Some(one), Some(other)) = (one, other) {
             self.problems.extend([one, other]);
             return Depth::Inner;
@@ -210,6 +216,8 @@ impl<'a> Walk<'a> {
     ) {
         let (mut before, mut after) = (before.into_iter().flatten(), after.into_iter().flatten());
         let (mut one, mut other) = (before.next(), after.next());
+        // Both maps are sorted, so that one pass through both finds every name in order; sets are built
+        // fastest in order.
         while let Some(name) = one.map(|(name, _)| name).into_iter().chain(other.map(|(name, _)| name)).min()
         {
             let old = one.filter(|(own, _)| *own == name);
@@ -220,6 +228,7 @@ impl<'a> Walk<'a> {
             if new.is_some() {
                 other = after.next();
             }
+            // Owners do not own the list of owners, and it differs in every write.
             if self.is_at_managed_fields(name) {
                 continue;
             }
@@ -233,6 +242,7 @@ impl<'a> Walk<'a> {
     }
 
     fn list(&mut self, before: &'a [Value], after: &'a [Value], list: &'a ListShape, cursor: Cursor<'a>) {
+        // Most lists are the same, and sorting both is what a comparison costs.
         if before == after {
             return;
         }

@@ -50,6 +50,7 @@ struct Reader {
 impl Reader {
     /// What lies below a step, and whether the step itself is a member.
     fn level<'a>(&mut self, fields: &'a Value, depth: usize) -> Result<(Set<'a>, bool), Error> {
+        // Managed fields are sent by clients, too, and are read before anything else is checked.
         if depth > MAX_DEPTH {
             return Err(Error::TooDeep);
         }
@@ -98,6 +99,7 @@ impl Reader {
             }
             earlier.is_member |= later.is_member;
             if !later.below.is_empty() {
+                // The later one wins, as in Go, where the second spelling overwrites the first in a map.
                 earlier.below = std::mem::take(&mut later.below);
             }
             true
@@ -120,10 +122,12 @@ impl Reader {
             b'v' => Element::value(first_value(rest).ok_or_else(fail)?),
             b'k' => Element::key(keys(rest).ok_or_else(fail)?),
             b'i' => Element::Index(rest.parse().map_err(|_| fail())?),
+            // A newer release may know more kinds of steps; upstream skips them for this reason.
             _ => return Ok(None),
         };
         self.scratch.clear();
         push_element(&mut self.scratch, &element);
+        // `k:{"b":1,"a":2}` names the same item as the sorted form, but has to be written anew.
         self.is_canonical &= self.scratch == key;
         Ok(Some(element))
     }

@@ -57,6 +57,7 @@ fn fits_map(
     for (name, value) in object {
         let is_own = |element: &Element<'_>| matches!(element, Element::Field(own) if own == name);
         let node = nodes.next_if(|node| is_own(&node.element));
+        // Fields that the server resets cannot be owned; an owner of one is from before they were reset.
         if reset.is_some_and(|set| set.nodes.iter().any(|node| is_own(&node.element))) {
             if node.is_some() {
                 return false;
@@ -115,6 +116,8 @@ fn map_set<'a>(object: &'a JsonObject, map: &'a MapShape, cursor: Cursor<'a>) ->
         let Some(field) = field else { continue };
         let (is_leaf, below) = value_set(value, field);
         let is_blank = value.is_null() || value.as_object().is_some_and(JsonObject::is_empty);
+        // Declared fields on the way to others are left out, because everybody who sets something below would
+        // own them.
         let is_member = is_leaf || is_blank || !is_declared;
         if is_member || !below.is_empty() {
             nodes.push(SetNode { element: Element::field(name.as_str()), is_member, below });

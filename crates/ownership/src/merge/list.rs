@@ -20,6 +20,7 @@ pub(super) fn item_element<'a>(
     match &list.items {
         Items::Atomic => Err("invalid indexing of non-associative list".to_owned()),
         Items::Set => set_element(item),
+        // A keyed list without keys is no error upstream: its items are told apart as those of a set.
         Items::Keyed(keys) if keys.is_empty() => set_element(item),
         Items::Keyed(keys) => keyed_element(keys, list, cursor, item),
     }
@@ -67,7 +68,9 @@ fn check_keyed(keys: &[Key], list: &ListShape, cursor: Cursor<'_>, item: &Value)
             "couldn't find default value for {name}: associative list may not have non-map types"
         ));
     }
+    // One key is enough: an item that lacks some keys is another one than those that have them.
     if keys.iter().all(|key| key_value(key, item).is_none()) {
+        // Messages list keys as the schema does, while everything else needs them sorted.
         let mut declared: Vec<_> = keys.iter().collect();
         declared.sort_by_key(|key| key.place);
         let names: Vec<_> = declared.into_iter().map(|key| quote(&key.name)).collect();

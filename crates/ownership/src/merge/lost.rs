@@ -77,6 +77,8 @@ fn lost_in_map<'a>(
         left.is_emptied = false;
         left.has_fields = true;
         let loss = lost_in_value(value, &item.below, field)?;
+        // What remains has fields that no set names, so that the declared field itself would vanish from the
+        // sets: the caller takes the long way.
         if is_declared && !loss.is_emptied && !loss.has_fields {
             return None;
         }
@@ -98,6 +100,7 @@ fn lost_in_list<'a>(
 ) -> Option<Loss<'a>> {
     let positions = sorted_positions(list, array);
     let item_at = |position: u32| &array[position as usize];
+    // Of duplicates, removing by name takes all or none; that is for the long way to find out.
     if positions.windows(2).any(|pair| compare_items(list, item_at(pair[0]), item_at(pair[1])).is_eq()) {
         return None;
     }
@@ -115,6 +118,7 @@ fn lost_in_list<'a>(
             }
             Some(node) => {
                 let loss = lost_in_value(item, &node.below, element_cursor)?;
+                // An item without its keys has another name, or none.
                 if loss.is_emptied || names_keys(&node.below, list) {
                     return None;
                 }

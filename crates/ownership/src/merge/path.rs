@@ -34,6 +34,7 @@ impl<'a> Element<'a> {
 
     /// The step to the item of a keyed list. The order of the keys does not matter.
     pub fn key(mut keys: Vec<(Cow<'a, str>, Scalar<'a>)>) -> Self {
+        // Go compares strings by bytes, and the order is on the wire.
         keys.sort_by(|one, other| one.0.as_bytes().cmp(other.0.as_bytes()));
         Self::Key(keys.into())
     }

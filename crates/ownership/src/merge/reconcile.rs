@@ -27,6 +27,7 @@ impl Set<'_> {
 /// The shape behind a step, unless what is owned there is left as it is.
 fn step<'a>(cursor: Cursor<'a>, element: &Element<'_>) -> Option<Cursor<'a>> {
     match cursor.form(cursor.forms()) {
+        // Nothing is known about the fields, so that nothing can have become atomic by a new schema.
         Form::Map(map) if map.is_undeclared => None,
         Form::Map(map) => match element {
             Element::Field(name) => cursor.field(map, name).0,

@@ -16,6 +16,7 @@ pub fn remove_items(object: &mut JsonObject, items: &Set<'_>, cursor: Cursor<'_>
         return;
     }
     let Form::Map(map) = cursor.form(cursor.forms()) else { return };
+    // Moved out and back, so that one function serves the root and everything below it.
     let mut value = Value::Object(std::mem::take(object));
     remove_from_map(&mut value, items, map, cursor);
     if let Value::Object(rest) = value {
@@ -105,6 +106,8 @@ fn extract_from_map(object: &JsonObject, items: &Set<'_>, map: &MapShape, cursor
     let mut kept = JsonObject::new();
     for (name, field) in object {
         let Some(node) = items.node(&Element::field(name.as_str())) else { continue };
+        // The set of the level above is passed on for members, as upstream does. It looks wrong and matters
+        // only for maps whose nested names repeat those above.
         let below = if node.is_member { items } else { &node.below };
         kept.insert(name.clone(), extract(field, below, cursor.field_or_deduced(map, name)));
     }

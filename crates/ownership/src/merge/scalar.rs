@@ -140,6 +140,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         Ok(Scalar::Bool(truth))
     }
 
+    // JSON numbers in paths are read as floats upstream, so that a large integer key loses digits there, too.
     fn visit_i64<E>(self, integer: i64) -> Result<Scalar<'de>, E> {
         Ok(Scalar::Float(Numeric::Int(integer).as_float()))
     }
@@ -191,6 +192,7 @@ fn describe(value: &Value) -> String {
 fn compare_numbers(one: Numeric, other: Numeric) -> Ordering {
     match (one, other) {
         (Numeric::Int(one), Numeric::Int(other)) => one.cmp(&other),
+        // JSON has no NaN, so that this order is total.
         _ => one.as_float().partial_cmp(&other.as_float()).unwrap_or(Ordering::Equal),
     }
 }

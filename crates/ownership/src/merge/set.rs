@@ -110,6 +110,7 @@ impl<'a> Set<'a> {
     pub fn contains_all(&self, other: &Set<'_>) -> bool {
         let mut nodes = self.nodes.iter();
         other.nodes.iter().all(|wanted| {
+            // The iterator is not reset: both levels are sorted, so that one pass is enough.
             let found = nodes.find(|node| node.element.compare(&wanted.element).is_ge());
             found.is_some_and(|node| {
                 node.element.compare(&wanted.element).is_eq()
@@ -125,6 +126,7 @@ impl<'a> Set<'a> {
             self.nodes = other.nodes;
             return !self.is_empty();
         }
+        // A few nodes are cheaper to insert one by one; for many, each insertion would move the tail again.
         if other.nodes.len() > 8 {
             return self.interleave(other);
         }
@@ -224,6 +226,8 @@ impl<'a> Set<'a> {
     }
 
     fn walk(&self, path: &mut Vec<Element<'a>>, visit: &mut impl FnMut(&[Element<'a>])) {
+        // Members of a level first, then what lies below: upstream keeps the two in separate maps, and its
+        // order shows in messages.
         for node in self.nodes.iter().filter(|node| node.is_member) {
             path.push(node.element.clone());
             visit(path);

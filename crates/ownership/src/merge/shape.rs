@@ -138,6 +138,7 @@ impl Shapes {
 
     /// Replaces a shape, which lets it contain itself.
     pub fn set(&mut self, id: Id, shape: MergeShape) {
+        // The two shapes that always exist cannot be replaced, because `takes_anything` knows them by number.
         if let Some(place) = self.shapes.get_mut(id as usize).filter(|_| id > UNTYPED) {
             *place = shape;
         }
@@ -156,6 +157,7 @@ impl Shapes {
     }
 
     fn get(&self, id: Id) -> &MergeShape {
+        // An unknown number is a mistake of whoever built the shapes; deducing is the safe answer.
         self.shapes.get(id as usize).unwrap_or(&self.shapes[DEDUCED as usize])
     }
 }
@@ -305,6 +307,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn form(self, forms: Forms) -> Form<'a> {
         let shape = self.shape();
         match (&shape.map, shape.scalar, &shape.list) {
+            // Map, scalar, list: the order of `handleAtom` in typed/helpers.go.
             (Some(map), _, _) if forms.0 & MAP != 0 => Form::Map(map),
             (_, Some(scalar), _) if forms.0 & SCALAR != 0 => Form::Scalar(scalar),
             (_, _, Some(list)) if forms.0 & LIST != 0 => Form::List(list),

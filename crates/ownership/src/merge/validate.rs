@@ -100,6 +100,7 @@ impl Walk {
                 self.complain("field not declared in schema");
             }
             self.prefix(known, || Element::field(name.as_str()).to_string());
+            // Upstream stops at the first undeclared field of a map, and goes on after any other mistake.
             if field.is_none() {
                 return;
             }
@@ -109,6 +110,7 @@ impl Walk {
     fn list(&mut self, items: &[Value], list: &ListShape, cursor: Cursor<'_>) {
         let element_cursor = cursor.at(list.element);
         if matches!(list.items, super::shape::Items::Atomic) {
+            // Nothing can be wrong below, and large lists of plain values need not be visited.
             if element_cursor.takes_anything() {
                 return;
             }
@@ -125,6 +127,7 @@ impl Walk {
         };
         for (index, item) in items.iter().enumerate() {
             if let Err(reason) = check_item(list, cursor, item) {
+                // A list with an item that has no name is not looked at further.
                 return self.complain(format!("element {index}: {reason}"));
             }
             let element = || item_element(list, cursor, item).unwrap_or(Element::Unnamed);

@@ -17,6 +17,8 @@ const MAX_PREFIX: usize = 63 - GENERATED_LENGTH;
 /// The name for a prefix, given its random end.
 pub fn generate_name(prefix: &str, random: &str) -> String {
     let mut end = prefix.len().min(MAX_PREFIX);
+    // Go cuts bytes. Names with other than ASCII are refused afterwards, so that this cut need not be the
+    // same.
     while !prefix.is_char_boundary(end) {
         end -= 1;
     }
@@ -37,6 +39,7 @@ pub fn match_namespace(metadata: &mut Map<String, Value>, namespace: &str) -> Re
     if current == namespace {
         return Ok(());
     }
+    // An object outside of namespaces loses the namespace that it names, without a word.
     if namespace.is_empty() {
         metadata.remove("namespace");
         return Ok(());

@@ -71,6 +71,7 @@ fn validate_immutable(new: &JsonObject, old: &JsonObject, path: &Path<'_>, error
 /// Puts back what a client cannot change: the generation, the time of creation, and that it is being deleted. An
 /// identifier that was not sent is filled in.
 pub fn keep_system_fields(new: &mut JsonObject, old: &JsonObject) {
+    // A client that sends an old generation must not set it back; `generation_after` decides.
     keep(new, old, "generation");
     new.remove("selfLink");
     if text::get(new, "uid").is_empty() {

@@ -181,6 +181,7 @@ impl<'f> Scope<'f> {
             }
         };
         let found = fields.and_then(|fields| {
+            // Go finds fields of structs by name without regard to case.
             let similar = || fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             fields.get(name).or_else(|| similar().map(|(_, field)| field))
         });

@@ -13,8 +13,10 @@ use super::Error;
 use apply::Usage;
 
 /// How many operations a patch may have.
+// The limit of the API server (`maxJSONPatchOperations` in patch.go).
 pub const MAX_OPERATIONS: usize = 10_000;
 /// How many bytes of JSON the `copy` operations of one patch may copy.
+// Copies can double an object with each operation; the API server bounds them by the size of a request.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// How often the operations of one patch may move an item of a list. No real patch comes near, but ten thousand
@@ -113,6 +115,7 @@ impl Operation {
         };
         let kind = match fields.remove("op") {
             Some(Value::String(kind)) => kind,
+            // The word that evanphx/json-patch reports for an operation that does not say what it is.
             _ => "unknown".to_owned(),
         };
         let path = Text::from(fields.remove("path"));

@@ -10,6 +10,7 @@ use super::{Error, MAX_DEPTH};
 pub fn apply(object: &mut Map<String, Value>, patch: Value) -> Result<(), Error> {
     match patch {
         Value::Object(patch) => merge(object, patch, 0),
+        // The words are those of evanphx/json-patch, which has one error for both kinds of patches.
         _ => Err(Error::Malformed("Invalid JSON Patch".to_owned())),
     }
 }

@@ -53,7 +53,10 @@ fn merge(
         }
         return Ok(());
     }
+    // Before anything is merged: what is not retained must not be merged into.
     retain_keys(object, &mut patch)?;
+    // Merges the lists that it orders, too, and takes them out of the patch, so that `merge_field` does not
+    // merge them again.
     set_order::set_orders(object, &mut patch, scope, depth)?;
     patch.into_iter().try_for_each(|(name, value)| merge_field(object, name, value, scope, depth))
 }
@@ -76,6 +79,7 @@ fn merge_field(
         return Ok(());
     }
     let Some(current) = object.get_mut(&name) else {
+        // Deleting values from a list that is not there is no mistake.
         if !is_deletion && let Some(value) = prepared(value, depth)? {
             object.insert(name, value);
         }
@@ -98,6 +102,7 @@ fn merge_field(
             Ok(())
         }
         (current, value) => {
+            // Upstream compares types first, and a deletion that meets something else does nothing.
             if is_deletion && !fmt::is_same_type(current, &value) {
                 return Ok(());
             }
@@ -123,6 +128,7 @@ fn retain_keys(object: &mut JsonObject, patch: &mut JsonObject) -> Result<(), Er
     }
     let is_directive = |name: &str| name.starts_with(DELETE_VALUES) || name.starts_with(SET_ORDER);
     let is_allowed = |(name, value): (&String, &Value)| {
+        // A patch that sets a field and does not retain it contradicts itself.
         value.is_null() || is_directive(name) || retained.contains(name.as_str())
     };
     if !patch.iter().all(is_allowed) {

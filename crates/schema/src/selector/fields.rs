@@ -22,6 +22,7 @@ impl FieldSelector {
     /// Reads the text of a query. The error is in the words of the API server.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
+        // Kubernetes sorts the terms before it reads them, which decides the mistake that is told first.
         terms.sort_unstable();
         let terms = terms.into_iter().filter(|term| !term.is_empty());
         let mut requirements = terms.map(|term| parse_term(term, text)).collect::<Result<Vec<_>, _>>()?;

@@ -140,6 +140,7 @@ impl Requirement {
         let is_listed = |label: &str| self.values.iter().any(|value| value == label);
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => label.is_some_and(is_listed),
+            // A label that is not there is not one of the values either.
             Operator::NotIn | Operator::NotEquals => !label.is_some_and(is_listed),
             Operator::Exists => label.is_some(),
             Operator::DoesNotExist => label.is_none(),

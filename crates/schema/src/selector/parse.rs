@@ -145,6 +145,7 @@ impl<'t> Parser<'t> {
                 self.next();
                 Ok(values)
             }
+            // `a in ()` asks for the empty value, and is not refused.
             Token::Close => {
                 self.next();
                 Ok(vec![""])
@@ -211,6 +212,8 @@ impl<'t> Parser<'t> {
         ];
         let (text, token) = SYMBOLS.into_iter().find(|(text, _)| self.rest.starts_with(text))?;
         let rest = &self.rest[text.len()..];
+        // Go's lexer reads one character too far and gives it back, except for a zero byte, which it takes
+        // for the end.
         self.rest = rest.strip_prefix('\0').unwrap_or(rest);
         Some(token)
     }

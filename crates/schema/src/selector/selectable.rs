@@ -84,6 +84,7 @@ fn text_at(place: &JsonPath, object: &Value) -> String {
     let found = place.find(object).unwrap_or_default();
     match found.first().and_then(|found| found.first()?.as_json()) {
         None | Some(Value::Null) => String::new(),
+        // Booleans and integers are compared as text, as the paths of a definition may point to them.
         Some(value) => fmt::plain(value),
     }
 }

@@ -113,6 +113,7 @@ impl Coercer {
         is_resource: bool,
         path: &Path<'_>,
     ) -> Result<(), Error> {
+        // Most schemas embed nothing, and nothing below has to be visited.
         if !is_resource && !node.has_embedded {
             return Ok(());
         }
@@ -151,6 +152,7 @@ impl Coercer {
             Err(error) if self.coercion == Coercion::Strict => {
                 return Err(Error::invalid(&at, metadata, error));
             }
+            // What is stored stays as it is: dropping all metadata would lose more than leaving it.
             Err(_) => {}
         }
         Ok(())

@@ -24,6 +24,7 @@ impl Schema {
     /// Compiles a schema. Makes the best of one that would be refused, without ever failing.
     pub fn compile(props: &Props) -> Self {
         let mut root = SchemaNode::compile(props, Purpose::Objects, false);
+        // Old definitions may have defaults with unknown fields; every object would carry them otherwise.
         surround::prune_defaults(&mut root);
         Self { root: Arc::new(root), rules: Rules::compile(props, true).map(Arc::new) }
     }
@@ -112,6 +113,7 @@ impl Kinds {
     pub(super) const ARRAY: Self = Self(16);
     pub(super) const OBJECT: Self = Self(32);
     pub(super) const NULL: Self = Self(64);
+    // A type that nobody knows fits no value, unlike no type, which fits all.
     const OTHER: Self = Self(128);
 
     fn named(name: &str) -> Self {
@@ -188,6 +190,8 @@ impl SchemaNode {
             props.properties().map(|(name, schema)| (name.as_str().into(), below(schema))).collect();
         let additional = match &props.additional_properties {
             None => Others::Unsaid,
+            // Under a junctor, structural schemas have no `additionalProperties` in Go, and the validator for
+            // defaults is made from the structural form.
             Some(_) if is_nested && purpose == Purpose::Defaults => Others::Unsaid,
             Some(Additional::Allowed(true)) => Others::Allowed,
             Some(Additional::Allowed(false)) => Others::Refused,
@@ -259,6 +263,8 @@ impl Checks {
         let format = match purpose {
             Purpose::Objects => {
                 let kind = if props.int_or_string { "" } else { props.kind.as_str() };
+                // Kubernetes drops formats that it does not know for the type before it validates objects,
+                // but not before it validates defaults.
                 if format::is_supported(kind, &props.format) { props.format.as_str() } else { "" }
             }
             Purpose::Defaults => props.format.as_str(),
@@ -288,6 +294,7 @@ impl Checks {
             one_of: nested(props.one_of()),
             not: props.not.as_ref().map(|props| Box::new(SchemaNode::compile(props, purpose, true))),
         };
+        // Numbers are always checked: their type and format alone set a range.
         (!checks.are_empty() || props.kind == "integer" || props.kind == "number").then(|| Box::new(checks))
     }
 

@@ -32,6 +32,7 @@ impl Correlation<'_> {
                 if old.len() != new.len() {
                     return false;
                 }
+                // Items of other lists have no identity, so that any change of order is a change.
                 if !matches!(self.node.list, ListType::Map(_)) {
                     return old == new;
                 }
@@ -66,6 +67,8 @@ impl<'a> OldItems<'a> {
         let mut items = HashMap::with_capacity(old.len());
         for item in old {
             if let Some(key) = key_of(item, keys) {
+                // Of duplicates from before the list had keys, the first one counts, as in Kubernetes'
+                // `mapList`.
                 items.entry(key).or_insert(item);
             }
         }
@@ -98,6 +101,7 @@ fn key_of(item: &Value, keys: &[Box<str>]) -> Option<String> {
                 identity.push_str(&format!("\0f{number}"));
             }
             scalar => {
+                // A separator that JSON text cannot contain unescaped, so that no two sets of keys collide.
                 identity.push('\0');
                 identity.push_str(&json::marshal(scalar));
             }

@@ -54,6 +54,7 @@ pub(crate) fn describe(value: &Value) -> String {
 }
 
 fn decode(json: &Value, depth: usize) -> Decoded<Props> {
+    // The reader recurses, and so does everything that walks a schema afterwards: nothing else bounds them.
     if depth > MAX_DEPTH {
         return Err(DecodeError::TooDeep);
     }
@@ -67,6 +68,7 @@ fn decode(json: &Value, depth: usize) -> Decoded<Props> {
     let mut props = Props::default();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let field = Field { name, value, depth };
+        // Four groups only because a single function would not fit a screen; a field belongs to one of them.
         if !field.text(&mut props)?
             && !field.bound(&mut props)?
             && !field.schema(&mut props)?
@@ -210,6 +212,7 @@ impl Field<'_> {
         list.iter()
             .map(|value| match value {
                 Value::String(text) => Ok(text.clone()),
+                // Go decodes null to the zero value of the element.
                 Value::Null => Ok(String::new()),
                 other => Field { name: self.name, value: other, depth: self.depth }.wrong("string"),
             })
@@ -232,6 +235,8 @@ impl Field<'_> {
         Ok(match self.value {
             Value::Object(_) => Items { schema: Some(Box::new(self.nested(self.value)?)), schemas: None },
             Value::Array(_) => Items { schema: None, schemas: Some(self.schemas()?) },
+            // Anything but an object or a list leaves both empty: Kubernetes' own decoder ignores it silently
+            // here, and complains only in `additional`.
             _ => Items::default(),
         })
     }

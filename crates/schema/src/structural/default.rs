@@ -35,12 +35,15 @@ fn default_object(fields: &mut Map<String, Value>, node: &SchemaNode) {
     if !node.has_defaults {
         return;
     }
+    // First all defaults of this level, then what lies below, so that a default that was just put in gets the
+    // defaults of its own fields.
     for (name, property) in &node.properties {
         let Some(default) = &property.default else { continue };
         match fields.get_mut(&**name) {
             None => {
                 fields.insert(name.to_string(), default.clone());
             }
+            // A null that may not be there means "not set", as Kubernetes has it since it supports defaults.
             Some(value) => replace_null(value, property),
         }
     }
@@ -81,6 +84,7 @@ pub(super) fn drop_nulls_in(fields: &mut Map<String, Value>, node: &SchemaNode) 
     fields.retain(|name, value| {
         let Some(node) = node.field(name) else { return true };
         if value.is_null() {
+            // A null with a default stays for now: defaulting replaces it afterwards.
             return node.nullable || node.default.is_some();
         }
         drop_nulls(value, node);

@@ -80,6 +80,7 @@ impl Schema {
     /// Which rules an object breaks.
     pub fn validate_rules(&self, object: &Json, old: Option<&Json>, path: &Path<'_>) -> Vec<Error> {
         let Some(rules) = &self.rules else { return Vec::new() };
+        // One budget for the object, not for each rule: many cheap rules on many items add up.
         let mut budget = BUDGET;
         let current = old.map(|old| Correlation { old, new: object, node: &self.root });
         let mut walk = Walk { errors: Vec::new(), budget: &mut budget };

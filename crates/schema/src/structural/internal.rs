@@ -18,6 +18,8 @@ impl Props {
 
     pub(crate) fn internal(&self) -> String {
         Fields::default()
+            // The order of fields is that of Go's struct, and every field is shown, even if it is empty:
+            // errors print it with `encoding/json` and no tags.
             .text("ID", &self.id)
             .text("Schema", &self.schema)
             .raw("Ref", &optional_text(self.reference.as_ref()))

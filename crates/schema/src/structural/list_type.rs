@@ -35,6 +35,8 @@ fn fields(object: &Map<String, Value>, node: &SchemaNode, path: &Path<'_>, error
     if !node.has_unique_lists {
         return;
     }
+    // Kubernetes visits every field with this schema, named ones too: both may not be declared together, so
+    // that it does not matter.
     if let Some(other) = node.additional.schema() {
         for (name, value) in object {
             check(value, other, &path.key(name), errors);
@@ -108,6 +110,7 @@ fn repeated<T: Hash + Eq>(values: &[T]) -> impl Iterator<Item = usize> {
     values.iter().enumerate().filter_map(move |(index, value)| {
         let times = seen.entry(value).or_default();
         *times += 1;
+        // Told once, at its second place, however often it is there.
         (*times == 2).then_some(index)
     })
 }

@@ -51,6 +51,7 @@ pub(super) fn to_float(int: i64) -> f64 {
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit is dealt with")]
 pub(super) fn truncate(float: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    // On amd64, Go gives the smallest integer for what does not fit; Rust would give the nearest.
     if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
@@ -71,6 +72,7 @@ pub(super) fn is_integral(float: f64) -> bool {
     if is_same(float, rounded) {
         return true;
     }
+    // `swag.IsFloat64AJSONInteger` tolerates rounding errors of this relative size.
     !is_same(rounded, 0.0) && (float - rounded).abs() < 1e-9 * rounded.abs()
 }
 
@@ -111,6 +113,8 @@ pub(super) fn check(kinds: Kinds, checks: &Checks, value: Num, at: At<'_>, repor
     let range = range_of(kinds, &checks.format);
     range.admits(value, "Checked", at, report);
     if let Some(factor) = checks.multiple_of {
+        // Whether the bound itself fits the type decides how it is compared, and a bound that does not is
+        // reported with every value.
         let is_native = range.admits(Num::Float(factor), "MultipleOf", at, report);
         check_multiple(value, factor, is_native, at, report);
     }
@@ -160,6 +164,7 @@ fn check_multiple(value: Num, factor: f64, is_native: bool, at: At<'_>, report: 
         (factor > 0, factor > 0 && value.wrapping_rem(factor) == 0)
     } else {
         let (value, factor) = (value.float(), factor.float());
+        // The two forms round differently, and Kubernetes chooses so.
         let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
         (factor > 0.0, is_integral(quotient))
     };

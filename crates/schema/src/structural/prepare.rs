@@ -24,6 +24,7 @@ pub fn prepare_update(object: &mut JsonObject, old: &JsonObject, has_status: boo
     if has_status {
         put(object, "status", old.get("status").cloned());
     }
+    // After the status was put back: a status that somebody sent must not count as a change.
     let generation = meta::generation_after(object, old, has_status);
     set_generation(object, generation);
 }
@@ -32,6 +33,7 @@ pub fn prepare_update(object: &mut JsonObject, old: &JsonObject, has_status: boo
 /// fields; the generation stays.
 pub fn prepare_status_update(object: &mut JsonObject, old: &JsonObject) {
     let status = object.remove("status");
+    // A write to the status has owners, too, so these are what it changes of the metadata.
     let owners = metadata(object).and_then(|metadata| metadata.remove("managedFields"));
     let is_kept = |name: &str| name != "status" && name != "metadata";
     *object = old

@@ -12,6 +12,8 @@ impl Schema {
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         let mut pruner = Pruner { path: Some(String::new()), unknown: Vec::new(), depth: 0 };
         pruner.object(object, &self.root, true);
+        // Kubernetes ranges over maps in random order and sorts; here it is the order of `retain` that is no
+        // order.
         pruner.unknown.sort_unstable();
         pruner.unknown
     }
@@ -71,6 +73,7 @@ impl Pruner {
     }
 
     fn items(&mut self, items: &mut [Value], node: Option<&SchemaNode>, skips: bool) {
+        // Only lists count: objects end where the schema ends, but lists of lists are followed without one.
         if (skips && node.is_none()) || self.depth >= MAX_VALUE_DEPTH {
             return;
         }
@@ -96,6 +99,7 @@ impl Pruner {
             }
             let known = KnownFields::of(node, name);
             if matches!(known, KnownFields::No) {
+                // At the top these fields belong to every object, and their removal is nobody's mistake.
                 if !is_meta(name) || self.path.as_ref().is_some_and(|path| !path.is_empty()) {
                     self.record(name);
                 }
@@ -128,6 +132,7 @@ impl Pruner {
     }
 
     fn field(&mut self, name: &str, value: &mut Value, below: Option<&SchemaNode>) {
+        // Most fields are scalars, for which the path need not be written.
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return;
         }

@@ -97,6 +97,7 @@ impl Mistake {
     /// What makes two mistakes the same: the message, which for an enum is not written out.
     fn identity(&self) -> String {
         match &self.code {
+            // Go deduplicates these before the values are filled into the message.
             Code::Enum(_, values) => {
                 format!("{} {}", self.name, values.iter().map(json::marshal).collect::<Vec<_>>().join(" "))
             }
@@ -158,6 +159,8 @@ impl At<'_> {
                 }
                 output.push_str(name);
             }
+            // A dot even at the root: Kubernetes names such fields `.name`, and strips the dot only in some
+            // errors.
             Self::Other(parent, name) => {
                 parent.write(output);
                 output.push('.');

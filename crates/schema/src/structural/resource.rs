@@ -62,6 +62,8 @@ impl CustomResource {
         let mut unknown = Vec::new();
         let metadata = match object.get("metadata") {
             None => None,
+            // Read before pruning, which leaves metadata alone, and put back afterwards in the form of Go's
+            // type: unknown fields gone, times normalized.
             Some(metadata) => {
                 let mut paths = Vec::new();
                 let read =
@@ -71,6 +73,8 @@ impl CustomResource {
             }
         };
         if !self.preserves_unknown_fields {
+            // Pruned before nulls are dropped, and both before defaults: a null that is pruned must not
+            // become a default.
             unknown.extend(self.schema.prune(object));
             self.schema.drop_nulls(object);
         }
@@ -86,6 +90,8 @@ impl CustomResource {
     pub fn validate(&self, object: &Value) -> Vec<Error> {
         let Some(fields) = object.as_object() else { return vec![not_an_object(object)] };
         let mut errors = self.check_type(fields);
+        // An object that claims another type is not held against this schema; its lists and rules are still
+        // looked at, as upstream does.
         if errors.is_empty() {
             self.check_new(object, fields, &mut errors);
         }
@@ -153,6 +159,7 @@ impl CustomResource {
             self.check_scale(fields, &mut errors);
         }
         errors.extend(self.schema.validate_embedded(fields, &Path::NIL));
+        // Duplicates that were there before are tolerated, all or nothing: lists are not correlated for this.
         if self.schema.validate_lists(old_fields, &Path::NIL).is_empty() {
             errors.extend(self.schema.validate_lists(fields, &Path::NIL));
         }
@@ -235,6 +242,8 @@ pub(crate) fn blocking(errors: &[Error]) -> Option<Error> {
     let is_blocking = |error: &Error| {
         matches!(
             error.kind,
+            // The kinds of errors after which a rule could see a value that its types exclude
+            // (`hasBlockingErr` in strategy.go).
             ErrorKind::NotSupported
                 | ErrorKind::Required
                 | ErrorKind::TooLong

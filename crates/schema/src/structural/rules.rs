@@ -60,8 +60,10 @@ pub fn unsupported(props: &Props) -> Option<String> {
 pub fn check(props: &Props, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     check_invariants(props, Level::Root, path, &mut errors);
+    // Only from the root, as upstream does: junctors further down are reached through it.
     check_complete(props, Some(props), path, path, &mut errors);
     let mut keyed: Vec<_> = errors.into_iter().map(|error| (error.to_string(), error)).collect();
+    // Upstream sorts by message, because it ranges over maps.
     keyed.sort_by(|one, other| one.0.cmp(&other.0));
     keyed.into_iter().map(|(_, error)| error).collect()
 }
@@ -215,6 +217,8 @@ fn check_values(
         }
     }
     for (index, nested) in props.all_of().iter().enumerate() {
+        // `x-kubernetes-int-or-string` allows two fixed patterns of junctors that would otherwise not be
+        // structural.
         check_nested(nested, skip_first_all_of && index == 0, &path.child("allOf").index(index), errors);
     }
     for (index, nested) in props.one_of().iter().enumerate() {

@@ -125,6 +125,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut list = Vec::new();
         let length = self.path.len();
         loop {
+            // Pushed before it is known that there is another item: serde gives no other place to do it.
             self.path.push_str(&format!("[{}]", list.len()));
             let item = items.next_element_seed(self.below())?;
             self.path.truncate(length);
@@ -148,6 +149,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             }
             let value = entries.next_value_seed(self.below())?;
             self.path.truncate(length);
+            // The last one wins, as in Go.
             map.insert(name, value);
         }
         Ok(Value::Object(map))

@@ -62,6 +62,7 @@ fn prune_below(node: &mut SchemaNode, root: &SchemaNode, way: Way<'_>) {
         node.default = way.find(&object).filter(|value| !value.is_null()).cloned();
     }
     if let Others::Schema(other) = &mut node.additional {
+        // Any name stands for all of them here; upstream takes this one, too.
         prune_below(other, root, Way::Field(&way, "*"));
     }
     if let Some(item) = &mut node.items {

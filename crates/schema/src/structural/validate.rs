@@ -54,6 +54,7 @@ impl Walk<'_> {
     fn node(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
         let before = self.report.mistakes.len();
         self.check(node, value, at, correlation);
+        // Compared only after something was found: comparing values costs more than validating most of them.
         if self.report.mistakes.len() > before
             && correlation.is_some_and(|correlation| correlation.is_unchanged())
         {
@@ -62,6 +63,7 @@ impl Walk<'_> {
     }
 
     fn check(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
+        // A probe ends at the first mistake, which makes alternatives of large schemas affordable.
         if self.report.is_decided() {
             return;
         }
@@ -75,6 +77,8 @@ impl Walk<'_> {
         if let Some(checks) = checks.filter(|checks| checks.has_junctors()) {
             self.junctors(checks, value, at);
         }
+        // `matches` counts what Kubernetes counts (`Result.MatchCount`), validator by validator, though
+        // nothing here needs it: of several failed alternatives it reports the one with the most matches.
         self.report.matches += 2;
         match value {
             Value::String(text) => {
@@ -129,6 +133,7 @@ impl Walk<'_> {
         let is_textual = matches!(value, Value::String(_) | Value::Array(_));
         if !format.is_empty() {
             let fits = node.kinds.contains(kind) || kind_format == format || is_close;
+            // Formats of numbers are part of the type check; those of texts have a check of their own.
             if !is_textual && !fits {
                 return self.wrong_type(format, kind_format, at);
             }
@@ -146,6 +151,8 @@ impl Walk<'_> {
 
     /// Length, pattern and format; of the first two only what fails first.
     fn text(&mut self, checks: &Checks, text: &str, at: At<'_>) {
+        // The length in characters first: Kubernetes stops at the first of these, and still checks the
+        // format.
         self.text_shape(checks, text, at);
         let Some(check) = checks.format_check else { return };
         self.report.matches += 1;
@@ -176,6 +183,7 @@ impl Walk<'_> {
         let problem = match &pattern.expression {
             Ok(expression) if expression.is_match(text) => return,
             Ok(_) => String::new(),
+            // A definition with such a pattern is refused today, but may have been stored before.
             Err(error) => format!(", but pattern is invalid: {error}"),
         };
         self.report.fail(|| {
@@ -220,6 +228,8 @@ impl Walk<'_> {
             });
         }
         if checks.unique_items {
+            // Definitions with `uniqueItems` are refused, because Kubernetes compares pairwise. This serves
+            // schemas of other origin, in linear time.
             let mut seen = HashSet::with_capacity(items.len());
             if !items.iter().all(|item| seen.insert(item)) {
                 self.report.fail(|| at.mistake(Code::Other(None), "shouldn't contain duplicates"));
@@ -238,6 +248,8 @@ impl Walk<'_> {
         if let Some(checks) = checks {
             self.field_count(checks, number::count(fields.len()), at);
         }
+        // Fields without a name in the schema come first, then named ones, then what is required: the order
+        // of `object_validator.go`, which users see.
         match &node.additional {
             Others::Unsaid | Others::Allowed => {}
             Others::Refused => {
@@ -288,6 +300,7 @@ impl Walk<'_> {
 
     /// Alternatives are first only asked whether they fit, which costs nothing if they do.
     fn junctors(&mut self, checks: &Checks, value: &Value, at: At<'_>) {
+        // Within an alternative the matches count, so that it is validated in full at once.
         if self.report.is_plain() {
             let mut probe = Report::probe();
             Walk { report: &mut probe }.alternatives(checks, value, at);
@@ -334,6 +347,7 @@ impl Walk<'_> {
             if report.is_valid() {
                 return self.report.merge(report);
             }
+            // Strictly more: of equals, the first one is reported.
             if best.as_ref().is_none_or(|best| report.matches > best.matches) {
                 best = Some(report);
             }
@@ -351,6 +365,8 @@ impl Walk<'_> {
         for node in nodes {
             let report = self.branch(node, value, at);
             if report.is_valid() {
+                // A valid alternative makes what failed before it uninteresting; several valid ones are
+                // reported without details.
                 valid += 1;
                 best = None;
                 first.get_or_insert(report);
@@ -427,8 +443,11 @@ fn is_enumerated(value: &Value, candidate: &Value) -> bool {
             (Num::Int(value), Num::Int(candidate)) => value == candidate,
             (Num::Float(value), Num::Float(candidate)) => number::is_same(value, candidate),
             (Num::Int(value), Num::Float(candidate)) => number::is_same(number::to_float(value), candidate),
+            // Go converts the value to the type of the candidate (`reflect.Value.Convert`), which drops a
+            // fraction: 1.5 is one of [1].
             (Num::Float(value), Num::Int(candidate)) => number::truncate(value) == candidate,
         },
+        // The same conversion makes of an integer the character with that number: 65 is one of ["A"].
         (Value::Number(value), Value::String(candidate)) => match Num::new(value) {
             Num::Int(value) => {
                 let character = u32::try_from(value).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');

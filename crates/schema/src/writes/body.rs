@@ -90,6 +90,7 @@ pub(super) fn decode(
     let kind = text(&body.value, "kind").filter(|kind| !kind.is_empty());
     let Some(kind) = kind else {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body.text));
+        // Strict decoding and lenient decoding are two paths in Kubernetes, with two ways to say this.
         if circumstances.field_validation != FieldValidation::Ignore {
             return Err(unrecognised(&why, &body));
         }
@@ -112,6 +113,7 @@ pub(super) fn decode(
     let is_this = api_version == behaviour.api_version() && kind == behaviour.kind().name;
     if is_builtin && !api_version.is_empty() && !is_this {
         return Err(wrong(format!(
+            // Kubernetes names its scheme after the line of code that made it, and clients see it.
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }

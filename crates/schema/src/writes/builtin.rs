@@ -62,6 +62,7 @@ impl Builtin {
             all.map(|api_version| (api_version, Set::of_fields(fields).into())).collect::<ResetFields>()
         };
         let by_status: &'static [&'static [&'static str]] = match resource.group {
+            // Status updates of these kinds keep labels, too (`deploymentStatusStrategy` and its siblings).
             "apps" => &[&["spec"], &["metadata", "labels"]],
             _ => &[&["spec"]],
         };
@@ -221,6 +222,7 @@ impl Behaviour for Builtin {
                 let before = old.get("metadata").and_then(|metadata| metadata.get("generation"));
                 let is_told = self.resource.name == "Deployment" && annotations(object) != annotations(old);
                 // Annotations tell those who roll out a Deployment what to do.
+                // One step for one write: a change of the spec has counted already.
                 let is_counted = before.and_then(Value::as_i64).is_some_and(|before| before < generation);
                 self.set_generation(object, generation + i64::from(is_told && !is_counted));
             }

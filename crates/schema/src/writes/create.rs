@@ -21,6 +21,7 @@ pub(super) fn propose(
     let decoded = decode(endpoint, body, circumstances)?;
     let mut proposal = Proposal { object: decoded.object, warnings: decoded.warnings, is_applied: false };
     let metadata = metadata_mut(&mut proposal.object);
+    // Before owners are noted, or a client would come to own a creation time that it invented.
     meta::clear_system_fields(metadata);
     meta::match_namespace(metadata, endpoint.namespace)
         .map_err(|status| status.warned(proposal.warnings.clone()))?;
@@ -51,6 +52,7 @@ pub(super) fn note_owners(
     circumstances: &Circumstances<'_>,
 ) {
     let request = ownership_request(endpoint, circumstances);
+    // What every object of the kind has from the start was written by nobody.
     let live = live.or_else(|| endpoint.behaviour.blank());
     let new = std::mem::take(object);
     *object = ownership::update(live, new, endpoint.behaviour.ownership(), &request).object;
@@ -93,6 +95,8 @@ fn finished(
     let behaviour = endpoint.behaviour;
     fill_in(metadata_mut(&mut object), circumstances);
     meta::match_namespace(metadata_mut(&mut object), endpoint.namespace)?;
+    // After names and namespace were filled in, which it may look at, and before validation, which needs what
+    // it sets.
     behaviour.prepare_create(&mut object);
     let object = validated(endpoint, object)?;
     warnings.extend(behaviour.warnings(&object, None));

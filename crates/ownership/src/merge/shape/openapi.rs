@@ -79,6 +79,8 @@ impl Builder {
             "integer" | "number" => MergeShape::scalar(ScalarShape::Numeric),
             "boolean" => MergeShape::scalar(ScalarShape::Boolean),
             "string" => MergeShape::scalar(match text(schema, "format") {
+                // Other formats may be decoded to something else than text in Go (`int-or-string`,
+                // `date-time`), so that any scalar passes.
                 "" | "byte" => ScalarShape::Text,
                 _ => ScalarShape::Untyped,
             }),

@@ -36,6 +36,7 @@ impl Operation {
             kind => Err(format!("Unexpected kind: {kind}")),
         };
         outcome.map_err(Error::NotApplicable)?;
+        // Checked after each operation, which is bounded by the length of one list.
         if usage.moved > MAX_MOVED_ITEMS {
             let words = format!("The operations of a JSON patch may move list items {MAX_MOVED_ITEMS} times");
             return Err(Error::TooLarge(words));
@@ -72,6 +73,7 @@ impl Operation {
         let value = self.value.unwrap_or(Value::Null);
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
+                // The odd ending is Go's: the original wraps an error that is nil there.
                 return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
             }
             *document = value;
@@ -91,6 +93,7 @@ impl Operation {
         let place = pointer::find(document, from).ok_or_else(|| {
             format!("move operation does not apply: doc is missing from path: {from}: {MISSING}")
         })?;
+        // Kubernetes names the last part of the pointer here, and the whole one everywhere else.
         let key = place.key.clone();
         let removed = place.remove(usage);
         let value = removed.map_err(|error| format!("error in move for path: '{key}': {error}"))?;
@@ -125,9 +128,11 @@ impl Operation {
             format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}")
         })?;
         let found = place.get().map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
+        // Counted before cloning: a patch at its limit must not allocate first.
         let copied = usage.copied.saturating_add(found.map_or(0, size));
         let value = (copied <= MAX_COPIED_BYTES).then(|| found.cloned().unwrap_or(Value::Null));
         let path = self.path.get(NO_PATH);
+        // The destination is looked at before the size is judged, so that the more helpful mistake is told.
         let path = path.map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
         let place = pointer::find(document, path).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")

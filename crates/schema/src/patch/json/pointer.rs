@@ -13,6 +13,7 @@ pub(super) struct PointerTarget<'v> {
 
 /// Follows a pointer up to its last part. None if there is no such container.
 pub(super) fn find<'v>(document: &'v mut Value, pointer: &str) -> Option<PointerTarget<'v>> {
+    // What stands before the first slash is ignored, as the original ignores it.
     let (_, path) = pointer.split_once('/')?;
     let (parents, last) = match path.rsplit_once('/') {
         Some((parents, last)) => (Some(parents), last),
@@ -70,6 +71,7 @@ pub(super) fn vacant(key: &str, length: usize) -> Result<usize, String> {
 
 fn within(index: i64, limit: usize) -> Result<usize, String> {
     let invalid = || format!("Unable to access invalid index: {index}: invalid index referenced");
+    // `SupportNegativeIndices` of the original, which the API server leaves on.
     let absolute = if index < 0 { index.saturating_add_unsigned(limit as u64) } else { index };
     let absolute = usize::try_from(absolute).map_err(|_| invalid())?;
     if absolute < limit { Ok(absolute) } else { Err(invalid()) }

@@ -49,6 +49,7 @@ pub(super) fn merge(
     depth: usize,
 ) -> Result<Merged, Error> {
     let is_deletion = mode == Mode::Delete;
+    // Lists are replaced unless the type says otherwise, and their nulls and directives are kept then.
     if found.strategy != Strategy::Merge && !is_deletion {
         let memory = if mode == Mode::Remember { keys(&current, found.merge_key) } else { Vec::new() };
         return Ok(Merged { memory, items: patch });
@@ -75,6 +76,7 @@ pub(super) fn is_of_objects(current: &[Value], patch: &[Value]) -> Result<bool, 
     if first.is_array() {
         return Err(Error::NotApplicable("lists of lists are not supported".to_owned()));
     }
+    // Integers and floats are different types here: `1` and `1.5` in one list are refused, as in Go.
     if first.is_null() || !items.all(|item| fmt::is_same_type(first, item)) {
         return Err(Error::Internal(format!(
             "list element types are not identical: [{} {}]",
@@ -141,6 +143,8 @@ fn merge_objects(
     let (ordinary, deletions, is_replaced) = directives(patch, merge_key)?;
     let memory = if remembers { keys(&current, merge_key) } else { Vec::new() };
     if is_replaced {
+        // Replacing does not move the old items, but deletions in the same patch do; `$setElementOrder` reads
+        // what they left.
         let memory = plan(&current, &[], &deletions, merge_key, memory)
             .map_or_else(|_| Vec::new(), |plan| plan.memory);
         let plan = plan(&ordinary, &[], &[], merge_key, Vec::new())?;

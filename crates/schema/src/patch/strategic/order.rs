@@ -28,6 +28,8 @@ const INSERTION_LIMIT: usize = 20;
 
 fn sort(indices: &mut [usize], rank: impl Fn(usize) -> Option<usize>) {
     let is_ranked = indices.iter().all(|index| rank(*index).is_some());
+    // With all ranks known any stable sort gives Go's order; without, the comparison is not transitive, and
+    // only its own algorithm does.
     if is_ranked || indices.len() > INSERTION_LIMIT {
         indices.sort_by_key(|index| rank(*index));
         return;

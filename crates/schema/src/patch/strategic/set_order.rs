@@ -48,6 +48,7 @@ fn set_order(
     let current = list_of(object, field)?;
     let change = list_of(patch, field)?;
     let found = scope.list(field)?;
+    // Before either list is taken out, so that a refusal leaves the object as it was.
     check_order(change.map_or(&[], Vec::as_slice), wanted, found.merge_key)?;
     let (current, change) = match (current, change) {
         (None, None) => return Ok(()),

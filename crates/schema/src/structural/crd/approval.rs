@@ -44,6 +44,7 @@ pub(super) fn check(definition: &Definition, old: Option<&Definition>, errors: &
         group.strip_suffix(community).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     });
     let (state, reason) = approval(definition);
+    // A state that did not change is tolerated, so that old definitions without approval can be updated.
     if !is_protected || old.is_some_and(|old| approval(old).0 == state) {
         return;
     }

@@ -29,6 +29,7 @@ impl Budget {
             self.expensive.insert(position, (path.to_string(), cost));
             self.expensive.truncate(NAMED);
         }
+        // Counted into the total even if it is refused alone.
         (cost > PER_RULE).then(|| Error::forbidden(path, exceeded(what, cost, PER_RULE)))
     }
 
@@ -54,6 +55,7 @@ fn exceeded(what: &str, cost: u64, limit: u64) -> String {
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()
     } else if factor < 1.5 {
+        // A factor near one would be rounded to "1.0x", which explains nothing.
         format!("{factor:.6}x")
     } else {
         format!("{factor:.1}x")

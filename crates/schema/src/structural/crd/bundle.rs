@@ -8,6 +8,7 @@ use super::pem::{Block, Blocks};
 /// What is wrong with a bundle, if there is no certificate in it.
 pub(super) fn problem(bundle: &[u8]) -> Option<String> {
     let certificates = || Blocks(bundle).filter(Block::is_certificate);
+    // One good certificate is enough for Go's `AppendCertsFromPEM`, whatever else is in the bundle.
     if certificates().any(|block| certificate::check(&block.bytes).is_ok()) {
         return None;
     }

@@ -32,6 +32,7 @@ pub(super) fn check(der: &[u8]) -> Checked {
         return Err("negative serial number".into());
     }
     let mut algorithm = body.sequence("malformed signature algorithm identifier")?;
+    // Read here though it comes later in the file: Go compares the two before it reads the rest.
     let outer = certificate.sequence("malformed algorithm identifier")?;
     if outer.0 != algorithm.0 {
         return Err("inner and outer signature algorithm identifiers don't match".into());
@@ -204,6 +205,7 @@ impl<'d> Reader<'d> {
     fn integer(&mut self) -> Option<&'d [u8]> {
         let digits = self.read(INTEGER)?;
         match digits {
+            // DER has one way to write a number: no byte that only repeats the sign.
             [] | [0, 0..0x80, ..] | [0xff, 0x80..=0xff, ..] => None,
             _ => Some(digits),
         }
@@ -231,6 +233,7 @@ impl<'d> Reader<'d> {
         let is_short = tag == UTC_TIME;
         let century = match text.as_bytes().first()? {
             _ if !is_short => "",
+            // Two digits mean 1950 to 2049 (RFC 5280).
             b'5'..=b'9' => "19",
             _ => "20",
         };

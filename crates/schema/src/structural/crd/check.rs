@@ -42,6 +42,7 @@ pub fn validate_update(definition: &Definition, old: &Definition) -> Vec<Error> 
             errors.push(Error::invalid(path, new, "field is immutable"));
         }
     };
+    // Before a kind is established nobody can have stored objects of it.
     if strictness.has_immutable_names {
         is_fixed(&spec.child("scope"), &definition.scope, &old.scope);
         is_fixed(&names.child("kind"), &definition.names.kind, &old.names.kind);
@@ -89,6 +90,7 @@ fn check_stored(definition: &Definition, path: &Path<'_>, errors: &mut Vec<Error
         seen.push(&version.name);
     }
     for (index, name) in stored.iter().enumerate() {
+        // Kubernetes keeps the index of the last of several equal names in a map.
         let is_last = !stored[index + 1..].contains(name);
         if is_last && !definition.versions.iter().any(|version| version.name == *name) {
             let detail = format!(
@@ -106,10 +108,13 @@ fn check_spec(definition: &Definition, strictness: &Strictness, errors: &mut Vec
     let mut strictness = strictness.clone();
     check_group(&definition.group, &path.child("group"), errors);
     one_of(&path.child("scope"), &definition.scope, &["Cluster", "Namespaced"], errors);
+    // Pruning needs to know all fields.
     if !definition.preserve_unknown_fields {
         strictness.requires_structural = true;
     }
     check_schemas_there(definition, &strictness, &path.child("versions"), errors);
+    // Defaults and extensions work on structural schemas only, so that using one makes all requirements
+    // count.
     if definition.schemas().any(|schema| schema.has(&mut |schema| schema.default.is_some())) {
         strictness.requires_structural = true;
         if definition.preserve_unknown_fields {
@@ -214,6 +219,8 @@ fn check_versions(
         let detail = "must have exactly one version marked as storage version";
         errors.push(Error::invalid(&at, definition.shown_versions(), detail));
     }
+    // The internal form has a field `version` with the first one's name, and the same mistake is told there
+    // again.
     if let Some(first) = versions.first().filter(|version| !version.name.is_empty()) {
         let problems = names::old_label(&first.name);
         if !problems.is_empty() {
@@ -351,6 +358,7 @@ fn check_validation(
         }
     }
     check_schema::check(schema, strictness, may_have_rules, &at, errors);
+    // That a schema cannot be converted at all is told only if nothing more precise was found.
     if errors.len() == before {
         errors.extend(unreadable);
     }

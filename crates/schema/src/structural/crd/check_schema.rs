@@ -28,6 +28,7 @@ pub(super) fn check(
     let context = Context { is_root: true, may_have_rules, most: Some(1), ..Context::default() };
     walk.node(schema, context, path);
     errors.extend(walk.errors);
+    // Rules come after everything else, as upstream collects them apart.
     errors.extend(walk.rule_errors);
     errors.extend(walk.budget.check(path));
 }
@@ -92,6 +93,8 @@ impl Walk<'_> {
         for (index, compiled) in compiled.iter().enumerate() {
             let at = path.index(index);
             let shown = || BadValue::Text(compiled.rule.internal());
+            // A rule runs once per value, so that its cost is multiplied by how many there can be: by the
+            // limits of lists and maps around it, or by what fits into a request.
             let cost = compiled.cost.saturating_mul(context.most.unwrap_or(unlimited));
             self.spend("estimated rule cost", cost, &at.child("rule"));
             if let Some(Err(problem)) = &compiled.program {
@@ -102,6 +105,7 @@ impl Walk<'_> {
             }
             if let Some(Ok(_)) = &compiled.message {
                 let what = "estimated messageExpression cost";
+                // Not multiplied by the number of values, as upstream has it.
                 self.spend(what, compiled.message_cost, &at.child("messageExpression"));
             }
             if compiled.uses_old_self {
@@ -120,6 +124,7 @@ impl Walk<'_> {
 
     fn spend(&mut self, what: &str, cost: u64, path: &Path<'_>) {
         let problem = self.budget.spend(what, cost, path);
+        // A new release that estimates higher must not make stored definitions impossible to update.
         self.rule_errors.extend(problem.filter(|_| !self.strictness.forgives_cost));
     }
 
@@ -191,6 +196,7 @@ impl Walk<'_> {
             };
             self.node(property, context, &path.child("properties").key(name));
         }
+        // Structural schemas allow no rules under junctors, so there is nothing to compile.
         let unruly = Context { may_have_rules: false, ..below };
         if let Some(not) = &schema.not {
             self.node(not, unruly, &path.child("not"));
@@ -207,6 +213,8 @@ impl Walk<'_> {
         }
         let list = path.to_string();
         let is_correlatable = schema.is_list_type("map");
+        // The outermost such list is named. Maps and objects are correlated by name, so that only lists can
+        // break the chain.
         let uncorrelatable = below.uncorrelatable.or((!is_correlatable).then_some(list.as_str()));
         let below = Context { uncorrelatable, ..below };
         if let Some(item) = schema.item() {

@@ -75,6 +75,7 @@ impl Walk {
             return;
         }
         let is_resource = is_root || node.is_embedded;
+        // An embedded resource is the root of its own object: its metadata is what "inside meta" is about.
         let place = if is_resource {
             DefaultLocation { root: node, way: Way::Root, is_inside_meta: false }
         } else {
@@ -149,6 +150,8 @@ impl Walk {
             return;
         }
         let Some(rules) = Rules::compile(props, is_resource) else { return };
+        // A default may be put into a new object or meet itself in an update; transition rules run only in
+        // the second case.
         let mut errors = rules.check(default, Some(default), at, &mut self.budget);
         if errors.is_empty() {
             errors = rules.check(default, None, at, &mut self.budget);

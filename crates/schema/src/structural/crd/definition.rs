@@ -156,6 +156,8 @@ impl Definition {
             is_established,
             has_versions: spec.get("versions").is_some_and(Value::is_array),
         };
+        // Kubernetes converts v1 to its internal form, where common parts stand once at the top. Paths in its
+        // errors are of that form: `spec.validation`, not `spec.versions[0].schema`.
         definition.hoist();
         Ok(definition)
     }
@@ -174,6 +176,7 @@ impl Definition {
             fields(version) == fields(first)
         });
         let mut common = Common::default();
+        // Backwards, so that the first version's is kept.
         for version in self.versions.iter_mut().rev() {
             if schema {
                 common.schema = version.schema.take();
@@ -230,6 +233,8 @@ impl Definition {
     pub(crate) fn shown_versions(&self) -> BadValue {
         let mut versions = self.versions.clone();
         for schema in versions.iter_mut().filter_map(|version| version.schema.as_mut()?.as_mut()) {
+            // Looking at defaults coerces them in place in Kubernetes, so that a later error shows the
+            // coerced ones.
             if is_structural(schema) {
                 *schema = defaults::coerced(schema);
             }

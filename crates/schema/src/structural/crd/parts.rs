@@ -32,6 +32,8 @@ pub(super) fn check_subresources(
         }
     }
     if let Some(selector) = scale.label_selector.as_ref().filter(|selector| !selector.is_empty()) {
+        // A pointer in Go, which errors print as JSON; plain strings are printed quoted. The two differ in
+        // escapes.
         let shown = BadValue::Text(json::marshal(&serde_json::Value::from(selector.as_str())));
         let at = path.child("scale.labelSelectorPath");
         check_path_under(selector, shown, &[".spec.", ".status."], "either .spec or .status", &at, errors);
@@ -111,6 +113,7 @@ pub(super) fn check_selectable(
                 continue;
             }
         };
+        // Names and namespaces can be selected by without being declared.
         if known.root == "metadata" {
             errors.push(Error::invalid(&at, field, "must not point to fields in metadata"));
         }

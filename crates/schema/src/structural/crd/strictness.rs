@@ -41,6 +41,7 @@ impl Strictness {
             requires_pruned_defaults: true,
             requires_atomic_sets: true,
             requires_sound_keys: true,
+            // A definition that is new is not established yet, and a bad bundle keeps it from nothing.
             allows_invalid_bundle: true,
             unchanged: Vec::new(),
             crowded: Vec::new(),
@@ -131,6 +132,7 @@ fn crowded_versions(new: &Definition, old: &Definition) -> Vec<String> {
         crowded.push(String::new());
     }
     for version in &new.versions {
+        // Kubernetes puts them into a map by name, where the last one wins.
         let before = old.versions.iter().rfind(|candidate| candidate.name == version.name);
         if before
             .is_some_and(|old| is_kept(version.selectable_fields.as_ref(), old.selectable_fields.as_ref()))

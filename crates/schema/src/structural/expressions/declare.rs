@@ -13,6 +13,7 @@ use crate::structural::Props;
 /// The type that expressions see, if they can see such a value at all.
 pub(super) fn kind(props: &Props, is_resource: bool, name: &str) -> Option<Type> {
     if props.int_or_string {
+        // Could be an integer or a text, which CEL has no union for.
         return Some(Type::Dyn);
     }
     let props = with_type_and_metadata(props, is_resource);

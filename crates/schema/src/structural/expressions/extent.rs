@@ -12,6 +12,8 @@ use super::declare::with_type_and_metadata;
 use crate::structural::Props;
 
 /// So many bytes a request can have.
+// Kubernetes' limit for a request (`DefaultMaxRequestSizeBytes`): a value cannot be larger than what brought
+// it.
 const REQUEST: i64 = 3 * 1024 * 1024;
 
 /// How many values of at least this size fit into a request.
@@ -30,12 +32,14 @@ pub(super) fn of(props: &Props, is_resource: bool) -> Option<(Extent, i64)> {
         "array" => {
             let item = props.item()?;
             let (element, least) = of(item, item.embedded_resource)?;
+            // Two bytes for the brackets, and a comma after each item.
             let most = props.max_items.unwrap_or((REQUEST - 2) / (least + 1));
             Some((Extent { element: Some(Box::new(element)), ..up_to(most) }, 2))
         }
         "object" => match props.additional_schema() {
             Some(value) => {
                 let (element, least) = of(value, value.embedded_resource)?;
+                // An entry has at least an empty name in quotes, a colon, a comma, and the value.
                 let most = props.max_properties.unwrap_or((REQUEST - 2) / (least + 6));
                 Some((Extent { element: Some(Box::new(element)), has_keys: true, ..up_to(most) }, 2))
             }
@@ -61,6 +65,7 @@ fn up_to(most: i64) -> Extent {
 /// Lengths are said in characters, each of which may take four bytes.
 fn of_text(props: &Props) -> Extent {
     if let Some(length) = props.max_length {
+        // Wrapping, because Go multiplies without a check; a huge limit makes a rule cheap there, too.
         return Extent { most: length.max(0).wrapping_mul(4).cast_unsigned(), ..Extent::default() };
     }
     let values = props.values.as_deref().unwrap_or_default();

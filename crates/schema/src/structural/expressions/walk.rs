@@ -29,9 +29,12 @@ impl<'a> Ratchet<'a> {
 
     fn key(self, name: &str) -> Self {
         let Some(current) = self.current else { return self };
+        // The type at the root is never forgiven: both objects were converted to the same version.
         if self.nearest.is_none() && (name == "apiVersion" || name == "kind") {
             return Self { current: None, nearest: None };
         }
+        // A field without an old counterpart is forgiven if the nearest value around it that has one did not
+        // change.
         Self { current: current.key(name), nearest: Some(current) }
     }
 
@@ -56,6 +59,7 @@ impl Walk<'_> {
         ratchet: Ratchet<'_>,
         path: &Path<'_>,
     ) {
+        // Null was allowed by the schema, and no rule is about it.
         if *self.budget < 0 || value.is_null() {
             return;
         }
@@ -110,6 +114,7 @@ impl Walk<'_> {
                 self.out_of_budget(&rules.kind, path);
                 return;
             }
+            // A negative budget ends the walk everywhere, not only in this list of rules.
             if !self.rule(rules, compiled, value, old, ratchet, path) {
                 *self.budget = -1;
                 return;
@@ -145,6 +150,7 @@ impl Walk<'_> {
             Some(Ok(program)) => program,
         };
         let is_optional = rule.optional_old_self == Some(true);
+        // A transition rule says nothing about a value that is new.
         if compiled.uses_old_self && old.is_none() && !is_optional {
             return true;
         }
@@ -215,6 +221,8 @@ impl Walk<'_> {
         let rule = &compiled.rule;
         let child = path.child(&compiled.field_path);
         let at = if compiled.field_path.is_empty() { path } else { &child };
+        // A transition rule compares with the old value itself, so that it is never forgiven. The message is
+        // made all the same, because its cost counts.
         let is_forgiven = !compiled.uses_old_self && ratchet.forgives();
         let mut goes_on = true;
         let error = match self.message(rules, compiled, value, old) {
@@ -265,6 +273,8 @@ impl Walk<'_> {
                     strconv::quote(&compiled.rule.message_expression)
                 ));
             }
+            // A message expression that fails is replaced by the static message; only one that is too
+            // expensive ends validation.
             Err(_) => return Ok(None),
             Ok(evaluated) => evaluated.value.as_str().map(|text| text.trim().to_owned()),
         };

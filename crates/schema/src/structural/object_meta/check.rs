@@ -83,6 +83,8 @@ fn check_annotations(meta: &ObjectMeta, path: &Path<'_>, errors: &mut Vec<Error>
     let at = path.child("annotations");
     let mut size = 0;
     for (key, value) in meta.entries("annotations") {
+        // Annotations may have upper case prefixes, labels may not: the validation of Kubernetes lowers the
+        // keys here.
         let problems = names::qualified(&key.to_lowercase());
         errors.extend(problems.into_iter().map(|problem| Error::invalid(&at, key, problem)));
         size += key.len() + value.len();
@@ -134,6 +136,7 @@ fn check_owner(owner: &Value, at: &Path<'_>, errors: &mut Vec<Error>) {
     require(!kind.is_empty(), "kind", "must not be empty");
     require(!text("name").is_empty(), "name", "must not be empty");
     require(!text("uid").is_empty(), "uid", "must not be empty");
+    // Events are deleted by age, and with them would go what they own.
     if matches!(version, "v1" | "/v1") && kind == "Event" {
         errors.push(Error::invalid(
             at,
@@ -204,6 +207,7 @@ fn check_managers(meta: &ObjectMeta, path: &Path<'_>, errors: &mut Vec<Error>) {
 /// What is wrong with the metadata of an object that replaces an old one.
 pub(crate) fn check_update(meta: &ObjectMeta, old: &ObjectMeta, path: &Path<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
+    // Otherwise an object that is going could be held back for ever by adding finalizers.
     if old.fields.contains_key("deletionTimestamp") {
         let before = old.list("finalizers");
         let mut added: Vec<_> = meta

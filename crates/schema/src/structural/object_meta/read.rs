@@ -181,6 +181,7 @@ impl Reader<'_> {
             }
         }
         for (name, ..) in of.fields.iter().filter(|(.., written)| *written == Always) {
+            // Fields without `omitempty` are written even if nobody sent them.
             read.entry(*name).or_insert_with(|| Value::from(""));
         }
         Ok(read)
@@ -206,6 +207,8 @@ impl Reader<'_> {
             (Flag, _) => self.misfit(place, json, "bool"),
             (Integer, _) => self.integer(json, place),
             (Time, Value::String(text)) => Some(time::normalize(text)?.map_or(Value::Null, Value::from)),
+            // Times have their own unmarshaller in Go, whose errors end decoding at once; others are noted,
+            // and the first is reported.
             (Time, _) => return Err(place.mismatch(word(json), "string")),
             (TextMap, Value::Object(map)) => Some(self.text_map(map, place)),
             (TextMap, _) => self.misfit(place, json, "map[string]string"),
@@ -223,6 +226,8 @@ impl Reader<'_> {
     fn integer(&mut self, json: &Value, place: &FieldLocation<'_>) -> Option<Value> {
         let Value::Number(number) = json else { return self.misfit(place, json, "int64") };
         let written = json::marshal(json);
+        // Go parses the text of the number: a float whose text has neither point nor exponent is an integer
+        // to it.
         let integer: Option<i64> = number.as_i64().or_else(|| written.parse().ok());
         if integer.is_none() {
             self.note(place.mismatch(&format!("number {written}"), "int64"));
