@@ -6,6 +6,7 @@ mod follow;
 mod kubeconfig;
 mod manifests;
 mod plane;
+mod simulate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,9 +21,11 @@ use crate::Verdict;
 use crate::interrupt::Interrupts;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
-use demo::Demo;
 use manifests::Manifests;
 use plane::Plane;
+use simulate::Simulation;
+
+pub(crate) use simulate::Selection;
 
 /// What to run, and where.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ pub(crate) struct Configuration {
     /// How many bytes of recordings are kept.
     pub(crate) recording_size: u64,
     pub(crate) manifests: Wanted,
+    pub(crate) simulated: Simulated,
     pub(crate) telemetry: Telemetry,
 }
 
@@ -53,6 +57,14 @@ pub(crate) struct Wanted {
     pub(crate) are_watched: bool,
     /// Whether what is in no file any more is deleted.
     pub(crate) are_pruned: bool,
+}
+
+/// What becomes ready by itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Simulated {
+    pub(crate) kinds: Selection,
+    /// How long it takes.
+    pub(crate) delay: Duration,
 }
 
 /// Where everything is kept if nobody says otherwise.
@@ -99,10 +111,12 @@ async fn work_beside(
     terminal: &mut Terminal,
 ) -> anyhow::Result<std::convert::Infallible> {
     let client = ApiClient::new(plane.client());
-    let mut _demo = None;
+    let _simulation = simulate(&client, configuration, terminal);
     if configuration.has_demo {
-        _demo = Some(Demo::start(client.clone(), plane.kubeconfig(), began, terminal).await?);
-    } else if let Some(words) = demo::leftover(&client).await {
+        demo::show(&client, plane.kubeconfig(), began, terminal).await?;
+    } else if !configuration.simulated.kinds.includes_group(demo::CLOUD)
+        && let Some(words) = demo::leftover(&client).await
+    {
         terminal.note(&words);
     }
     let wanted = &configuration.manifests;
@@ -114,6 +128,20 @@ async fn work_beside(
         manifests.apply(terminal).await;
     }
     std::future::pending().await
+}
+
+/// Play the controllers of kinds that nothing looks after, for as long as what is returned lives.
+fn simulate(
+    client: &ApiClient,
+    configuration: &Configuration,
+    terminal: &mut Terminal,
+) -> Option<Simulation> {
+    let Simulated { kinds, delay } = configuration.simulated.clone();
+    if !kinds.is_empty() {
+        terminal.note("simulating: resources that no controller looks after become ready by themselves");
+    }
+    let kinds = if configuration.has_demo { kinds.with_group(demo::CLOUD) } else { kinds };
+    (!kinds.is_empty()).then(|| Simulation::start(client, kinds, delay))
 }
 
 /// Every connection is an open file, and many systems give few to those who do not ask.

@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 
 use crate::Verdict;
-use crate::size;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
-use crate::up::{self, Configuration, Wanted, data_directory};
+use crate::up::{self, Configuration, Selection, Simulated, Wanted, data_directory};
+use crate::{duration, size};
 
 /// Start a control plane on this machine, without Kubernetes
 ///
@@ -59,6 +60,9 @@ pub(crate) struct Up {
     #[arg(long)]
     demo: bool,
 
+    #[command(flatten)]
+    simulation: Simulation,
+
     /// Only the API server: nothing is composed
     #[arg(long)]
     no_controllers: bool,
@@ -93,6 +97,37 @@ struct Manifests {
     prune: bool,
 }
 
+/// What becomes ready by itself.
+#[derive(Debug, clap::Args)]
+struct Simulation {
+    /// Make resources ready that no controller looks after: workloads, and objects of CRDs
+    ///
+    /// There is no kubelet and no cloud here. Ferroplane writes the status that they would write, for
+    /// Deployments, Jobs, Pods and other workloads, and for objects of CRDs that belong neither to an XRD
+    /// nor to Crossplane. An object whose status somebody else writes is left alone. KINDS limits it:
+    /// `--simulate=deployments.apps,*.example.org`. Annotations of an object, or of its CRD, ask for delays,
+    /// failures and fields of the status:
+    ///
+    ///   simulate.ferroplane.io/delay: 5s
+    ///   simulate.ferroplane.io/failure: quota exceeded
+    ///   simulate.ferroplane.io/status: '{"atProvider": {"id": "db-${metadata.name}"}}'
+    ///   simulate.ferroplane.io/ignore: "true"
+    #[arg(
+        long,
+        value_name = "KINDS",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = "*",
+        verbatim_doc_comment
+    )]
+    simulate: Vec<String>,
+
+    /// How long simulated resources take to become ready [default: no time]
+    #[arg(long, value_name = "DURATION", requires = "simulate", value_parser = duration::parse)]
+    simulate_delay: Option<Duration>,
+}
+
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if self.demo && self.no_controllers {
@@ -121,6 +156,10 @@ impl Up {
                 paths: self.manifests.paths,
                 are_watched: self.manifests.watch,
                 are_pruned: self.manifests.prune,
+            },
+            simulated: Simulated {
+                kinds: Selection::new(&self.simulation.simulate),
+                delay: self.simulation.simulate_delay.unwrap_or_default(),
             },
             telemetry: self.telemetry,
         };

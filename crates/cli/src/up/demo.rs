@@ -1,8 +1,6 @@
-//! A small platform to look at: a kind of composite resource, what it becomes, and a provider that is played in this process.
+//! A small platform to look at: a kind of composite resource, and what it becomes on a cloud that is simulated.
 
-mod cloud;
 mod platform;
-mod provider;
 mod tree;
 mod watching;
 
@@ -13,7 +11,6 @@ use ferroplane_client::{ApiClient, LabelSelector};
 
 use crate::terminal::Terminal;
 use platform::Found;
-use provider::Provider;
 use watching::Picture;
 
 /// How long to wait for the demo before its state is shown as it is.
@@ -28,34 +25,28 @@ fn selector() -> LabelSelector {
     [(LABEL, "platform")].into_iter().collect()
 }
 
-/// A demo that runs.
-#[derive(Debug)]
-pub(super) struct Demo {
-    _provider: Provider,
-}
+/// The API group of the demo's cloud, which has to be simulated.
+pub(super) const CLOUD: &str = "cloud.demo.ferroplane.io";
 
-impl Demo {
-    /// Install what is missing, and show it when it is ready.
-    pub(super) async fn start(
-        client: ApiClient,
-        kubeconfig: &Path,
-        began: Instant,
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<Self> {
-        let found = platform::install_definitions(&client).await?;
-        let provider = Provider::start(&client);
-        let found = found.and(platform::install_composites(&client).await?);
-        let mut picture = Picture::follow(&client);
-        let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
-        let is_ready = picture.until_ready(began, patience, terminal).await;
-        // What was cut short goes on.
-        let found = if picture.has_news() { found.and(Found::Nothing) } else { found };
-        let tree = tree::print(&picture, terminal);
-        terminal.line(&tree);
-        conclude(found, is_ready, began, terminal);
-        terminal.line(&what_to_try(kubeconfig));
-        Ok(Self { _provider: provider })
-    }
+/// Install what is missing, and show it when it is ready.
+pub(super) async fn show(
+    client: &ApiClient,
+    kubeconfig: &Path,
+    began: Instant,
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
+    let found = platform::install_definitions(client).await?;
+    let found = found.and(platform::install_composites(client).await?);
+    let mut picture = Picture::follow(client);
+    let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
+    let is_ready = picture.until_ready(began, patience, terminal).await;
+    // What was cut short goes on.
+    let found = if picture.has_news() { found.and(Found::Nothing) } else { found };
+    let tree = tree::print(&picture, terminal);
+    terminal.line(&tree);
+    conclude(found, is_ready, began, terminal);
+    terminal.line(&what_to_try(kubeconfig));
+    Ok(())
 }
 
 fn conclude(found: Found, is_ready: bool, began: Instant, terminal: &mut Terminal) {
@@ -101,12 +92,12 @@ The manifests are in examples/demo of the source. Ctrl-C ends it; it is still he
     )
 }
 
-/// What to say of a demo that nobody plays the provider of. None if there is no demo.
+/// What to say of a demo whose cloud is not simulated. None if there is no demo.
 pub(super) async fn leftover(client: &ApiClient) -> Option<String> {
     let is_there = platform::is_installed(client).await;
     is_there.then(|| {
         format!(
-            "the demo is still here, but its provider does not run: what changes of it will not become ready.\n\n    \
+            "the demo is still here, but its cloud is not simulated: what changes of it will not become ready.\n\n    \
              ferroplane up --demo                                          # runs it again\n    \
              kubectl delete xrd,composition,crd -l {LABEL}      # removes it\n"
         )

@@ -75,7 +75,7 @@ fn demo_is_still_there_after_a_restart_and_writes_nothing() {
 }
 
 #[test]
-fn demo_without_its_provider_says_so_and_can_be_removed() {
+fn demo_whose_cloud_is_not_simulated_says_so_and_can_be_removed() {
     if peer("kubectl").is_none() {
         return;
     }
@@ -83,7 +83,7 @@ fn demo_without_its_provider_says_so_and_can_be_removed() {
     plane.heard_until(LAST);
     let plane = Plane::start(plane.stop(), &["--data-dir", "data"]);
     let said = plane.heard_until("# removes it");
-    assert!(said.iter().any(|line| line.contains("its provider does not run")), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("its cloud is not simulated")), "{said:#?}");
     let removal = said.last().unwrap().trim();
     assert!(removal.starts_with("kubectl delete "), "{removal}");
     plane.says(removal);

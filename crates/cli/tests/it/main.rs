@@ -18,6 +18,7 @@ mod render;
 mod replay;
 mod sandbox;
 mod scenarios;
+mod simulate;
 mod start;
 mod telemetry;
 mod up;

@@ -7,7 +7,7 @@ use ferroplane_client::{
 };
 use serde_json::Value;
 
-use super::{PATIENCE, selector};
+use super::{CLOUD, PATIENCE, selector};
 use crate::up::follow::Followed;
 
 const CRDS: &str = include_str!("../../../../../examples/demo/crds.yaml");
@@ -39,7 +39,7 @@ pub(super) fn backends() -> Resource {
 
 /// A kind of the cloud that is simulated.
 pub(super) fn cloud(kind: &str) -> Resource {
-    resource("cloud.demo.ferroplane.io/v1", kind, true)
+    resource(&format!("{CLOUD}/v1"), kind, true)
 }
 
 fn crds() -> Resource {

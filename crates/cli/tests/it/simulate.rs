@@ -1,0 +1,184 @@
+//! `ferroplane up --simulate`: what nothing looks after becomes ready by itself.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::peers::peer;
+use crate::plane::Plane;
+
+const HELLO: [&str; 3] = ["definition.yaml", "composition.yaml", "xr.yaml"];
+
+/// A platform of somebody who has no cloud: a CRD as providers install it, and one that asks for much.
+const CRDS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: queues.cloud.example.org
+  annotations:
+    simulate.ferroplane.io/status: '{atProvider: {url: \"https://${metadata.name}.${spec.region}\"}}'
+spec:
+  group: cloud.example.org
+  scope: Namespaced
+  names: {kind: Queue, plural: queues, singular: queue, listKind: QueueList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {region: {type: string}}}
+          status:
+            type: object
+            properties:
+              atProvider: {type: object, properties: {url: {type: string}}}
+              conditions:
+                type: array
+                items: {type: object, x-kubernetes-preserve-unknown-fields: true}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: silent.cloud.example.org
+spec:
+  group: cloud.example.org
+  scope: Cluster
+  names: {kind: Silent, plural: silent, singular: silent, listKind: SilentList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}
+";
+
+fn plane(flags: &[&str]) -> Plane {
+    Plane::start(TempDir::new().unwrap(), &[&["--in-memory"], flags].concat())
+}
+
+fn queue(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: cloud.example.org/v1\nkind: Queue\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec: {{region: eu}}\n"
+    )
+}
+
+/// Installs the kinds, and waits until they are served.
+fn with_crds(plane: &Plane) {
+    plane.told("kubectl apply -f -", CRDS);
+    plane.says(
+        "kubectl wait crd/queues.cloud.example.org crd/silent.cloud.example.org --for=condition=Established",
+    );
+}
+
+/// How often an object was written.
+fn version(plane: &Plane, what: &str) -> String {
+    plane.says(&format!("kubectl get {what} -o jsonpath={{.metadata.resourceVersion}}"))
+}
+
+#[test]
+fn first_example_becomes_ready_and_is_written_once() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let directory = TempDir::new().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello");
+    for name in HELLO {
+        std::fs::copy(example.join(name), directory.path().join(name)).unwrap();
+    }
+    let plane = Plane::start(directory, &[&["--in-memory", "--simulate"], &HELLO[..]].concat());
+    plane.says("kubectl wait app/hello --for=condition=Ready --timeout=60s");
+    assert_eq!(plane.says("kubectl get app hello -o jsonpath={.status.availableReplicas}"), "2");
+    plane.says("kubectl patch app hello --type=merge -p '{\"spec\":{\"replicas\":5}}'");
+    plane.says("kubectl wait app/hello --for=jsonpath={.status.availableReplicas}=5 --timeout=60s");
+    plane.says("kubectl rollout status deployment -l crossplane.io/composite=hello --timeout=60s");
+
+    // Nothing is written any more, whatever else happens.
+    let deployment = "deployment -l crossplane.io/composite=hello -o name";
+    let deployment = plane.says(&format!("kubectl get {deployment}"));
+    let before = version(&plane, deployment.trim());
+    plane.says("kubectl annotate app hello nothing=changes");
+    plane.says("kubectl create configmap later && kubectl get app hello");
+    assert_eq!(version(&plane, deployment.trim()), before);
+}
+
+#[test]
+fn objects_of_crds_become_ready_as_they_ask() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    with_crds(&plane);
+    plane.told("kubectl apply -f -", &queue("plain", ""));
+    plane.says("kubectl wait queue/plain --for=condition=Ready --timeout=60s");
+    assert_eq!(
+        plane.says("kubectl get queue plain -o jsonpath={.status.atProvider.url}"),
+        "https://plain.eu"
+    );
+
+    plane.told("kubectl apply -f -", &queue("broken", "simulate.ferroplane.io/failure: quota exceeded"));
+    plane.says("kubectl wait queue/broken --for=condition=Synced=False --timeout=60s");
+    let said = plane
+        .says("kubectl get queue broken -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'");
+    assert_eq!(said, "quota exceeded");
+    plane.says("kubectl annotate queue broken simulate.ferroplane.io/failure-");
+    plane.says("kubectl wait queue/broken --for=condition=Ready --timeout=60s");
+
+    plane.told("kubectl apply -f -", &queue("slow", "simulate.ferroplane.io/delay: 1h"));
+    plane.says("kubectl wait queue/slow --for=condition=Ready=False --timeout=60s");
+    // Whoever has waited long enough asks for less.
+    plane.says("kubectl annotate queue slow simulate.ferroplane.io/delay- --overwrite");
+    plane.says("kubectl wait queue/slow --for=condition=Ready --timeout=60s");
+}
+
+#[test]
+fn object_that_somebody_else_looks_after_and_kind_without_status_are_left_alone() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    with_crds(&plane);
+    plane.told("kubectl apply -f -", &queue("mine", "simulate.ferroplane.io/ignore: \"true\""));
+    let status =
+        "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\",\"reason\":\"Mine\"}]}}";
+    plane.says(&format!("kubectl patch queue mine --subresource=status --type=merge -p '{status}'"));
+    plane.says("kubectl annotate queue mine simulate.ferroplane.io/ignore-");
+    plane.told(
+        "kubectl apply -f -",
+        "apiVersion: cloud.example.org/v1\nkind: Silent\nmetadata: {name: it}\nspec: {}\n",
+    );
+    // What was asked for later is there: everything before was looked at.
+    plane.told("kubectl apply -f -", &queue("later", ""));
+    plane.says("kubectl wait queue/later --for=condition=Ready --timeout=60s");
+    let reason = "jsonpath='{.status.conditions[?(@.type==\"Ready\")].reason}'";
+    assert_eq!(plane.says(&format!("kubectl get queue mine -o {reason}")), "Mine");
+    assert_eq!(plane.says("kubectl get silent it -o jsonpath={.metadata.generation}"), "1");
+}
+
+#[test]
+fn only_kinds_that_were_named_are_simulated() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate=*.cloud.example.org"]);
+    with_crds(&plane);
+    plane.says("kubectl create deployment web --image=nginx");
+    plane.told("kubectl apply -f -", &queue("named", ""));
+    plane.says("kubectl wait queue/named --for=condition=Ready --timeout=60s");
+    assert_eq!(plane.says("kubectl get deployment web -o jsonpath={.status.conditions}"), "");
+}
+
+#[test]
+fn workloads_become_healthy() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    plane.says("kubectl run web --image=nginx && kubectl create job once --image=busybox");
+    plane.says("kubectl create service loadbalancer web --tcp=80");
+    plane.says("kubectl wait pod/web --for=condition=Ready --timeout=60s");
+    plane.says("kubectl wait job/once --for=condition=Complete --timeout=60s");
+    plane.says("kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=60s");
+    assert_eq!(plane.rows("kubectl get pods")[1], "web 1/1 Running 0 AGE");
+}
