@@ -88,6 +88,7 @@ impl fmt::Display for VersionWarning {
 
 /// What to know about the versions that the pipeline of a composition calls. What cannot be read calls nothing.
 pub fn version_warnings(spec: &Value, catalogue: &Catalogue) -> Vec<VersionWarning> {
+    // That a spec cannot be read is told by `validate_pipeline`; this is about versions alone.
     let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec.clone()) else { return Vec::new() };
     let mut warnings = Vec::new();
     for step in to_pipeline(&spec).iter() {
@@ -114,6 +115,8 @@ pub(crate) fn warnings_of(ran: &[Ran]) -> Vec<VersionWarning> {
 /// What the condition says. Where there never was anything to say, nothing is said.
 pub fn versions_condition(warnings: &[VersionWarning], before: &[Condition]) -> Option<Condition> {
     let Some(first) = warnings.first() else {
+        // A condition that was `False` once must become `True`, not vanish: whoever waits for it would wait
+        // for ever.
         let was_said = before.iter().any(|condition| condition.kind == VERSIONS_CURRENT);
         return was_said.then(|| Condition::new(VERSIONS_CURRENT, Status::True, "Current"));
     };

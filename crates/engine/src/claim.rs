@@ -61,9 +61,12 @@ pub fn bound_elsewhere(claim: &Object, composite: &Object) -> Option<String> {
 /// be taken. The same claim always gets the same names.
 pub fn claimed_name(claim: &Object, attempt: u32) -> String {
     let seed = format!("{} {attempt}", meta::uid(claim));
+    // Derived rather than random, so that a claim whose reconcile was interrupted asks for the same name
+    // again and cannot leave an XR behind.
     let hash = Sha256::digest(seed);
     let suffix = hash.iter().take(SUFFIX).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
     let mut name = format!("{}-", meta::name(claim));
+    // The name becomes the value of a label of everything that is composed.
     name.truncate(name.floor_char_boundary(MAX_NAME - SUFFIX));
     name.extend(suffix);
     name
@@ -75,6 +78,7 @@ pub fn claim_status(claim: &Object, composite: Option<&Object>) -> Object {
     let present = of(Some(claim)).unwrap_or_default();
     // A composite resource that says nothing yet takes nothing back.
     let mut status = of(composite).unwrap_or_else(|| present.clone());
+    // The plane's own fields differ between the two objects, so that they are never copied.
     let machinery = machinery::composite_status(true);
     let is_own = |field: &str| machinery.contains_key(field);
     status.retain(|field, _| !is_own(field));
@@ -93,7 +97,9 @@ pub fn set_claim_conditions(
 ) {
     let mut conditions = status.get("conditions").map(conditions_in).unwrap_or_default();
     let handed_on = composite.map(handed_on).unwrap_or_default();
+    // Those of functions keep the time that they have on the composite resource.
     let ours = ours.into_iter().map(|ours| Condition { last_transition_time: now.to_owned(), ..ours });
+    // Ours come last: a function cannot pass off its own `Ready` as the claim's.
     for condition in handed_on.into_iter().chain(ours) {
         set_condition(&mut conditions, Condition { observed_generation: generation, ..condition });
     }
@@ -114,6 +120,7 @@ fn handed_on(composite: &Object) -> Vec<Condition> {
     let conditions =
         status.and_then(|status| status.get("conditions")).map(conditions_in).unwrap_or_default();
     let is_meant = |kind: &str| kinds.into_iter().flatten().any(|meant| meant == kind);
+    // `Ready` and `Synced` of a claim are about the claim, whatever a function lists.
     conditions.into_iter().filter(|condition| !condition.is_system() && is_meant(&condition.kind)).collect()
 }
 
@@ -121,6 +128,7 @@ fn handed_on(composite: &Object) -> Vec<Condition> {
 fn changes(claim: &Object, other: Counterpart<'_>) -> Option<Value> {
     let mut spec = Map::new();
     let mut put = |field: &str, value: Value| {
+        // Only differences go into the patch, so that an unchanged claim is not written.
         if self::field(claim, field) != Some(&value) {
             spec.insert(field.to_owned(), value);
         }
@@ -153,6 +161,7 @@ fn chosen(claim: &Object, composite: &Object, is_enforced: bool) -> Vec<(&'stati
     let candidates = [
         ("compositionRef", is_enforced || is_open("compositionRef")),
         ("compositionRevisionSelector", is_open("compositionRevisionSelector")),
+        // With a manual policy the user names the revision in the claim, and it goes the other way.
         (REVISION, is_automatic),
     ];
     let chosen = candidates.into_iter().filter(|(_, goes_back)| *goes_back);
@@ -192,6 +201,8 @@ fn composite(claim: &Object, other: Counterpart<'_>) -> Object {
 
 /// What the user says, without what is only the claim's, and without what only the plane may say.
 fn wishes(claim: &Object, other: Counterpart<'_>) -> Object {
+    // The composite resource's policy decides once it exists: a default of the definition may have filled it
+    // in.
     let policy = match other.present {
         Some(present) => field(present, "compositionUpdatePolicy"),
         None => field(claim, "compositionUpdatePolicy"),
@@ -218,6 +229,8 @@ fn entries<'c>(claim: &'c Object, of: &str) -> impl Iterator<Item = (&'c str, &'
         entries.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
     entries.filter(|(key, _)| {
         let owner = key.split_once('/').map_or("", |(owner, _)| owner);
+        // Crossplane drops these (`object.go` of its claim controller), such as `kubectl`'s last applied
+        // configuration, which is about the claim alone.
         !owner.ends_with("kubernetes.io") && !owner.ends_with("k8s.io")
     })
 }

@@ -18,6 +18,7 @@ use crate::requirements::{Given, Resolution};
 use crate::run::Run;
 
 /// How often one step may be called before it has to be content with what it was given.
+// Crossplane's `MaxRequirementsIterations` is 5, and the first call comes on top.
 pub const MAX_CALLS: u32 = 6;
 
 /// Whose turn it is.
@@ -96,6 +97,7 @@ impl Call {
             let step = self.step().to_owned();
             return self.run.fail(Failure::BadResponse { step, source });
         }
+        // Zero calls, because none was made: metrics and recordings count real ones.
         accept(self.run, response, 0)
     }
 
@@ -186,6 +188,7 @@ impl Fetch {
 
     /// What was read: one answer for each want. A missing one counts as failed.
     pub fn provide(self, mut answers: Vec<Answer>) -> Turn {
+        // Too many are cut off, too: answers are matched to wants by position.
         answers.resize_with(self.wants.len(), || Answer::Failed("there was no answer".to_owned()));
         match self.then {
             Then::Prepare => call(self.run, answers),
@@ -228,6 +231,8 @@ fn iterate(
         Ok(next) => next,
         Err((requirement, reason)) => return run.fail(Failure::Requirement { step, requirement, reason }),
     };
+    // After the first call only: a function that asks for what it was given up front has seen it. Later ones
+    // compare with what they asked for before.
     if given.calls == 1 && next.is_in(&request) {
         return accept(run, response, given.calls);
     }
@@ -235,6 +240,8 @@ fn iterate(
         return run.fail(Failure::NeverSettles { step, calls: MAX_CALLS });
     }
     next.put_into(&mut request);
+    // The context that a step leaves is what it finds when it is called again, as in Crossplane; desired
+    // state is not passed on between the calls of one step.
     request.context = response.context;
     given.previous = response.requirements;
     Turn::Call(Box::new(Call { run, request, given }))

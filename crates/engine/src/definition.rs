@@ -68,6 +68,7 @@ pub fn scope(xrd: &Object) -> Scope {
     match text(xrd, "scope") {
         Some("Namespaced") => Scope::Namespaced,
         Some("Cluster") => Scope::Cluster,
+        // The default of the API differs by version: v1 had no scope, and meant the legacy layout.
         None | Some("") if meta::version(meta::api_version(xrd)) == "v2" => Scope::Namespaced,
         _ => Scope::LegacyCluster,
     }
@@ -115,6 +116,7 @@ fn metadata(xrd: &Object, name: &str) -> Object {
     let given = spec(xrd).and_then(|spec| spec.get("metadata")?.as_object());
     let entries = |of: Option<&Object>, field: &str| of.and_then(|of| of.get(field)?.as_object().cloned());
     let mut labels = entries(xrd.get("metadata").and_then(Value::as_object), "labels").unwrap_or_default();
+    // What the XRD says for its CRD beats what it says of itself.
     labels.extend(entries(given, "labels").unwrap_or_default());
     let annotations = entries(given, "annotations").unwrap_or_default();
     let mut metadata = Map::from_iter([("name".to_owned(), name.into())]);
@@ -146,6 +148,7 @@ fn refuse_ambiguous_names(xrd: &Object) -> Result<(), Underivable> {
     };
     for field in ["kind", "plural", "singular", "listKind"] {
         let (claim, composite) = (name("claimNames", field), name("names", field));
+        // Left out of both they are equal and empty, and the API server derives them from names that differ.
         let is_optional = ["singular", "listKind"].contains(&field);
         if claim == composite && !(is_optional && claim.is_empty()) {
             let field = format!("spec.claimNames.{field}");
@@ -171,6 +174,8 @@ fn version(index: usize, version: &Value, machinery: &Machinery) -> Result<Value
     }
     let mut derived = Map::from_iter([
         ("served".to_owned(), flag("served").into()),
+        // Compositions refer to one version, and that one is stored, so that nothing has to be converted for
+        // them.
         ("storage".to_owned(), flag("referenceable").into()),
         ("additionalPrinterColumns".to_owned(), columns.into()),
         ("subresources".to_owned(), subresources),
@@ -221,6 +226,7 @@ fn part(author: Option<&Object>, kept: &[&str], machinery: &Object) -> Value {
     copy(author, &mut part, kept);
     let mut properties =
         author.and_then(|author| author.get("properties")?.as_object().cloned()).unwrap_or_default();
+    // The machinery goes last and wins: a schema that redeclares `resourceRefs` must not break composing.
     properties.extend(machinery.clone());
     part.insert("properties".to_owned(), Value::Object(properties));
     Value::Object(part)

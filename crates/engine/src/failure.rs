@@ -159,6 +159,7 @@ pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
+        // Writing to a `String` cannot fail.
         let _ = write!(text, ": {error}");
         cause = error.source();
     }

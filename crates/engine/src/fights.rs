@@ -62,12 +62,14 @@ impl Fights {
         self.forget(now);
         let mut events = Vec::new();
         for loss in losses {
+            // The first ones stay: a fight that was noticed must not be pushed out by new noise.
             if self.0.len() == MOST && !self.0.contains_key(&loss) {
                 continue;
             }
             let rounds = self.0.entry(loss.clone()).or_insert(Rounds { count: 0, last: now });
             rounds.count = rounds.count.saturating_add(1);
             rounds.last = now;
+            // Equal, not at least: one event per fight, however long it lasts.
             if rounds.count == ROUNDS {
                 let message = format!("{loss}, which is composed, too: let only one of the two set it");
                 events.push(Event::new(EventKind::Warning, REASON, message));

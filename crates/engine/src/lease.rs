@@ -48,6 +48,7 @@ impl Lease {
 
     /// What may be done about it by somebody who has seen no change of it for some time.
     pub fn claim(&self, who: &str, unchanged_for: Duration) -> LeaseClaim {
+        // The own name counts, too: a replica that restarts within the lease takes over from itself at once.
         if self.holder.is_empty() || self.holder == who {
             return LeaseClaim::Take;
         }
@@ -76,6 +77,7 @@ pub fn held_lease(before: Option<&Lease>, who: &str, duration: Duration, now: &s
 /// The `spec` of a lease that was given back.
 pub fn released_lease(before: &Lease, now: &str) -> Value {
     json!({
+        // client-go writes one second here, too: the API server refuses zero.
         "holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now,
         "leaseTransitions": before.transitions,
     })

@@ -11,6 +11,7 @@ const HASH_DIGITS: usize = 12;
 /// The name of a composed resource that has none: the same for the same composite resource and key, for ever.
 /// A name that could change would leave the resource behind that had the old one.
 pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -> String {
+    // The same hash as Crossplane's (internal/names), so that what it composed keeps its names.
     let mut hash = to_hex(&Sha256::new().chain_update(composite_uid).chain_update(resource).finalize());
     hash.truncate(HASH_DIGITS);
     let mut prefix = generate_name.to_owned();
@@ -20,6 +21,7 @@ pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -
     let room = MAX_NAME - HASH_DIGITS;
     if prefix.len() > room {
         let end = prefix.floor_char_boundary(room);
+        // `end` is never zero: the prefix is longer than the room.
         if prefix.as_bytes()[end - 1] == b'-' {
             prefix.truncate(end);
         } else {
@@ -34,6 +36,7 @@ pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -
 /// the same object notice.
 pub fn field_manager(composite: &Object) -> String {
     let (kind, group) = (meta::kind(composite), meta::group(meta::api_version(composite)));
+    // Name and kind, not the identity: a restored XR has another one, and must go on owning its fields.
     let mut hash = Sha256::new().chain_update(meta::name(composite)).chain_update(kind);
     if !group.is_empty() {
         hash.update(".");

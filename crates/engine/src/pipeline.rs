@@ -98,6 +98,7 @@ impl Pipeline {
             return Err(PipelineError::Empty);
         }
         let mut seen = BTreeSet::new();
+        // Requirements, events and recordings are kept by the name of the step.
         if let Some(twice) = steps.iter().find(|step| !seen.insert(&step.step)) {
             return Err(PipelineError::DuplicateStep(twice.step.clone()));
         }
@@ -106,6 +107,7 @@ impl Pipeline {
 
     /// Decide for every step which version of its function is called, before any is called.
     pub fn resolve(mut self, catalogue: &Catalogue) -> Result<Self, UnresolvedStep> {
+        // All before the first call: a pipeline that would fail at its last step must not begin.
         for (index, step) in self.steps.iter_mut().enumerate() {
             let resolution = resolve(catalogue, &step.question);
             let resolution =

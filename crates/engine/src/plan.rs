@@ -106,6 +106,7 @@ struct Composite<'a> {
 }
 
 pub(crate) fn make(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> {
+    // Taken, not cloned: desired state is the largest thing in a run, and nothing reads it afterwards.
     let (desired, resources) = run.take_desired().into_parts();
     let mut events = Vec::new();
     let plan = decide(run, desired.as_ref(), resources, scopes, &mut events);
@@ -165,6 +166,7 @@ impl Item<'_> {
         scopes: &Scopes<'_>,
         events: &mut Vec<Event>,
     ) -> Result<Wanted, Failure> {
+        // Readiness that is not stated counts as not ready, as in Crossplane.
         let is_ready = resource.ready == i32::from(Ready::True);
         let mut object = self.read(resource)?;
         if let Some(observed) = self.same_object(&object)? {
@@ -180,6 +182,7 @@ impl Item<'_> {
         if !composite.namespace.is_empty() {
             self.move_to_namespace(&mut object, composite, scopes, events)?;
         }
+        // Before a name is made: it sets the prefix that the name begins with.
         self.own(&mut object, composite)?;
         if meta::name(&object).is_empty() {
             let name = composed_name(meta::generate_name(&object), meta::uid(composite.object), self.name);
@@ -236,6 +239,7 @@ impl Item<'_> {
                 let reason = (*reason).to_owned();
                 return Err(Failure::UnknownScope { step, resource, kind, reason });
             }
+            // None was asked about kinds that are observed in a namespace already.
             Some(Ok(true)) | None => {}
         }
         let namespace = meta::namespace(object);
@@ -329,6 +333,7 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
         let object =
             observed.object.json().map_err(|source| Failure::Observed { resource: name.clone(), source })?;
         let controller = meta::controller_uid(object);
+        // An object read from a file may lack an identity, and two empty ones are not the same.
         let is_ours = controller == Some(meta::uid(run.composite())) && controller != Some("");
         if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {
             deletions.push(Deletion { resource: name.clone(), object: observed.object.clone() });
@@ -340,6 +345,8 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
 fn references(composite: &Composite<'_>, apply: &[Wanted]) -> Vec<Reference> {
     let mut references: Vec<_> =
         apply.iter().map(|wanted| Reference::to(&wanted.object, composite.namespace.is_empty())).collect();
+    // Crossplane sorts by this concatenation, and a stable order keeps the XR from being written again and
+    // again.
     references.sort_by_cached_key(|reference| {
         let Reference { api_version, kind, name, namespace } = reference;
         format!("{api_version}{kind}{name}{}", namespace.as_deref().unwrap_or_default())

@@ -7,6 +7,8 @@
 use ferroplane_api::Cause;
 
 /// What a refusal is about, by what stands in its message. The first that fits counts.
+// The order is from the specific to the general: "is invalid" would swallow an immutable field, and a webhook
+// may quote any of these texts.
 const TEXTS: &[(Cause, &[&str])] = &[
     // kubectl's and client-go's words for a kind that discovery does not list; the API server's for a path of such a kind.
     (Cause::ComposedKindUnavailable, &["no matches for kind", "could not find the requested resource"]),
@@ -68,6 +70,7 @@ pub fn refusal_cause(reason: &str, message: &str) -> Cause {
 /// The same, if only the message is known. None if it may be anything.
 pub fn recognised_refusal(message: &str) -> Option<Cause> {
     // registry/rest: what is created in a namespace that does not exist.
+    // First, because a refusal about a missing namespace also says "could not find".
     if message.contains("namespaces \"") && message.contains("not found") {
         return Some(Cause::NamespaceNotFound);
     }

@@ -46,6 +46,7 @@ impl Given {
         let schemas = step.schemas.iter().map(|(_, selector)| Want::Schema(selector.clone()));
         let remembered = run.remembered().map(|requirement| Want::Resources(requirement.selector.clone()));
         let input = step.input_ref.iter().map(|selector| Want::Resources(selector.clone()));
+        // `up_front` consumes the answers in this very order.
         input.chain(secrets).chain(resources).chain(schemas).chain(remembered).collect()
     }
 
@@ -88,6 +89,7 @@ impl Given {
         }
         for (requirement, answer) in run.remembered().zip(answers) {
             if let Ok(resources) = to_resources(answer) {
+                // What the composition requires under the same name wins over what is remembered.
                 given.resources.entry(requirement.name.clone()).or_insert(resources);
             }
         }
@@ -98,6 +100,8 @@ impl Given {
     pub(crate) fn resolve(&self, response: &RunFunctionResponse) -> Resolution {
         let is_fatal = response.results.iter().any(|result| result.severity == i32::from(Severity::Fatal));
         let asked = asked(response);
+        // Asking for the same again means that the function has all it needs: Crossplane calls this stable
+        // requirements.
         if is_fatal || Some(asked) == self.previous.as_ref() || (self.previous.is_none() && is_empty(asked)) {
             return Resolution::Settled;
         }
@@ -117,6 +121,8 @@ impl Given {
         let mut answers = answers.into_iter();
         let mut required = Required {
             extra: BTreeMap::new(),
+            // From the start of the step, not from the call before: what a function no longer asks for
+            // disappears.
             resources: self.resources.clone(),
             schemas: self.schemas.clone(),
         };

@@ -27,6 +27,7 @@ fn environment_step(spec: &CompositionSpec) -> Option<Step> {
         .into_iter()
         .filter_map(|field| Some((field.to_owned(), environment.get(field)?.clone())))
         .collect();
+    // `environment` with patches alone needs no step of its own.
     if collected.is_empty() {
         return None;
     }
@@ -73,6 +74,8 @@ fn step(name: &str, input: Object) -> Step {
 /// A resource needs no name in the old form.
 fn modern_resource(index: usize, resource: &Object) -> Object {
     let mut resource = modern_patches(resource.clone());
+    // The position is all there is. Inserting an anonymous resource renames those behind it, as it did in
+    // Crossplane 1.
     resource.entry("name").or_insert_with(|| format!("resource-{index}").into());
     for detail in items(&mut resource, "connectionDetails") {
         modernise_connection_detail(detail);
@@ -124,6 +127,7 @@ fn modernise_policy(policy: &mut Object) {
 /// In the old form, the type follows from the fields, and the name from the key.
 fn modernise_connection_detail(detail: &mut Object) {
     let has = |field: &str| detail.get(field).is_some_and(|value| !value.is_null());
+    // In the order in which Crossplane 1 guessed: a detail with several fields has the first type.
     let guess = ["Value", "FromConnectionSecretKey", "FromFieldPath"].into_iter().find(|kind| {
         let mut field = (*kind).to_owned();
         field[..1].make_ascii_lowercase();

@@ -65,6 +65,8 @@ pub fn composition_hash(composition: &Object) -> String {
         Some(entries) => to_yaml(entries),
         None => to_yaml(&Value::Null),
     };
+    // Crossplane hashes the YAML of the three, null included. Any other form would revise everything on
+    // migration.
     let mut hash = Sha256::new().chain_update(metadata("labels")).chain_update(metadata("annotations"));
     hash.update(to_yaml(&Value::Object(hashed_spec(composition))));
     to_hex(&hash.finalize())
@@ -120,6 +122,8 @@ fn new_revision(composition: &Object, hash: &str, number: i64) -> Object {
 /// The spec of a composition, which says how it is written down even if it left that out.
 fn spec(composition: &Object) -> Object {
     let mut spec = composition.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    // The hash is of the object with defaults; an API server that does not default this field must not change
+    // it.
     if spec.get("mode").is_none_or(|mode| mode.is_null() || mode == "") {
         let lists_resources = spec.get("resources").is_some_and(|resources| !is_nothing(resources));
         let mode = if lists_resources { "Resources" } else { "Pipeline" };
@@ -131,6 +135,7 @@ fn spec(composition: &Object) -> Object {
 /// The spec as Crossplane writes it: fields that are optional are left out where they say nothing.
 fn hashed_spec(composition: &Object) -> Object {
     let mut spec = spec(composition);
+    // Go's `omitempty` drops empty lists, and null pointers only; the two lists name the fields of each sort.
     leave_out(&mut spec, &["pipeline"], &["writeConnectionSecretsToNamespace"]);
     for step in objects(&mut spec, "pipeline") {
         leave_out(step, &["credentials"], &["input", "requirements"]);

@@ -39,6 +39,7 @@ impl Run {
     pub(crate) fn new(mut inputs: Inputs) -> Result<Self, Box<Outcome>> {
         // The first step finds an empty context, not none.
         let context = Some(inputs.context.take().unwrap_or_default());
+        // Told before anything functions say, even if the first step fails.
         let events = inputs.pipeline.steps.iter().flat_map(advisory_events).collect();
         let run = Self {
             observed: observed_state(&inputs),
@@ -107,6 +108,7 @@ impl Run {
             required_schemas: given.schemas.clone(),
             ..RunFunctionRequest::default()
         };
+        // Last, because the tag covers everything else in the request; the response cache is keyed by it.
         request.meta = Some(RequestMeta { tag: tag(&request), capabilities: capabilities() });
         request
     }
@@ -120,9 +122,12 @@ impl Run {
             callee: step.callee.clone(),
             calls,
         });
+        // Before the fatal result is looked for: what a failing step asked for has to be watched, or nothing
+        // would wake the XR.
         self.remember(step, &response);
         self.ttl = [self.ttl, ttl_of(&response)].into_iter().flatten().min();
 
+        // Before `desired` is replaced, with which it compares.
         self.attribute(step, response.desired.as_ref());
         self.desired = response.desired;
         self.context = response.context;
@@ -246,6 +251,7 @@ fn observed_state(inputs: &Inputs) -> State {
 
 fn ttl_of(response: &RunFunctionResponse) -> Option<Duration> {
     let ttl = response.meta.as_ref()?.ttl?;
+    // A negative time is as good as none.
     let (seconds, nanos) = (u64::try_from(ttl.seconds).ok()?, u32::try_from(ttl.nanos).ok()?);
     let ttl = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))?;
     (!ttl.is_zero()).then_some(ttl)

@@ -26,6 +26,7 @@ pub fn inlined_schema(
     let group = meta::group(api_version);
     let is_it = |(_, schema): &(&String, &Value)| {
         let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
+        // Types that serve several kinds, such as `DeleteOptions`, are no kind's schema.
         let Some([only]) = kinds.map(Vec::as_slice) else { return false };
         let text = |key| only.get(key).and_then(Value::as_str).unwrap_or_default();
         text("group") == group && text("version") == version && text("kind") == kind
@@ -75,6 +76,8 @@ impl<'a> Inliner<'a> {
 
     fn follow(&mut self, reference: &'a str, depth: usize) -> Result<Value, SchemaTooLarge> {
         let name = reference.rsplit('/').next().unwrap_or_default();
+        // Only the chain that leads here is looked at: the same type may stand side by side as often as it
+        // likes.
         if self.within.contains(&name) {
             return Ok(json!({"type": "object"}));
         }
@@ -96,6 +99,7 @@ fn flatten_all_of(mut object: Map<String, Value>) -> Map<String, Value> {
     for part in parts {
         if let Value::Object(part) = part {
             for (key, value) in part {
+                // What the field says of itself is kept, such as its own description.
                 object.entry(key).or_insert(value);
             }
         }

@@ -155,6 +155,7 @@ pub fn choose_composition<'c>(
     if let Some(named) = &preferences.composition {
         return Ok((named.clone(), Why::Named));
     }
+    // A selector is a wish, and a default is for those who have none.
     if let (None, Some(default)) = (&preferences.selector, &defaults.composition) {
         return Ok((default.clone(), Why::Default));
     }
@@ -182,6 +183,8 @@ pub fn choose_revision<'r>(
     }
     let labels = preferences.revision_selector.as_ref();
     let fits = |revision: &&RevisionCandidate| {
+        // By identity, not by the label with the name: revisions of a deleted Composition of the same name
+        // are not meant.
         revision.controller == composition.uid && has(&revision.labels, labels.into_iter().flatten())
     };
     let latest = revisions.into_iter().filter(fits).max_by_key(|revision| revision.number);

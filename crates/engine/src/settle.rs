@@ -98,11 +98,14 @@ struct Settling {
 impl Settling {
     fn success(&mut self, outcome: &Outcome, plan: &Plan) -> Object {
         let mut status = plan.status.clone().unwrap_or_default();
+        // Functions may write conditions into the status directly. They are merged rather than kept, so that
+        // none is there twice.
         self.conditions = status.remove("conditions").as_ref().map(conditions_in).unwrap_or_default();
         for condition in std::mem::take(&mut self.facts.conditions) {
             set_condition(&mut self.conditions, condition);
         }
         self.events.extend(outcome.events.iter().cloned());
+        // After those of before and before ours: a function's word replaces its old one and never ours.
         self.function_conditions(outcome);
 
         let unsynced: Vec<_> = self.facts.unsynced.iter().map(String::as_str).collect();
@@ -140,6 +143,7 @@ impl Settling {
     fn trouble(&mut self, trouble: &Trouble, outcome: Option<&Outcome>) {
         self.conditions = std::mem::take(&mut self.facts.conditions);
         let failure = trouble.failure.clone();
+        // The failure first, then what functions said on the way to it.
         self.events.push(Event::failure(trouble.reason, &trouble.message, failure.clone()));
         let message = trouble.stable_message.as_ref().unwrap_or(&trouble.message);
         let synced = Condition::new("Synced", Status::False, "ReconcileError").with_message(message);
@@ -185,6 +189,7 @@ impl Settling {
             status,
             events: self.events,
             claim_conditions: outcome.map(claim_conditions).unwrap_or_default(),
+            // After a failure the controller retries with its own backoff, which is shorter.
             look_again_in: outcome.filter(|outcome| outcome.result.is_ok()).and_then(|outcome| outcome.ttl),
         }
     }
@@ -225,6 +230,7 @@ fn list(names: &[&str]) -> String {
     let mut names = names.to_vec();
     names.sort_unstable();
     match names.as_slice() {
+        // Crossplane's `StableNAndSomeMore` writes so; the text stands in conditions that people match.
         [first, second, third] => format!("{first}, {second}, and {third}"),
         names if names.len() > NAMES_LISTED => {
             format!("{}, and {} more", names[..NAMES_LISTED].join(", "), names.len() - NAMES_LISTED)

@@ -20,6 +20,8 @@ pub fn managers_to_keep(live: &Object, is_ours: impl Fn(&str) -> bool) -> Option
     let is_applied = managers.iter().any(|entry| is_ours(&text(entry, "manager")));
     // Once it has been applied, what it was before it was is nobody's.
     let former = if is_applied { NOBODY } else { FORMER };
+    // What was applied is given up by applying without it; only updates leave fields that nobody would ever
+    // remove.
     let goes = |entry: &Value| text(entry, "manager") == former && text(entry, "operation") != "Apply";
     if !managers.iter().any(goes) {
         return None;

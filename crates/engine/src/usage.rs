@@ -35,6 +35,7 @@ pub fn choose<'o>(selector: &UsageSelector, objects: &'o [Object], usage: &Objec
     let wants_relatives = selector.match_controller_ref == Some(true);
     let is_related = |object: &&Object| {
         let controller = meta::controller_uid(object);
+        // Two objects without a controller are not related.
         controller.is_some() && controller == meta::controller_uid(usage)
     };
     objects.iter().find(|object| !wants_relatives || is_related(object))
@@ -82,6 +83,7 @@ fn add_owner(usage: &mut Object, owner: &Object) {
     if owners.iter().any(|present| present["uid"] == meta::uid(owner)) {
         return;
     }
+    // No `controller` here: the usage may be composed, and then has one.
     owners.push(json!({
         "apiVersion": meta::api_version(owner), "kind": meta::kind(owner), "name": meta::name(owner),
         "uid": meta::uid(owner),

@@ -76,6 +76,7 @@ impl Archive {
     pub fn export(&self, id: u64) -> Result<Option<Vec<u8>>, Unreadable> {
         let Some((head, mut body, blobs)) = self.find(id)? else { return Ok(None) };
         let mut wanted: Vec<_> = blobs.into_iter().collect();
+        // A map has no order, and the same recording should always be exported as the same bytes.
         wanted.sort_unstable_by_key(|(digest, _)| *digest);
         let needed = crate::decode::needed(&body);
         let blob = |(digest, content): (Digest, Bytes)| Blob { digest: digest.to_vec().into(), content };
@@ -109,13 +110,17 @@ impl Archive {
 
     /// A recording, and everything that recordings up to it brought along.
     fn find(&self, id: u64) -> Result<Option<(Head, Body, Blobs)>, Unreadable> {
+        // The newest first: most questions are about what happened just now.
         for segment in self.0.iter().rev() {
             let bytes = segment.read()?;
+            // Heads are not compressed, so that segments without the recording cost no decompression.
             if !batches(&bytes).any(|batch| batch.has(id)) {
                 continue;
             }
             let mut blobs = Blobs::new();
             for (head, mut body) in batches(&bytes).flat_map(Batch::into_recordings) {
+                // From the start of the segment: a recording refers to what earlier ones in it brought along,
+                // and never beyond.
                 take_blobs(&mut body, &mut blobs);
                 if head.id == id {
                     return Ok(Some((head, body, blobs)));

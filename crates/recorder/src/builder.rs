@@ -72,6 +72,7 @@ impl RecordingBuilder {
     pub fn run(&mut self, inputs: &Inputs) -> Option<&mut Vec<Note>> {
         let noted = self.0.as_mut()?;
         noted.takes.push(Taken {
+            // Cheap: objects are shared. It has to be now, because the engine consumes the inputs.
             inputs: inputs.clone(),
             notes: Vec::new(),
             outcome: Vec::new(),
@@ -126,6 +127,8 @@ impl RecordingBuilder {
     /// It is over. If there was trouble, telling of it was the success.
     pub fn end(&mut self, ending: Ending, micros: u128) {
         let Some(noted) = &mut self.0 else { return };
+        // A reconcile that wrote its failure into a condition succeeded as a reconcile, but not for whoever
+        // looks for failures.
         let has_failed = ending == Ending::Succeeded && !noted.head.trouble.is_empty();
         noted.head.set_ending(if has_failed { Ending::Failed } else { ending });
         noted.head.micros = u64::try_from(micros).unwrap_or(u64::MAX);

@@ -55,6 +55,7 @@ impl Known {
             return written.clone();
         }
         if self.pipelines.len() == PIPELINES {
+            // Dropping all is fine: pipelines are few, and writing one down again costs little.
             self.pipelines.clear();
         }
         let written = json!({"steps": pipeline.written_steps(), "callees": pipeline.written_callees()});
@@ -68,6 +69,8 @@ impl Known {
 /// What is kept of a reconcile. None if it has more secrets than can be looked for.
 pub(crate) fn encode(noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
     let pipelines: Vec<_> = noted.takes.iter().map(|take| known.written(&take.inputs.pipeline)).collect();
+    // All of it is searched before anything is written: a value that turns out to be a secret in the last
+    // answer may stand in the first object.
     let secrets = survey(&noted, &pipelines, redactor, &known.blobs);
     if secrets.are_too_many {
         return None;
@@ -111,6 +114,8 @@ fn survey<'r>(
         for take in &noted.takes {
             let observed = take.inputs.observed.values().map(|observed| &observed.object);
             for object in observed.chain([&take.inputs.composite]).filter_map(|object| object.json().ok()) {
+                // A password that equals part of a name would otherwise garble names, by which recordings are
+                // found.
                 names_of(object).for_each(|name| secrets.learn_name(name));
             }
         }
@@ -228,6 +233,7 @@ impl Encoder<'_> {
             let mut value: Value = serde_json::from_slice(&text).unwrap_or_default();
             if self.secrets.value(&mut value) {
                 text = value.to_string().into();
+                // The text changed, and its digest with it; what `known` has is the original's.
                 digest = digest_of(&text);
             }
         }

@@ -194,9 +194,12 @@ pub(crate) struct AnswerMessage {
 }
 
 /// What identifies content in a segment.
+// Half of a SHA-256: within one segment that is far more than enough, and references stay short.
 pub(crate) type Digest = [u8; 16];
 
 /// Begins what stands for an object: in its place, an object whose only entry is this digest.
+// Field 1, length-delimited, 16 bytes. As a `Struct` it is not valid, so that no object can be mistaken for a
+// reference.
 const REFERENCE: [u8; 2] = [0x0a, 16];
 
 pub(crate) fn reference_to(digest: &Digest) -> Struct {

@@ -19,6 +19,7 @@ use serde_json::{Number, Value};
 pub fn outcome_snapshot(outcome: &Outcome) -> Vec<u8> {
     let snapshot = OutcomeSnapshot {
         plan: outcome.result.as_ref().ok().map(PlanSnapshot::of),
+        // The words of a failure are part of what is compared: a replay must fail for the same reason.
         failure: outcome
             .result
             .as_ref()
@@ -290,6 +291,7 @@ fn on_the_wire(number: &Number) -> Number {
     let Some(float) = number.as_f64() else { return number.clone() };
     if float.fract() == 0.0 && (LOWEST..PAST_HIGHEST).contains(&float) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        // Must agree with `to_number` in wire/src/codec.rs: a replay reads its objects from the wire.
         return if float < 0.0 { Number::from(float as i64) } else { Number::from(float as u64) };
     }
     Number::from_f64(float).unwrap_or_else(|| number.clone())

@@ -169,6 +169,8 @@ impl Recorder {
         let counts = &shared.keeper.counts;
         let Some(line) = &shared.line else { return shared.keeper.keep(vec![*noted]) };
         let weight = noted.weight();
+        // Added before it is compared, so that two threads cannot both slip in; a little more than the limit
+        // may wait.
         let is_crowded = counts.waiting.fetch_add(weight, Ordering::Relaxed) > WAITING_BYTES;
         if is_crowded || line.sender.try_send(Job::Keep(noted)).is_err() {
             counts.waiting.fetch_sub(weight, Ordering::Relaxed);
@@ -182,6 +184,7 @@ impl Recorder {
         let book = shared.keeper.book.lock().unwrap_or_else(PoisonError::into_inner);
         match book.log.directory() {
             Some(directory) => Archive::open(directory).unwrap_or_else(|_| Archive::of(Vec::new())),
+            // Copied under the lock: in memory there is no file that a reader could open meanwhile.
             None => Archive::of(book.log.segments().map(|(_, bytes)| bytes.into_owned()).collect()),
         }
     }
@@ -215,6 +218,7 @@ impl Shared {
         let Some(line) = &self.line else { return };
         let thread = line.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
+            // Blocks if the line is full, which is the point: the worker drains it first.
             let _ = line.sender.send(Job::Stop);
             let _ = thread.join();
         }
@@ -229,6 +233,7 @@ impl Drop for Shared {
 
 impl Keeper {
     fn new(log: SegmentLog, wanted: Option<PathBuf>, key: [u8; 32]) -> Self {
+        // Numbers go on after a restart, so that a number that somebody noted never means another recording.
         let next_id = last_id(&log) + 1;
         let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
         let book = Book { log, wanted, known: Known::default(), next_id, has_complained: false };
@@ -240,6 +245,7 @@ impl Keeper {
         while !is_over && let Ok(first) = jobs.recv() {
             // Whoever waits for the end does not have to wait for more.
             if matches!(first, Job::Keep(_)) {
+                // Sleeps on its own thread; nobody waits for it but the recordings.
                 std::thread::sleep(GATHERING);
             }
             is_over = self.work_through(std::iter::once(first).chain(jobs.try_iter()));
@@ -293,6 +299,7 @@ impl Book {
 
     /// Keep these together. Returns how many are kept, and how many are not.
     fn keep(&mut self, noted: Vec<Noted>, redactor: &Redactor, written: &AtomicU64) -> (u64, u64) {
+        // At every batch rather than on a timer: the check is one attempt to lock a file.
         self.take_over();
         // What begins a segment cannot refer to anything that was written before.
         if self.log.begins_segment() {
@@ -307,6 +314,7 @@ impl Book {
             };
             head.id = self.next_id;
             self.next_id += 1;
+            // At once, so that the next recording of the same batch can refer to it.
             added.extend(self.known.add(&body.blobs));
             heads.push(head);
             bodies.push(body);
@@ -324,6 +332,7 @@ impl Book {
             Err(error) => {
                 // What is not there cannot be referred to.
                 self.known.remove(&added);
+                // A full disk would fill the log as well.
                 if !std::mem::replace(&mut self.has_complained, true) {
                     let error: &dyn std::error::Error = &error;
                     warn!(error, "cannot keep recordings; more that are not kept are only counted");
@@ -352,6 +361,7 @@ fn read_key(path: &Path) -> io::Result<[u8; 32]> {
     }
     let key = random_key();
     let mut file =
+        // Whoever has the key can test guesses of secrets against placeholders.
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, &key)?;
     Ok(key)

@@ -81,6 +81,8 @@ impl Take {
                 && !note.tag.is_empty()
             {
                 compared += 1;
+                // The engine computes the tag of the request that it makes now, so that any difference in
+                // what a function would see shows, even if its answer is replayed.
                 if tag(call.request()) != note.tag {
                     unlike.push(call.step().to_owned());
                 }

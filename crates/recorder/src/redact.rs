@@ -73,6 +73,7 @@ impl Redactor {
 
     /// What stands for a value.
     fn placeholder(&self, value: &[u8]) -> String {
+        // Keyed: without the key, nobody can find a short password by hashing guesses.
         let digest = Sha256::new().chain_update(self.key).chain_update(value).finalize();
         format!("redacted-{}", to_hex(&digest[..8]))
     }
@@ -117,6 +118,7 @@ impl<'r> Secrets<'r> {
 
     /// Learn the secrets in an object.
     pub(crate) fn learn(&mut self, object: &Struct) {
+        // Searches the bytes before anything is decoded; most objects hold nothing that sounds like a secret.
         if self.redactor.is_suspicious(object.wire())
             && let Ok(json) = object.json()
         {
@@ -153,11 +155,13 @@ impl<'r> Secrets<'r> {
         let mut replacements = BTreeMap::new();
         for value in &self.values {
             let Ok(text) = std::str::from_utf8(value) else { continue };
+            // Secrets often end in a line break that is not there where the value is used.
             let text = text.trim();
             if text.len() < SHORTEST || self.names.iter().any(|name| name.contains(text)) {
                 continue;
             }
             let placeholder = self.redactor.placeholder(value);
+            // Functions pass values on encoded as well as plain. Other encodings are not looked for.
             replacements.insert(STANDARD.encode(value), STANDARD.encode(&placeholder));
             replacements.insert(text.to_owned(), placeholder);
         }
@@ -166,7 +170,9 @@ impl<'r> Secrets<'r> {
         }
         let (texts, placeholders): (Vec<_>, Vec<_>) = replacements.into_iter().unzip();
         let searcher = AhoCorasick::builder()
+            // A secret that contains another one is replaced as a whole, or its rest would stay.
             .match_kind(MatchKind::LeftmostLongest)
+            // Built for every reconcile and used a few times: a DFA would cost more to build than it saves.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(texts);
         match searcher {
@@ -212,6 +218,7 @@ impl<'r> Secrets<'r> {
             return text.to_vec();
         }
         let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return Vec::new() };
+        // Taken out first: as base64 in a field of any name, they would be found by value only.
         let details = value.pointer_mut("/plan/connectionDetails").map(Value::take);
         self.value(&mut value);
         if let Some(Value::Object(mut details)) = details {
@@ -228,6 +235,7 @@ impl<'r> Secrets<'r> {
     pub(crate) fn value(&self, value: &mut Value) -> bool {
         match value {
             Value::Object(object) => self.fields(object),
+            // Not `any`, which would stop at the first hit and leave the rest as it is.
             Value::Array(items) => items.iter_mut().fold(false, |is_hit, item| self.value(item) | is_hit),
             Value::String(text) => match self.text(text) {
                 Cow::Borrowed(_) => false,
@@ -295,6 +303,7 @@ fn plain(key: &str, text: &str) -> Vec<u8> {
 }
 
 fn is_named_like_a_secret(key: &str) -> bool {
+    // The shortest of the names has five letters.
     if key.len() < 5 || key.len() > 64 {
         return false;
     }

@@ -154,6 +154,7 @@ impl Directory {
         name: &str,
         request: &RunFunctionRequest,
     ) -> Result<RunFunctionResponse, CallError> {
+        // Dropped at the deadline, which cancels the call; a gRPC stream is reset by that.
         let calling = self.call_now(name, request);
         let Some(deadline) = self.deadline else { return calling.await };
         let time_is_up = || CallError::TimeIsUp { function: name.to_owned() };
@@ -178,6 +179,7 @@ impl Directory {
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
         for runner in self.runners.into_values() {
+            // Whoever still holds a clone keeps the program running; it ends with the last one.
             if let Some(Runner::Program(program)) = Arc::into_inner(runner) {
                 stopping.spawn(program.stop());
             }

@@ -20,6 +20,7 @@ struct Notes<'a>(Option<&'a mut Vec<Note>>);
 impl Notes<'_> {
     fn call(&mut self, call: &Call, said: impl FnOnce() -> Said) {
         if let Some(notes) = &mut self.0 {
+            // Later requests of a step carry the tag of the first, which no longer describes them.
             let tag = if call.is_first() { tag_of(call.request()) } else { "" };
             notes.push(Note { tag: tag.to_owned(), said: said() });
         }
@@ -52,6 +53,7 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
         }
     };
     notes.call(&call, || Said::Answered(response.clone()));
+    // Only answers to first requests are kept: the tag does not cover what the step asked for on the way.
     if !call.is_first() {
         return call.answer(response);
     }
@@ -92,6 +94,7 @@ pub async fn drive_noting(
 /// Read what is wanted, in the order in which it is.
 async fn read(fetch: Fetch, resources: &impl Resources, notes: &mut Notes<'_>) -> Turn {
     let mut answers = Vec::with_capacity(fetch.wants().len());
+    // One after the other: most answers come from caches, and replays need them in order.
     for want in fetch.wants() {
         answers.push(resources.fetch(want).await);
     }

@@ -186,6 +186,7 @@ impl Client {
             return Err(CallError::RequestTooLarge { target: self.target.to_string(), limit });
         }
         let mut call = Call {
+            // Encoded once, however many attempts and versions of the protocol it takes.
             message: request.encode_to_vec().into(),
             deadline: Instant::now() + self.options.timeout.min(LONGEST_TIMEOUT),
             progress: Arc::default(),
@@ -206,6 +207,8 @@ impl Client {
                 Err(status) => self.explain(&status, &call.progress),
             };
             match error {
+                // Functions may have side effects, whatever they promise; a request that may have arrived is
+                // not repeated.
                 CallError::Lost { reason, .. } if !call.progress.is_sent() || is_untouched(&reason) => {
                     call.trouble = Some(reason);
                 }
@@ -226,6 +229,8 @@ impl Client {
         }
         let result = self.call_version(call, !is_beta).await;
         if result.is_ok() {
+            // Remembered only when the other version answered: a proxy that answers "unimplemented" for a
+            // while must not flip it.
             self.is_beta.store(!is_beta, Ordering::Relaxed);
         }
         result
@@ -281,6 +286,7 @@ impl Client {
     /// Use this route no more. Calls that are under way on it may still end well.
     fn abandon(&self, old: &Arc<Route>) {
         let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another call may have abandoned it already and made a new one, which has to stay.
         if route.as_ref().is_some_and(|route| Arc::ptr_eq(route, old)) {
             *route = None;
         }

@@ -164,6 +164,7 @@ async fn listening(address: SocketAddr) {
 
 fn local_client(address: SocketAddr, options: &Options) -> Result<Client, StartError> {
     let target: Target = address.to_string().parse().expect("a socket address is a target");
+    // The connection never leaves the loopback interface, and the program has no certificate.
     let options = Options { tls: None, ..options.clone() };
     Client::new(target, options).map_err(StartError::Client)
 }

@@ -141,9 +141,11 @@ impl ResponseCache {
             return None;
         }
         let content = state.log.read(kept.position)?;
+        // Decoding may take long for a large response, and other calls need the lock.
         drop(state);
         let mut response = RunFunctionResponse::decode(content.get(KEY + DEADLINE..)?).ok()?;
         let left = Duration::from_millis(left);
+        // What is left, not what was said: the XR is composed again when the first of its answers expires.
         response.meta.get_or_insert_default().ttl = prost_types::Duration::try_from(left).ok();
         Some(response)
     }
@@ -192,6 +194,7 @@ impl State {
                 let Some((key, deadline)) = read_head(frame.content) else { continue };
                 if deadline > now {
                     let (offset, length) = (frame.offset as u64, frame.bytes.len() as u64);
+                    // Segments come oldest first, so that the latest answer for a key wins.
                     self.index.insert(key, Kept { position: Position { segment, offset, length }, deadline });
                 }
             }
@@ -232,6 +235,7 @@ fn read_head(content: &[u8]) -> Option<(Key, u64)> {
 }
 
 fn key(revision: &str, tag: &str) -> Key {
+    // The zero byte keeps `a` + `bc` apart from `ab` + `c`.
     Sha256::new().chain_update(revision).chain_update([0]).chain_update(tag).finalize().into()
 }
 

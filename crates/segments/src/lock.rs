@@ -21,6 +21,7 @@ pub(crate) enum Locked {
 impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, Locked> {
         let mut options = OpenOptions::new();
+        // Not truncated: until the lock is ours, the file names the process that has it.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(directory.join(NAME)).map_err(Locked::Failed)?;
         match file.try_lock() {

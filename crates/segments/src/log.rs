@@ -111,9 +111,11 @@ impl SegmentLog {
             let length = path.metadata().map_err(failed)?.len();
             segments.push_back(Segment::new(number, length, Vec::new()));
         }
+        // Never the number of a file that exists: a crash may have left its last frame half written.
         let next_number = segments.back().map_or(1, |last| last.number + 1);
         let storage = Storage::Directory { path: directory.to_owned(), current: None, _lock: lock };
         let mut log = Self { format, limits, storage, segments, is_open: false, next_number };
+        // The limit may be smaller than it was when the files were written.
         log.make_room(0);
         Ok(log)
     }
@@ -158,6 +160,8 @@ impl SegmentLog {
         if self.begins_segment() {
             self.begin_segment()?;
         }
+        // After `begin_segment`, which keeps the newest from being dropped, and before writing, so that the
+        // limit holds at every moment.
         self.make_room(length);
         // Until it is all there, nothing may follow it.
         self.is_open = false;
@@ -187,10 +191,13 @@ impl SegmentLog {
             }
             Storage::Directory { path, .. } => {
                 let mut bytes = vec![0; length];
+                // Positioned reads need no lock on a shared cursor. A segment that was removed meanwhile can
+                // still be read through its open file.
                 segment.reader(path)?.read_exact_at(&mut bytes, offset).ok()?;
                 Cow::Owned(bytes)
             }
         };
+        // The checksum is tested at every read: a cache must not hand out what a disk made of it.
         let (frame, _) = Frame::read(&bytes, 0)?;
         Some(frame.content.to_vec())
     }
@@ -225,6 +232,7 @@ impl SegmentLog {
                 *current = Some(file);
             }
         }
+        // Only after the file was made: a failure tries the same number again.
         self.next_number += 1;
         self.segments.push_back(Segment::new(number, header.len() as u64, bytes));
         self.is_open = true;

@@ -75,6 +75,8 @@ fn measure_value(value: &Value, depth: usize, sizes: &mut Vec<usize>) -> Result<
         Value::Number(_) => 9,
         Value::String(text) => prefixed(text.len()),
         Value::Object(object) => {
+            // Reserved before its content is measured: `Writer` meets containers in this order, outermost
+            // first.
             let slot = reserve(sizes);
             sizes[slot] = measure_object(object, depth, sizes)?;
             prefixed(sizes[slot])
@@ -120,6 +122,8 @@ impl Writer {
             Value::Bool(truth) => self.out.put_slice(&[BOOL, u8::from(*truth)]),
             Value::Number(number) => {
                 self.out.put_u8(NUMBER);
+                // Integers past 2^53 lose digits here, as they do in every implementation: a `Struct` has
+                // doubles only.
                 self.out.put_f64_le(number.as_f64().unwrap_or_default());
             }
             Value::String(text) => self.text(STRING, text),
@@ -206,6 +210,8 @@ fn check_object(bytes: &[u8], depth: usize) -> Result<bool, StructError> {
     for entry in Fields(bytes) {
         let (1, Field::Bytes(entry)) = entry? else { continue };
         let (key, value) = split_entry(entry)?;
+        // Keys in strictly rising order are how `encode` writes; anything else may be an equal object in
+        // other bytes.
         is_canonical &= check_value(value, depth)? && previous < Some(key);
         previous = Some(key);
     }
@@ -305,6 +311,8 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u64, Field<'a>), StructError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // Emptied after an error, so that the iterator ends rather than reading garbage from the middle of a
+        // field.
         (!self.0.is_empty()).then(|| self.field().ok_or(StructError::Malformed).inspect_err(|_| self.0 = &[]))
     }
 }
@@ -323,6 +331,7 @@ impl<'a> Fields<'a> {
                 self.take_array::<4>()?;
                 Field::Fixed32
             }
+            // Groups (3 and 4) were never part of this protocol.
             _ => return None,
         };
         Some((key >> 3, field))

@@ -55,6 +55,8 @@ pub fn from_json<M: Described>(json: &Value) -> Result<M, JsonError> {
 
 /// Merge what this JSON describes into a message, as protobuf does: map entries are replaced, lists grow.
 pub fn merge_json<M: Described>(message: &mut M, json: &Value) -> Result<(), JsonError> {
+    // By way of bytes, because prost merges messages from bytes only; that keeps one definition of what
+    // merging means.
     let mut wire = Vec::new();
     write_message(M::table(), json, &mut wire).map_err(|problem| problem.at(M::table().name))?;
     message
@@ -210,6 +212,7 @@ fn bytes_of(json: &Value) -> Result<Vec<u8>, Problem> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let text = text_of(json)?;
+    // protojson accepts both alphabets, with or without padding.
     let alphabet = if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
     GeneralPurpose::new(alphabet, LENIENT)
         .decode(text)

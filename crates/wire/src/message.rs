@@ -32,6 +32,7 @@ pub const MAX_ENTRIES: usize = 1000;
 /// Whether the response can be used: every object in it is one, and it does not say too much. Nothing that
 /// fails this may reach the next function, or the next function would be blamed for it.
 pub fn check(response: &RunFunctionResponse) -> Result<(), BadResponse> {
+    // The counts first, which cost nothing.
     check_counts(response)?;
     check_objects(response)
 }

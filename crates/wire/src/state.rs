@@ -92,6 +92,7 @@ impl Message for State {
         ctx: DecodeContext,
     ) -> Result<(), DecodeError> {
         let forms = Arc::make_mut(&mut self.0);
+        // What was derived from the fields is out of date with the first one that is merged.
         forms.wire.take();
         forms.digest.take();
         forms.fields.merge_field(tag, wire_type, buf, ctx)

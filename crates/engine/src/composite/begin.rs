@@ -49,12 +49,14 @@ pub fn composite_for_functions(
     finalizer: Option<&str>,
 ) -> Object {
     let mut seen = composite.clone();
+    // A nested XR carries the label of the root already, and hands that on to what it composes.
     if meta::label(composite, keys::COMPOSITE).is_empty() {
         meta::set_label(&mut seen, keys::COMPOSITE, meta::name(composite));
     }
     if let Some(finalizer) = finalizer {
         add_finalizer(&mut seen, finalizer);
     }
+    // Computed before the mutable borrow of the same object.
     let secret = default_connection_secret(composite, layout, selected.connection_namespace.as_deref());
     let machinery = machinery_mut(&mut seen, layout);
     machinery.insert("compositionRef".to_owned(), json!({"name": selected.composition}));

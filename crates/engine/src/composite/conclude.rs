@@ -91,6 +91,7 @@ pub struct Conclusion {
 /// Conclude a reconcile, given what has been told so far.
 pub fn conclude(ending: Ending<'_>, told: Vec<Event>, facts: Facts<'_>) -> Conclusion {
     let mut events: Vec<_> =
+        // While it is paused a request is not handled, and must not be told to be.
         request_event(facts.composite).filter(|_| !matches!(ending, Ending::Paused)).into_iter().collect();
     events.extend(told);
     match ending {
@@ -132,6 +133,7 @@ fn fail(
 ) -> Conclusion {
     let mut trouble = trouble.clone();
     if let Some(denied) = denied {
+        // The denial goes into the condition only, because the event about it is told apart.
         let Trouble { message, stable_message, .. } = &mut trouble;
         *stable_message = Some(format!("{}: {denied}", stable_message.as_ref().unwrap_or(message)));
     }
@@ -156,6 +158,7 @@ fn succeed(
     let Settlement { mut status, events: settled, claim_conditions, look_again_in } =
         settle(outcome, settle_facts(facts, unsynced));
     add_legacy_status(&mut status, &claim_conditions, published, facts);
+    // Only after success: whoever requested the reconcile waits for that.
     if let (true, Some((token, _))) = (facts.records_requests, reconcile_request(facts.composite)) {
         status.insert("lastHandledReconcileAt".to_owned(), token.into());
     }
@@ -213,6 +216,7 @@ fn add_legacy_status(
     let types = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut kinds = types(status.get("claimConditionTypes"));
     let wanted = claim_conditions.iter().map(|kind| Value::from(kind.as_str()));
+    // The types are only ever added: the claim would keep a condition that nobody updates any more otherwise.
     for kind in types(held("claimConditionTypes")).into_iter().chain(wanted) {
         if !kinds.contains(&kind) {
             kinds.push(kind);

@@ -45,6 +45,8 @@ pub(super) fn default_connection_secret(
 ) -> Option<Value> {
     let namespace = namespace.filter(|_| layout == Layout::Legacy)?;
     let own = composite.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
+    // The identity is unique across namespaces and kinds, and never changes; Crossplane names these Secrets
+    // so.
     own.is_none().then(|| json!({"name": meta::uid(composite), "namespace": namespace}))
 }
 

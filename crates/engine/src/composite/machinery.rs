@@ -72,6 +72,7 @@ impl<'a> Machinery<'a> {
         let references = self.get("resourceRefs").and_then(Value::as_array);
         let read = |reference: &Value| {
             let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+            // A namespaced XR must not reach into other namespaces by editing its references.
             let namespace = if self.namespace.is_empty() { text("namespace") } else { self.namespace };
             let reference = Reference {
                 api_version: text("apiVersion").to_owned(),
@@ -134,6 +135,8 @@ pub fn machinery_to_record(
     let mut body = labelled_identity(live, is_ours(&["metadata", "labels", keys::COMPOSITE]));
     let machinery = machinery_mut(&mut body, layout);
     let mut set = |field: &str, value: Value| machinery.insert(field.to_owned(), value);
+    // A field that was applied once has to be applied for ever: server-side apply removes what its manager
+    // leaves out.
     if selected.why != Why::Named || is_our_field("compositionRef") {
         set("compositionRef", json!({"name": selected.composition}));
     }
@@ -151,6 +154,7 @@ pub fn machinery_to_record(
             set("resourceRefs", to_json(references));
         }
         None => {
+            // Left out, they would be removed, and with them the only memory of what exists.
             if let Some(recorded) = before.get("resourceRefs") {
                 set("resourceRefs", recorded.clone());
             }
@@ -167,6 +171,8 @@ fn labelled_identity(live: &Object, is_our_label: bool) -> Object {
     for (field, value) in [
         ("name", meta::name(live)),
         ("namespace", meta::namespace(live)),
+        // Makes the apply fail if somebody wrote in between: what was selected followed from the object as it
+        // was read.
         ("resourceVersion", meta::resource_version(live)),
         // What is gone in the meantime must not come back.
         ("uid", meta::uid(live)),

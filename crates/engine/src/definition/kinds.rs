@@ -46,6 +46,8 @@ pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, N
     refuse_another_owner(present, owner)?;
     let mut adopted = present.clone();
     let mut spec = wanted.get("spec").cloned().unwrap_or_default();
+    // cert-manager and the like inject the bundle into the CRD; writing it away would break conversion until
+    // they notice.
     keep_certificates(present, &mut spec);
     adopted.insert("spec".to_owned(), spec);
     let metadata = meta::child(&mut adopted, "metadata");
@@ -74,6 +76,8 @@ pub(super) fn own(object: &mut Object, controller: &Object) {
 }
 
 pub(super) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
+    // A CRD without a controller may be taken over: it is what is left when an XRD was deleted with orphaned
+    // dependents.
     let Some(controller) = meta::controller(present) else { return Ok(()) };
     let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if text("uid") == owner {

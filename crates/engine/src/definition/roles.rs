@@ -27,6 +27,7 @@ pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
     let rules =
         |plurals: &[&str], verbs: &[&str]| plurals.iter().map(|plural| objects(plural, verbs)).collect();
     let system = both.iter().flat_map(|plural| {
+        // `OwnerReferencesPermissionEnforcement` asks for this right before it lets an owner block deletion.
         let finalizers = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
         [objects(plural, ALL), finalizers]
     });
@@ -35,6 +36,7 @@ pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
         ("crossplane", &["crossplane"][..], system.collect()),
         ("edit", &["admin", "ns-admin", "edit", "ns-edit"], rules(&both, ALL)),
         ("view", &["view", "ns-view"], rules(&both, READ)),
+        // Claims are left out, as in Crossplane: they belong to namespaces, and this role is for the cluster.
         ("browse", &["browse"], rules(&only_composites, READ)),
     ]
     .into_iter()
@@ -89,6 +91,7 @@ fn standing_rules() -> [(&'static str, Vec<Value>); 4] {
 
 /// The definition that a `ClusterRole` of this name belongs to.
 pub fn definition_of_role(name: &str) -> Option<&str> {
+    // From the right, because the part before is a name that somebody else chose.
     let (definition, role) = name.strip_prefix(PREFIX)?.rsplit_once(':')?;
     role.starts_with("aggregate-to-").then_some(definition)
 }

@@ -90,6 +90,7 @@ impl Catalogue {
         let mut family = Family { function: name.to_owned(), ..family.clone() };
         if let Some(version) = version {
             family.records.retain(|record| record.version.as_ref() == Some(version));
+            // Whoever names no version gets the one that the package's tag stands for.
             family.stable = Some(version.clone());
         }
         self.families.insert(name.to_owned(), family);
@@ -166,6 +167,7 @@ impl Family {
     /// The labels of one of the versions, those that follow from its state included.
     pub fn label<'r>(&self, record: &'r Record, key: &str, release: &Version) -> Option<&'r str> {
         match record.source {
+            // Computed, not stored, because it changes with the release that asks.
             Source::BuiltIn if key == STABILITY_LABEL => Some(self.state(record, release).as_str()),
             _ => record.labels.get(key).map(String::as_str),
         }

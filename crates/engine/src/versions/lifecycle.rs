@@ -35,6 +35,7 @@ impl Lifecycle {
     /// What the version is in this release.
     pub fn state(&self, is_stable: bool, release: &Version) -> State {
         let has_come = |event: &Option<Version>| event.as_ref().is_some_and(|event| event <= release);
+        // The strongest event first: a stable version that is deprecated is called deprecated.
         if has_come(&self.removed_in) {
             State::Removed
         } else if has_come(&self.deprecated_in) {

@@ -68,6 +68,7 @@ pub fn replacement(
     match native(package) {
         Native::Covered { function, version } => Ok(Replacement { function, version: Some(version) }),
         Native::NotCovered { function, covered } => Err(NotReplaced::NotCovered { function, covered }),
+        // By name alone only if there is no package: a function of somebody else may bear the same name.
         Native::Unknown => any_version(name).filter(|_| package.is_empty()).ok_or(NotReplaced::Unknown),
     }
 }

@@ -220,6 +220,8 @@ impl<'c> Shelf<'c> {
             // Also when it was removed: running something else than what was pinned could harm data.
             return self.take(record);
         }
+        // Only the version from before there were versions may stand in: it is what a phase without one
+        // always got.
         let used = Version::UNVERSIONED;
         let record = self.family.version(&used).ok_or_else(|| self.not_found(asked))?;
         let mut resolution = self.take(record)?;
@@ -242,6 +244,7 @@ impl<'c> Shelf<'c> {
         let state = self.family.state(record, self.release);
         let life = &record.lifecycle;
         let version = || record.version.clone().unwrap_or(Version::UNVERSIONED);
+        // Before activity: that it will not come back is more useful to know than that it is not active.
         if let (State::Removed, Some(removed_in)) = (state, &life.removed_in) {
             return Err(Unresolved::EndOfSupport {
                 function: self.function(),

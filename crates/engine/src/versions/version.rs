@@ -46,6 +46,8 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self, InvalidVersion> {
         let mut version = semver::Version::parse(text.strip_prefix('v').unwrap_or(text))
             .map_err(|_| InvalidVersion(text.to_owned()))?;
+        // The crate orders versions by build metadata, too, which semantic versioning forbids: two builds are
+        // one version here.
         version.build = semver::BuildMetadata::EMPTY;
         Ok(Self(version))
     }

@@ -74,6 +74,7 @@ impl Attempt {
             metadata.write(request.metadata_mut().as_mut());
         }
         let response = tonic::client::Grpc::new(Watched { channel, progress: progress.clone() })
+            // The size was checked before, with an error that says what to do.
             .max_encoding_message_size(usize::MAX)
             .max_decoding_message_size(self.max_response)
             .unary(request, PathAndQuery::from_static(self.method), Wire { progress })
@@ -143,6 +144,7 @@ impl Encoder for Outgoing {
 
     /// Is called when there is a connection that takes the request.
     fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        // Before the bytes are handed over: from here on nobody can tell what arrived.
         self.0.is_sent.store(true, Ordering::Relaxed);
         buffer.reserve(message.len());
         buffer.put(message);

@@ -99,6 +99,8 @@ impl Addresses {
             if self.learn(addresses).await.is_err() {
                 return;
             }
+            // A permit of `notify_one` that comes during this sleep is kept, so that no request to resolve is
+            // lost.
             tokio::time::sleep(AT_MOST_EVERY).await;
             let _ = tokio::time::timeout(EVERY, again.notified()).await;
         }
@@ -125,6 +127,7 @@ impl Addresses {
     /// Tell the channel what is new and what is gone.
     async fn change_to(&mut self, addresses: BTreeSet<SocketAddr>) -> Result<(), Closed> {
         self.set_dead_end(None);
+        // Gone before new, so that a replaced address is not called in between.
         for gone in self.known.difference(&addresses) {
             self.changes.send(Change::Remove(*gone)).await?;
         }

@@ -37,6 +37,7 @@ impl Fault<'_> {
         match status.code() {
             Code::Unimplemented if self.progress.has_verdict() => CallError::Unimplemented { target },
             code if self.progress.has_verdict() => CallError::Failed { target, code, message },
+            // tonic's code for its own limit, which no function can have sent: `has_verdict` is false here.
             Code::OutOfRange => CallError::ResponseTooLarge { target, limit: self.options.max_response },
             _ => CallError::Garbage { target, reason: message },
         }
@@ -46,6 +47,8 @@ impl Fault<'_> {
     fn broken(&self, reason: &str) -> CallError {
         let target = self.target.to_string();
         let (is_tls, is_sent) = (self.options.tls.is_some(), self.progress.is_sent());
+        // The words of the `h2` crate for a frame that the peer sent. It has no type for this that tonic
+        // hands on.
         if reason.contains(" error received: ") {
             return CallError::Lost { target, reason: reason.to_owned() };
         }

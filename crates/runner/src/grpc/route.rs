@@ -61,6 +61,7 @@ pub(super) fn endpoint(target: &Target, address: &str, options: &Options) -> Res
         uri.parse::<Uri>().expect("a target has only what a URI may have")
     };
     let endpoint = Endpoint::from(uri(address))
+        // An address stands in the URI, but certificates and the `:authority` are for the name.
         .origin(uri(target.host()))
         .connect_timeout(patience)
         .tcp_keepalive(Some(KEEPALIVE))

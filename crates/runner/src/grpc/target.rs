@@ -45,6 +45,8 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, BadTarget> {
         let bad = || BadTarget(text.to_owned());
         let (address, is_dns) = match text.strip_prefix("dns:") {
+            // `dns:host`, `dns:/host` and `dns:///host` all mean the default resolver in gRPC; an authority
+            // between the slashes is not supported.
             Some(rest) => (rest.trim_start_matches('/'), true),
             None => (text.strip_prefix("passthrough:///").unwrap_or(text), false),
         };

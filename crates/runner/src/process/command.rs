@@ -55,6 +55,8 @@ impl Command {
     /// A path is relative to the directory; a bare name is looked up as usual.
     fn path(&self) -> PathBuf {
         if self.program.contains('/') {
+            // `current_dir` takes effect before a relative program is looked up on some systems and after it
+            // on others.
             let directory = std::path::absolute(&self.directory).unwrap_or_else(|_| self.directory.clone());
             directory.join(&self.program)
         } else {

@@ -58,6 +58,7 @@ impl Drop for Group {
 /// Reap the program when it ends, end what it has left behind, and say so.
 async fn watch_over(mut child: Child, group: Option<Pid>, ended: watch::Sender<Option<ExitStatus>>) {
     let status = child.wait().await.unwrap_or_default();
+    // After the leader was reaped: what it started may live on in its group, and would keep the port.
     send(group, Signal::KILL);
     ended.send_replace(Some(status));
 }

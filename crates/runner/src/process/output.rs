@@ -37,6 +37,7 @@ impl Output {
     /// What a program that has ended said last, ready to be put after an error, or nothing.
     pub(super) async fn last_words(&self) -> String {
         let mut reading = self.reading.lock().await;
+        // A grandchild that inherited the pipes may keep them open for ever.
         let _ = timeout(REST, async { while reading.join_next().await.is_some() {} }).await;
         self.so_far()
     }

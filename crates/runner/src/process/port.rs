@@ -29,8 +29,11 @@ impl Port {
             if !taken().insert(number) {
                 continue;
             }
+            // Made before binding, so that dropping it gives the number back if that fails.
             let port = Self(number);
             match TcpListener::bind(port.address()) {
+                // The listener is closed again. Another program could take the port now, which `start`
+                // notices and tries again.
                 Ok(_) => return Ok(port),
                 Err(error) => problem = error,
             }
