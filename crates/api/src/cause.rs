@@ -137,6 +137,7 @@ impl FromStr for Cause {
     type Err = UnknownCause;
 
     fn from_str(code: &str) -> Result<Self, UnknownCause> {
+        // Linear over some sixty codes, and only where an object is explained.
         Self::ALL.iter().copied().find(|cause| cause.code() == code).ok_or(UnknownCause)
     }
 }

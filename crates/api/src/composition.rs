@@ -63,6 +63,7 @@ pub struct CompositionSpec {
 impl CompositionSpec {
     /// How it is written down. Whoever does not say but lists resources means those.
     pub fn mode(&self) -> Mode {
+        // Manifests for Crossplane 1 often leave the mode out, and it meant resources then.
         let guess = if self.resources.is_empty() { Mode::Pipeline } else { Mode::Resources };
         self.mode.unwrap_or(guess)
     }

@@ -48,7 +48,17 @@ pub enum Status {
 impl Condition {
     /// The plane's own conditions. Functions may not set them.
     pub const SYSTEM: [&'static str; 7] =
-        ["Ready", "Synced", "Healthy", "UpToDate", "Responsive", "FunctionVersionsCurrent", "Uncontested"];
+        // Crossplane refuses functions most of these, too (`IsSystemConditionType`); the rest are conditions
+        // of our own.
+        [
+            "Ready",
+            "Synced",
+            "Healthy",
+            "UpToDate",
+            "Responsive",
+            "FunctionVersionsCurrent",
+            "Uncontested",
+        ];
 
     /// A condition without message, time or generation.
     pub fn new(kind: &str, status: Status, reason: &str) -> Self {
@@ -96,6 +106,8 @@ impl Condition {
             && self.status == other.status
             && self.reason == other.reason
             && self.message == other.message
+            // Crossplane's `Condition.Equal` ignores a generation that one side does not have. Code, step and
+            // resource are left out on purpose: they follow from the message.
             && (generations.0 == generations.1 || generations.0 == 0 || generations.1 == 0)
     }
 }

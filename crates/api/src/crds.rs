@@ -11,6 +11,8 @@ pub struct Crd {
 impl Crd {
     /// The name of the definition.
     pub fn name(&self) -> String {
+        // Read from the text, because this crate has no YAML parser; the files are generated, so that their
+        // form is fixed.
         let line = self.yaml.lines().find_map(|line| line.strip_prefix("  name: "));
         line.unwrap_or_default().trim().to_owned()
     }

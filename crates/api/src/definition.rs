@@ -58,6 +58,7 @@ impl CompositeResourceDefinition {
     /// of the definition: a definition stored as v1 can be read as v2.
     pub fn is_legacy(&self) -> bool {
         let default =
+            // Only for definitions that did not go through an API server, which fills the default in.
             if self.api_version.ends_with("/v1") { Scope::LegacyCluster } else { Scope::Namespaced };
         self.spec.scope.unwrap_or(default) == Scope::LegacyCluster
     }

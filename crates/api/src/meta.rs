@@ -114,6 +114,7 @@ pub fn set_annotation(object: &mut Object, key: &str, value: &str) {
 pub fn set_controller(object: &mut Object, owner: &Object) {
     let reference = json!({
         "apiVersion": api_version(owner), "kind": kind(owner), "name": name(owner), "uid": uid(owner),
+        // Foreground deletion of the owner waits for this object by the second one.
         "controller": true, "blockOwnerDeletion": true,
     });
     let owners =
@@ -122,6 +123,7 @@ pub fn set_controller(object: &mut Object, owner: &Object) {
         *owners = Value::Array(Vec::new());
     }
     let owners = owners.as_array_mut().expect("was made a list");
+    // By identity: an API server refuses two references to one owner.
     match owners.iter_mut().find(|present| present.get("uid").and_then(Value::as_str) == Some(uid(owner))) {
         Some(present) => *present = reference,
         None => owners.push(reference),
@@ -132,6 +134,7 @@ pub fn set_controller(object: &mut Object, owner: &Object) {
 pub fn child<'a>(object: &'a mut Object, key: &str) -> &'a mut Object {
     let value = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if !value.is_object() {
+        // Templates print `metadata:` with nothing below it, which is null.
         *value = Value::Object(Map::new());
     }
     value.as_object_mut().expect("was made an object")

@@ -6,6 +6,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub fn is_valid(name: &str, group: &str, kind: &str) -> bool {
     let may_have_colons =
         group == RBAC && ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"].contains(&kind);
+    // Kubernetes takes more for these kinds (any segment of a path); Crossplane checks so, and refuses the
+    // rest before anything is applied.
     if may_have_colons { is_subdomain(&name.replace(':', "")) } else { is_subdomain(name) }
 }
 

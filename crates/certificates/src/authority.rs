@@ -68,6 +68,7 @@ impl Authority {
             Purpose::Server => ExtendedKeyUsagePurpose::ServerAuth,
             Purpose::Client => ExtendedKeyUsagePurpose::ClientAuth,
         }];
+        // Lets clients tell two authorities of one name apart, which there are after a replacement.
         parameters.use_authority_key_identifier_extension = true;
         let certificate = parameters.signed_by(&key, &self.issuer)?;
         Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
@@ -82,6 +83,7 @@ fn check(certificate: &X509Certificate<'_>, key: &str, now: Timestamp) -> Result
     if !has_key(certificate, key) {
         return Err(Unusable::OtherKey);
     }
+    // An end that cannot be read counts as now: an authority of unknown age must not sign.
     let left = end(certificate).unwrap_or(now).duration_since(now);
     if !left.is_positive() {
         return Err(Unusable::Expired);

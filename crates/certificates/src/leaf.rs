@@ -53,6 +53,8 @@ pub fn leaf_status(leaf: &Issued, authority: &Authority, names: &[String], now: 
     }
     let Some(pem) = read_pem(&leaf.certificate) else { return LeafStatus::Bad("it is no certificate") };
     let Ok(certificate) = pem.parse_x509() else { return LeafStatus::Bad("it is no certificate") };
+    // By name, not by signature: this finds leaves of a replaced authority, and our own authorities have
+    // unique names.
     if certificate.issuer().as_raw() != authority.subject() {
         return LeafStatus::Bad("it is another authority's");
     }
@@ -60,6 +62,7 @@ pub fn leaf_status(leaf: &Issued, authority: &Authority, names: &[String], now: 
         return LeafStatus::Bad("its key belongs to another");
     }
     let present = names_of(&certificate);
+    // More names than asked for do no harm, and renewing for them would restart servers for nothing.
     if !names.iter().all(|name| present.contains(name)) {
         return LeafStatus::Bad("it lacks a name");
     }

@@ -54,6 +54,7 @@ fn parameters(
     lifetime: SignedDuration,
 ) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = CertificateParams::new(names)?;
+    // rcgen's default has a common name of its own, which would come first.
     parameters.distinguished_name = DistinguishedName::new();
     for organization in organizations {
         parameters.distinguished_name.push(DnType::OrganizationName, *organization);

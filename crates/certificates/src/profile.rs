@@ -25,6 +25,7 @@ impl Profile<'_> {
             Self::Ferroplane { id } => {
                 (KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?, ferroplane(id, now)?)
             }
+            // Crossplane parses its own CA with `ParsePKCS1PrivateKey`, which knows RSA only.
             Self::Crossplane => (KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256)?, crossplane(now)?),
         };
         let certificate = parameters.self_signed(&key)?.pem();
@@ -38,6 +39,7 @@ impl Profile<'_> {
 
 fn ferroplane(id: &str, now: Timestamp) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = parameters(&[], &[], &format!("ferroplane-ca-{id}"), now, LIFETIME)?;
+    // It signs leaves, and nothing that could sign further.
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages =
         vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

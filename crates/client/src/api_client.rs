@@ -31,8 +31,10 @@ pub type JsonObject = serde_json::Map<String, Value>;
 /// How long a request may take that is not a watch, unless said otherwise.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// No answer to a single request is larger than this.
+// Bounds what a broken or hostile server can make us hold in memory.
 const LARGEST_ANSWER: usize = 256 << 20;
 /// How many objects are listed at a time.
+// client-go's page size: API servers and their quotas are tuned for it.
 pub(crate) const PAGE_SIZE: u32 = 500;
 pub(crate) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -164,6 +166,8 @@ impl ApiClient {
             let page = match self.list(resource, namespace, &page).await {
                 // The pages that were read are too old to be continued.
                 Err(error) if error.is_gone() && continuation.is_some() => {
+                    // Without pages nothing can expire in between. Trying pages again could go on for ever on
+                    // a busy cluster.
                     let whole = Query { limit: None, ..*query };
                     return self.list(resource, namespace, &whole).await?.objects(resource);
                 }
@@ -252,6 +256,8 @@ impl ApiClient {
         };
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
         if let Some(uid) = uid {
+            // An object that was created anew under the same name must not be deleted by a decision about the
+            // old one.
             options["preconditions"] = json!({"uid": uid});
         }
         let body = serde_json::to_vec(&options).unwrap_or_default().into();
@@ -325,6 +331,8 @@ impl ApiClient {
     {
         let (span, began_at) = (labels.span(), Instant::now());
         let mut code = None;
+        // Reading the body is within the deadline, too: a server that stops in the middle of an answer is no
+        // better than one that never begins.
         let exchange = async { read(self.exchange(request, &mut code).await?).await };
         let result = tokio::time::timeout(self.timeout, exchange).instrument(span.clone()).await;
         self.observe(&labels, code, Some(began_at.elapsed()));

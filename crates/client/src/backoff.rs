@@ -17,6 +17,7 @@ impl Backoff {
 
     /// How long to wait now.
     pub(crate) fn next(&mut self) -> Duration {
+        // Bounded before shifting, which would overflow after 31 tries.
         let pause = self.first.saturating_mul(1 << self.tries.min(30)).min(self.longest);
         self.tries = self.tries.saturating_add(1);
         pause

@@ -39,6 +39,8 @@ impl BodyChunks {
 
     /// Where a part of the text is.
     pub(crate) fn range(&self, part: &str) -> Range<usize> {
+        // serde borrows `part` from `text`, so that its address tells where it is. A part of anything else
+        // gives a range that `part()` refuses by its bounds check.
         let start = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         start..start.wrapping_add(part.len())
     }

@@ -104,6 +104,8 @@ impl ExecPlugin {
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("KUBERNETES_EXEC_INFO", self.request.to_string())
+            // A plugin that wants to ask a person must fail rather than wait for ever; `interactive: false`
+            // tells it so.
             .stdin(Stdio::null())
             .output();
         let Output { status, stdout, stderr } = ran.map_err(|source| {

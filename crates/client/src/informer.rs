@@ -153,6 +153,7 @@ impl Informer {
     }
 
     fn announce(&self, change: Change<'_>) {
+        // Cloned, so that a listener may register another one without a deadlock.
         let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
             listener(&self.scope, change);
@@ -278,14 +279,18 @@ impl Informer {
             };
             let Err(error) = result else { continue };
             self.observe(InformerEvent::Failed(&error));
+            // At once and without a pause: history is compacted all the time, and nothing is wrong.
             if error.is_gone() {
                 debug!(kind = self.scope.resource.kind, "lists everything again");
                 continue;
             }
+            // The kind is gone, and its objects with it; nobody would send their deletions.
             if error.is_not_found() {
                 self.remove_all();
             }
             let reason = chain(&error);
+            // Only before the first list succeeded: afterwards the cache is stale, which callers can live
+            // with, but complete.
             if self.read().version == 0 {
                 self.set_state(SyncState::Failing(reason.clone()));
             }
@@ -331,7 +336,11 @@ impl Informer {
             }
             continuation = page.continuation;
             if continuation.is_none() {
+                // Deletions are announced after everything that is there: a listener that counts never sees
+                // too few.
                 self.remove_all_but(&present);
+                // Before the state is set: whoever waits for it may insert the answer to a write at once, and
+                // needs the version to compare with.
                 self.advance(page.resource_version.parse().unwrap_or_default());
                 self.set_state(SyncState::Synced);
                 self.observe(InformerEvent::Listed);
@@ -431,6 +440,8 @@ impl Cache {
     fn insert(&mut self, header: &ObjectHeader<'_>, object: &CachedObject) -> Option<Option<CachedObject>> {
         let key = header.key();
         match self.objects.get_mut(key.as_str()) {
+            // An equal version is taken, so that listeners hear of it: `insert_written` has cached the same
+            // object without telling them.
             Some(present) if present.version > object.version => None,
             Some(present) => Some(Some(std::mem::replace(present, object.clone()))),
             None => Some(self.objects.insert(key.into(), object.clone())),

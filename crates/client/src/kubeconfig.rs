@@ -69,6 +69,7 @@ impl Kubeconfig {
             Some(user) => self.find("users", "user", user)?,
             None => (anonymous.0.as_path(), &anonymous.1),
         };
+        // Before anything is read from files, so that this is what the user hears of.
         refuse_unsupported(user)?;
         let server = text(cluster, "server").ok_or_else(|| KubeconfigError::NoServer(name.to_owned()))?;
         let identity = material(user_directory, user, "client-certificate")?.zip(material(
@@ -87,6 +88,7 @@ impl Kubeconfig {
             skips_tls_verification: cluster["insecure-skip-tls-verify"] == true,
             proxy: text(cluster, "proxy-url").map(str::to_owned),
             identity: identity.or(exec_identity),
+            // client-go's transport prefers the file, too: it is read again, so that it does not expire.
             token: token_file.or(token).or(exec_token),
         })
     }
@@ -127,6 +129,7 @@ fn run_exec_plugin(
         return Ok((None, None));
     }
     let plugin = ExecPlugin::read(directory, &user["exec"], cluster)?;
+    // Run now, so that a plugin that does not work is reported before the first request.
     let credential = plugin.credential()?;
     let token = credential.token.map(|_| BearerToken::Exec(Arc::new(plugin)));
     Ok((token, credential.identity))

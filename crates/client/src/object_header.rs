@@ -54,6 +54,7 @@ impl<'a> ObjectHeader<'a> {
 
     /// Grows with every change. Zero if the resource version is no number.
     pub fn version(&self) -> u64 {
+        // A number in all API servers; apimachinery compares them so, too (`util/resourceversion`).
         self.metadata.resource_version.parse().unwrap_or_default()
     }
 

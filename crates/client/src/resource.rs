@@ -9,6 +9,7 @@ use crate::ApplyOptions;
 use crate::api_client::{JSON, JsonObject};
 
 /// What is encoded in a path: functions and users choose names.
+// The colon stays, because names of roles have it and API servers log paths as they come.
 const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b':').remove(b'_');
 
 /// A kind of object, as the API server knows it.
@@ -159,6 +160,7 @@ impl Resource {
     /// Items of lists do not say what they are: add it.
     pub fn add_kind(&self, object: &mut JsonObject) {
         for (key, value) in [("apiVersion", &self.api_version), ("kind", &self.kind)] {
+            // Items of `List` kinds that do say what they are keep it.
             object.entry(key).or_insert_with(|| value.as_str().into());
         }
     }

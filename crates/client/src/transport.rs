@@ -108,6 +108,7 @@ impl Transport {
         let headers = request.headers_mut();
         if let Some(token) = token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
+            // Keeps it out of HTTP/2's header table and of debug output.
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -124,9 +125,11 @@ impl Transport {
         Ok(match &self.token {
             None => None,
             Some(BearerToken::Text(token)) => Some(token.clone()),
+            // A blocking read, but of a small file on a memory file system (a projected volume).
             Some(BearerToken::File(file)) => Some(std::fs::read_to_string(file)?.trim().to_owned()),
             Some(BearerToken::Exec(plugin)) => {
                 let plugin = plugin.clone();
+                // The lock inside is held while a program runs, which may take seconds.
                 tokio::task::spawn_blocking(move || plugin.credential()).await??.token
             }
         })

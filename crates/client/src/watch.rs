@@ -84,6 +84,8 @@ impl Watch {
     }
 
     fn take(&mut self, data: Bytes) -> Result<(), Error> {
+        // Only when more data comes: dropping after each line would move the rest of the buffer for every
+        // event.
         self.chunks.drop_front(self.read);
         self.searched -= std::mem::take(&mut self.read);
         self.chunks.push(data);
@@ -102,6 +104,8 @@ fn read(line: &[u8], chunks: &BodyChunks) -> Result<WatchEvent, Error> {
         "ADDED" | "MODIFIED" => Ok(WatchEvent::Applied(object)),
         "DELETED" => Ok(WatchEvent::Deleted(object)),
         "BOOKMARK" => Ok(WatchEvent::Bookmark(object)),
+        // A watch answers 200 before it fails, so that the status code is in the event; 410 is the common
+        // one.
         "ERROR" => Err(Error::Refused(StatusError::read(500, text.as_bytes()))),
         kind => Err(Error::Unreachable(format!("`{kind}` is no event").into())),
     }

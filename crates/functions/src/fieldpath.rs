@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 pub(crate) use merge::MergeOptions;
 
 /// The highest index that may be set.
+// crossplane-runtime's `DefaultMaxFieldPathIndex`: setting an index makes all items before it.
 pub(crate) const MAX_INDEX: usize = 1024;
 
 /// Where a value is inside a JSON object.
@@ -139,6 +140,7 @@ fn get<'a>(object: &'a Map<String, Value>, segments: &[Segment]) -> Result<&'a V
                 object.get(name).ok_or_else(|| no_such_field(through))?
             }
             (Segment::Field(_), Value::Null) => {
+                // Missing, not wrong: optional patches pass over it, as in the original.
                 return Err(Error::not_found(format!("{}: expected map, got nil", Segments(before))));
             }
             (Segment::Field(_), _) => {

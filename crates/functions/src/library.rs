@@ -121,6 +121,7 @@ impl Library {
                 faults.extend(more);
             }
         }
+        // Code that no version lists could never be called, and would be forgotten.
         for (name, coded) in code {
             if !listed.iter().any(|listed| listed.function == *name) {
                 let unlisted = coded.versions.keys().cloned();

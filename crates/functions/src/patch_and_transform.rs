@@ -64,10 +64,13 @@ fn compose(
     let mut composition = Composition::observe(request)?;
     let templates =
         prepared.templates.as_ref().map_err(|problem| format!("cannot resolve PatchSets: {problem}"))?;
+    // First, because templates read the environment; what they write to it is seen by the templates after
+    // them.
     composition.patch_environment(&prepared.environment)?;
     for template in templates {
         composition.render(template, response)?;
     }
+    // After all templates, which contribute to the details.
     composition.keep_connection_details(prepared)?;
     composition.answer(request, response)
 }
@@ -156,6 +159,7 @@ impl<'a> Composition<'a> {
             let object = object(observed).map_err(|error| {
                 format!("cannot get observed composed resources from *v1.RunFunctionRequest: {error}")
             })?;
+            // Before patches, so that they can use the name, and never overwrite it by accident of the base.
             target.set_metadata("namespace", metadata(object, "namespace"));
             target.set_metadata("name", metadata(object, "name"));
             connection::extract(observed, object, &template.details, &mut self.details);
@@ -172,11 +176,13 @@ impl<'a> Composition<'a> {
             return Ok(());
         }
         let resource = match target.object {
+            // Nothing was written: the message of the function before is passed on without encoding it again.
             Cow::Borrowed(_) => before.unwrap_or_default(),
             Cow::Owned(object) => {
                 Struct::try_from(object).map_err(|error| cannot_set_desired(name, error))?
             }
         };
+        // Never `False`: a later function such as auto-ready may find out more.
         let ready = if is_ready { Ready::True } else { Ready::Unspecified };
         let resource = Resource { resource: Some(resource), ready: ready.into(), ..Resource::default() };
         self.desired.insert(name.clone(), resource);

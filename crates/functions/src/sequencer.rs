@@ -149,10 +149,13 @@ impl<'a> Sequencing<'a> {
         // Everything before this one was found ready, and nothing has been taken out since.
         let mut first_in_doubt = 0;
         for (index, pattern) in sequence.iter().enumerate().skip(1) {
+            // A pattern that is the very name of something that exists needs no check: what exists is never
+            // held back.
             if self.observed.contains_key(pattern) {
                 continue;
             }
             let Some((before, ready, all)) = self.first_unready(&sequence[first_in_doubt..index])? else {
+                // Only for its error: a bad pattern is reported even where nothing has to wait.
                 self.names.matching(pattern)?;
                 first_in_doubt = index;
                 continue;
@@ -165,6 +168,7 @@ impl<'a> Sequencing<'a> {
                 self.desired.remove(name);
             }
             if self.desired.len() < count {
+                // What was just held back may match an earlier pattern, which is then no longer ready.
                 first_in_doubt = 0;
                 self.is_unready |= resets_readiness;
             }

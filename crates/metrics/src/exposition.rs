@@ -17,6 +17,7 @@ pub fn labels(pairs: &[(&str, &str)]) -> Labels {
         }
         text.push_str(name);
         text.push_str("=\"");
+        // The three characters that the text format escapes in label values, and no others.
         for character in value.chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
@@ -51,6 +52,8 @@ impl Exposition {
     }
 
     pub(crate) fn begin<'a>(&'a mut self, name: &'a str, kind: &str, help: &str) -> Samples<'a> {
+        // Written even if no series follows, so that a family does not come and go. Writing to a `String`
+        // cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Samples { text: &mut self.0, name }
     }
@@ -85,6 +88,7 @@ impl Samples<'_> {
             let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
         }
         let count = histogram.count();
+        // Prometheus requires this bucket and that it equals the count.
         let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
         let _ = writeln!(text, "{name}_sum{{{labels}}} {}", histogram.total().as_secs_f64());
         let _ = writeln!(text, "{name}_count{{{labels}}} {count}");

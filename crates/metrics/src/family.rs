@@ -13,6 +13,7 @@ const MOST: usize = 4096;
 
 /// The series with these labels, or the one for all that are too many.
 fn entry<T: Default>(series: &mut BTreeMap<Labels, T>, these: Labels) -> &mut T {
+    // The overflow series itself is one more than `MOST`.
     let is_too_much = series.len() >= MOST && !series.contains_key(&these);
     series.entry(if is_too_much { labels(&[("overflow", "true")]) } else { these }).or_default()
 }

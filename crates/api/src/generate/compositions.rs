@@ -64,8 +64,10 @@ struct EnvironmentConfig {
 pub(super) fn composition() -> Kind {
     let mut spec = of::<CompositionSpec>().described("What becomes of the composite resource.");
     spec.amend("pipeline", "minItems", json!(1));
+    // Crossplane's limit. It also keeps the estimated cost of rules about steps within Kubernetes' budget.
     spec.amend("pipeline", "maxItems", json!(99));
     spec.rule(
+        // `&&` binds tighter in CEL: a pipeline alone is always enough.
         "has(self.pipeline) || has(self.resources) && (!has(self.mode) || self.mode == 'Resources')",
         "a pipeline is missing",
     );

@@ -264,6 +264,8 @@ fn modern_spec() -> Schema {
     spec.amend("claimNames", RULES, Value::Null);
     spec.amend("conversion", RULES, Value::Null);
     spec.amend("defaultCompositeDeletePolicy", "default", Value::Null);
+    // The rules of version 1 are about the legacy scope, which version 2 does not have; they would never hold
+    // or always.
     spec.amend("", RULES, Value::Null);
     spec.rule("!has(self.claimNames)", "there are no claims any more");
     spec.rule("!has(self.connectionSecretKeys)", "there are no connection secrets any more");

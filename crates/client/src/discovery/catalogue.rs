@@ -139,6 +139,7 @@ impl ResourceCatalogue {
         // What has no singular name is not called by an empty one.
         let names = names.filter(|name| !name.is_empty()).map(str::to_lowercase).collect();
         let key = (resource.api_version.clone(), resource.kind.clone());
+        // The first wins, because the server lists what it prefers first.
         self.index.entry(key).or_insert(self.entries.len());
         self.entries.push(Entry { resource, names });
     }

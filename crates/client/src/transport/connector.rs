@@ -19,6 +19,7 @@ use super::{EndpointError, Failure, Proxy, tls};
 use crate::Endpoint;
 
 /// How many requests share a connection at most.
+// Also if a server allows more: one connection that breaks should not take hundreds of watches with it.
 const MAX_STREAMS: usize = 100;
 /// How much of an answer may be sent before somebody reads it.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -78,6 +79,7 @@ impl Connector {
             None => Box::new(dial(&self.host, self.port).await?),
             Some(proxy) => proxy.connect(&self.host, self.port).await?,
         };
+        // HTTP/2 without TLS needs prior knowledge that no kubeconfig gives.
         let Some(tls) = &self.tls else { return http1(stream).await };
         let stream = tls.connect(self.server_name.clone(), stream).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -116,6 +118,7 @@ async fn http2(stream: impl Stream) -> Result<Connection, Failure> {
     tokio::spawn(std::future::poll_fn(move |context| {
         let ended = std::pin::Pin::new(&mut connection).poll(context);
         let allowed = connection.current_max_send_streams().min(MAX_STREAMS);
+        // At every poll, because a server may change its settings at any time.
         told.store(allowed, Ordering::Relaxed);
         if let Some((known, _)) = unknown.take_if(|_| allowed > 0) {
             let _ = known.send(());

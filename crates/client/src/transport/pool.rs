@@ -89,6 +89,8 @@ impl Pool {
                 Ok(response) => return Ok(response),
                 Err(mut error) => match error.take_message() {
                     // The server closed a connection that was free.
+                    // A new connection that fails is a real failure; only one that lay idle may have been
+                    // closed meanwhile.
                     Some(unsent) if !is_new => request = unsent,
                     _ => return Err(error.into_error().into()),
                 },
@@ -123,7 +125,9 @@ impl Pool {
     /// A new connection, or one that somebody else opened meanwhile. Says which.
     async fn open(&self) -> Result<(Sender, bool), Failure> {
         let is_http1_only = self.connections().is_http1_only;
+        // HTTP/1.1 connections are not shared, so that waiting for one another would only serialize.
         let _turn = if is_http1_only { None } else { Some(self.opening.lock().await) };
+        // Again after waiting: whoever held the lock may have opened the connection that we need.
         if let Some(sender) = self.free() {
             return Ok((sender, false));
         }
@@ -170,6 +174,7 @@ impl Shared {
     }
 
     fn sender(&self) -> Sender {
+        // Counted under the lock of the pool, so that two requests cannot take the last place.
         Sender::Http2(self.sender.clone(), StreamGuard::new(&self.streams))
     }
 }

@@ -94,9 +94,11 @@ enum ProxyError {
 }
 
 fn from_environment(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Option<Intercept> {
+    // As in Go's `http.ProxyFromEnvironment`: a proxy elsewhere cannot reach our loopback.
     if server.host().is_none_or(is_this_machine) {
         return None;
     }
+    // Upper case first, as in Go; most other programs look at lower case first.
     let first = |upper: &str| variable(upper).or_else(|| variable(&upper.to_lowercase())).unwrap_or_default();
     let matcher = Matcher::builder()
         .http(first("HTTP_PROXY"))

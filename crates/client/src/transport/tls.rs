@@ -50,6 +50,7 @@ fn roots(authorities: Option<&[u8]>) -> Result<RootCertStore, EndpointError> {
             }
         }
         None => {
+            // One certificate that rustls cannot read must not make all the others unusable.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }

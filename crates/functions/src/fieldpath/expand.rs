@@ -15,6 +15,7 @@ impl Path {
             let segments = ferroplane_golang::strconv::quote(&Segments(&self.segments).to_string());
             error.wrap(format!("cannot expand wildcards for segments: {segments}"))
         })?;
+        // By way of text on purpose, with all that does not survive it.
         found.iter().map(|segments| Path::parse(&Segments(segments).to_string())).collect()
     }
 }

@@ -50,6 +50,7 @@ fn merge_values(
     if let (Value::Array(items), Value::Array(new)) = (&there, &mut value)
         && options.append_slice
     {
+        // Quadratic, as the original is; the budget for patches bounds both lists.
         new.retain(|item| !items.iter().any(|other| is_same(other, numbers, item)));
         // The original ends up with no array at all when there is nothing to append to nothing.
         if items.is_empty() && new.is_empty() {
@@ -92,6 +93,7 @@ fn merge_field(
             }
         }
         (Value::Object(old), Value::Object(new)) => merge_objects(old, numbers, new, options)?,
+        // Below the path itself items are appended even if they are there: only the top is deduplicated.
         (Value::Array(items), Value::Array(new)) if options.append_slice => items.extend(new),
         (old, Value::Array(_)) if options.append_slice && !old.is_null() => {
             return Err(format!(

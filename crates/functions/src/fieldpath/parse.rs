@@ -59,12 +59,14 @@ fn in_brackets(text: &str, at: usize) -> Result<(Segment, usize), Error> {
 pub(super) fn field_or_index(text: &str) -> Segment {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u32>() {
+        // `parse` alone would take `+1` for an index.
         Ok(index) if is_digits => Segment::Index(index as usize),
         _ => field(text),
     }
 }
 
 pub(super) fn field(text: &str) -> Segment {
+    // All quotes at both ends, matching or not: the original calls `strings.Trim` with both.
     Segment::Field(text.trim_matches(['\'', '"']).to_owned())
 }
 

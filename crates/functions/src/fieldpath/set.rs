@@ -9,6 +9,7 @@ impl Path {
     /// Put a value here. Missing objects and arrays on the way are made; what is there of another kind is not
     /// replaced. Null in an array gives way, null in an object does not: so it is in the original.
     pub(crate) fn set(&self, object: &mut Map<String, Value>, value: Value) -> Result<(), Error> {
+        // Before anything is made: a path that fails in the middle must leave nothing behind.
         check_limits(&self.segments)?;
         let Some((first, rest)) = self.segments.split_first() else { return Ok(()) };
         let Segment::Field(name) = first else { return Err(Error::new(" is not an array".to_owned())) };
@@ -26,6 +27,7 @@ impl Path {
                     None => field(object, name, || Value::Null),
                 },
                 (Segment::Index(index), Value::Array(items)) => {
+                    // In bounds: whoever stepped into the array has lengthened it for this index.
                     let item = &mut items[*index];
                     if let Some(next) = next {
                         prepare_item(item, next);

@@ -49,6 +49,7 @@ fn field(object: &Map<String, Value>, path: &Path) -> Option<bytes::Bytes> {
 
 /// Composite resources of the newer kind have no connection details of their own.
 pub(super) fn is_supported_by(xr: &Map<String, Value>) -> bool {
+    // The layout is all that a function can see of the definition.
     xr.get("spec").and_then(|spec| spec.get("crossplane")).is_none()
 }
 
@@ -129,6 +130,8 @@ fn patched(
             return Err(format!("unsupported patch type {kind} at index {at}"));
         }
         match patch.apply(from, &mut reference, budget) {
+            // Any error of an optional patch is passed over here, not only a missing field: so it is in the
+            // original.
             Err(error) if !(patch.is_optional && kind == "FromCompositeFieldPath") => {
                 return Err(format!("cannot apply patch type {kind} at index {at}: {error}"));
             }

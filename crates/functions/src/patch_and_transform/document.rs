@@ -69,6 +69,8 @@ impl<'a> Document<'a> {
         }
         let put = |document: &mut Self| {
             let path = target.path.as_ref().map_err(Clone::clone)?;
+            // Before the value is put: a path to index 1024 in every element of a large list is a short
+            // patch.
             budget.spend(weight(&value) + path.reach())?;
             document.put_one(path, value, merge)?;
             document.settle()

@@ -159,6 +159,7 @@ fn resolve(
             if count + patches.len() + set.len() > MAX_PATCHES {
                 return Err(format!("there are more than {MAX_PATCHES} patches"));
             }
+            // Shared by reference count: a set that a thousand templates name exists once.
             patches.extend(set.iter().cloned());
         }
         count += patches.len();
@@ -205,6 +206,7 @@ impl From<input::ConnectionDetail> for ConnectionDetail {
 
 impl From<input::Patch> for Patch {
     fn from(patch: input::Patch) -> Self {
+        // A patch without a target copies to the field of the same name.
         let to = patch.to_field_path.as_ref().or(patch.from_field_path.as_ref());
         let to = to.map(String::as_str).unwrap_or_default();
         let policy = patch.policy.as_ref();

@@ -33,6 +33,7 @@ fn holds(object: &Map<String, Value>, check: &ReadinessCheck) -> Result<bool, St
         "MatchString" => {
             path().and_then(|path| Ok(Some(path.get_string(object)?) == check.match_string.as_deref()))
         }
+        // The original can never match here, because numbers arrive as floats (docs/differences.md).
         "MatchInteger" => path().and_then(|path| Ok(Some(path.get_integer(object)?) == check.match_integer)),
         "MatchTrue" => path().and_then(|path| path.get_bool(object)),
         "MatchFalse" => path().and_then(|path| path.get_bool(object).map(|truth| !truth)),
@@ -54,6 +55,7 @@ fn condition_status<'a>(object: &'a Map<String, Value>, kind: &str) -> &'a str {
         Some(Value::Array(conditions)) => conditions,
         Some(_) => return "",
     };
+    // Go decodes the whole list at once, so that one malformed condition makes all of them unreadable.
     if !conditions.iter().all(is_condition) {
         return "";
     }

@@ -65,6 +65,7 @@ pub(super) struct Update {
 
 impl Update {
     pub(super) fn apply(&self, tags: &mut Option<Tags>) {
+        // Before `replace`, which wins over both.
         fill(tags, self.retain.as_ref());
         if let Some(replace) = &self.replace {
             let tags = tags.get_or_insert_default();
@@ -83,6 +84,7 @@ fn fill(into: &mut Option<Tags>, tags: Option<&Tags>) {
     let Some(tags) = tags else { return };
     let into = into.get_or_insert_default();
     for (key, tag) in tags {
+        // An empty tag counts as missing: the original merges with mergo, which fills empty values.
         if into.get(key).is_none_or(String::is_empty) {
             into.insert(key.clone(), tag.clone());
         }

@@ -30,6 +30,7 @@ impl Convert {
         if !matches!(value, Any::Bool(_) | Any::Int(_) | Any::Float(_) | Any::Text(_) | Any::Bytes(_)) {
             return Err(format!("invalid input type {from}"));
         }
+        // By Go's names of types: `string` to `string` with the format `json` is no conversion, too.
         if from == self.to {
             return Ok(value);
         }
@@ -99,6 +100,7 @@ fn parse_float(text: &str) -> Result<f64, String> {
     let plain = without_underscores(&lower);
     let parsed = match hexadecimal(&plain) {
         Some(float) => Some(float),
+        // Rust reads `infinity` and `nan` in more spellings than Go.
         None if is_word || !plain.contains(['n', 'i']) => plain.parse().ok(),
         None => None,
     };

@@ -4,6 +4,7 @@ use ferroplane_golang::fmt::Any;
 
 pub(super) fn multiply(value: &Any<'_>, factor: i64) -> Result<Any<'static>, String> {
     match value {
+        // Go wraps; saturating would give another number for the same composition.
         Any::Int(whole) => Ok(Any::Int(whole.wrapping_mul(factor))),
         #[expect(clippy::cast_precision_loss, reason = "so does Go")]
         Any::Float(float) => Ok(Any::Float(float * factor as f64)),

@@ -112,6 +112,7 @@ fn join(value: &Any<'_>, separator: &str) -> Result<Any<'static>, String> {
         let item = Any::of(item, *numbers);
         joined.extend_from_slice(&sprint(&item).map_err(|problem| problem.to_string())?);
         joined.extend_from_slice(separator.as_bytes());
+        // In the loop, because each item may be long and there may be many.
         check_length(joined.len())?;
     }
     if !separator.is_empty() {
@@ -253,6 +254,7 @@ fn to_upper(letter: char) -> char {
 }
 
 fn to_lower(letter: char) -> char {
+    // Rust lowers this letter to two characters; Go's `unicode.ToLower` gives one.
     if letter == '\u{130}' {
         return 'i';
     }
