@@ -25,13 +25,23 @@ pub(crate) struct Access {
 }
 
 /// An API server, and where to look.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: ApiClient,
+    /// The same, for what is not an object.
+    pub(crate) kube: kube::Client,
     /// Where the server is.
     pub(crate) server: String,
     /// The namespace to look into if nobody says otherwise.
     pub(crate) namespace: String,
+}
+
+impl Connection {
+    /// Whether the API server is one that `ferroplane up` runs. One that does not say which it is, is not.
+    pub(crate) async fn is_embedded(&self) -> bool {
+        let version = self.kube.apiserver_version().await;
+        version.is_ok_and(|version| version.git_version.contains("+ferroplane"))
+    }
 }
 
 impl Access {
@@ -41,8 +51,8 @@ impl Access {
         let (server, namespace) = (endpoint.server.clone(), endpoint.namespace.clone());
         let transport =
             Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
-        let client = ApiClient::new(kube::Client::new(transport, namespace.clone()));
-        Ok(Connection { client, server, namespace })
+        let kube = kube::Client::new(transport, namespace.clone());
+        Ok(Connection { client: ApiClient::new(kube.clone()), kube, server, namespace })
     }
 
     fn endpoint(&self) -> anyhow::Result<Endpoint> {

@@ -42,11 +42,12 @@ impl Subject {
     /// Finds out what is meant.
     pub(crate) async fn inquire(&self) -> anyhow::Result<Inquiry> {
         let (kind, name) = self.names()?;
-        let Connection { client, server, namespace } = self.access.connect()?;
-        let reader = Reader::start(client).await;
+        let connection = self.access.connect()?;
+        let Connection { server, namespace, .. } = &connection;
+        let reader = Reader::start(&connection).await;
         let reader =
             reader.with_context(|| format!("cannot reach the API server at {server}; is it running?"))?;
-        let namespace = self.namespace.as_deref().unwrap_or(&namespace);
+        let namespace = self.namespace.as_deref().unwrap_or(namespace);
         let root = root(&reader, kind, namespace, name);
         Ok(Inquiry { reader, root })
     }

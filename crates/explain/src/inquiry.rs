@@ -8,9 +8,10 @@ use ferroplane_engine::composite::Machinery;
 use crate::id::Id;
 use crate::look::{
     Condition, Role, children, composition, compositions, condition, definition_of, definitions, deleted_at,
-    function, is_paused, ready, revision_id, revision_of, revisions_of, role, steps, synced, usages,
+    function, is_paused, ready, revision_id, revision_of, revisions_of, role, synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
+use crate::steps::steps;
 
 /// Deeper trees are cut.
 pub(crate) const DEEPEST: usize = 24;
@@ -108,8 +109,8 @@ impl Inquiry<'_> {
             self.want(Want::List(revisions));
         }
         let revision = revision_of(self.snapshot, object);
-        for name in revision.map(steps).unwrap_or_default().into_values() {
-            self.want(Want::Object(function(name)));
+        for step in revision.map(steps).unwrap_or_default() {
+            self.want(Want::Object(function(step.function)));
         }
     }
 

@@ -1,7 +1,5 @@
 //! Looks into objects: what they are, what they say of themselves, what they refer to.
 
-use std::collections::BTreeMap;
-
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
@@ -243,16 +241,4 @@ pub(crate) fn credential_of<'a>(
     let credential = credentials.iter().find(|it| it.get("name").is_some_and(|it| it == name))?;
     let text = |field: &str| credential.get("secretRef")?.get(field)?.as_str();
     Some((text("namespace").unwrap_or_default(), text("name")?))
-}
-
-/// The functions that the steps of a composition or a revision of one call, by step.
-pub(crate) fn steps(composition: &Object) -> BTreeMap<&str, &str> {
-    let steps = at(composition, &["spec", "pipeline"]).and_then(Value::as_array);
-    let mut found = BTreeMap::new();
-    for step in steps.into_iter().flatten() {
-        let name = step.get("step").and_then(Value::as_str).unwrap_or_default();
-        let function = step.get("functionRef").and_then(|it| it.get("name")?.as_str()).unwrap_or_default();
-        found.insert(name, function);
-    }
-    found
 }

@@ -17,7 +17,7 @@ use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::is_fine;
 use crate::look::{Role, children, condition, created_at, deleted_at, role};
-use crate::snapshot::{Snapshot, State};
+use crate::snapshot::{Home, Snapshot, State};
 use crate::texts;
 
 /// When a rule is asked.
@@ -323,11 +323,17 @@ pub(crate) const RULES: &[Rule] = &[
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
     last("stale", "a change has not been looked at yet", state::stale),
     last("unattended", "no controller has ever looked at the XR", state::unattended),
+    last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),
     last("not-ready", "something says itself that it is not ready", readiness::own_condition),
     last(
         "nobody-looks",
         "nothing has ever looked at a composed resource: its controller is not running",
         readiness::nobody_looks,
+    ),
+    last(
+        "required-patch",
+        "a field is missing that a patch requires, so that a resource is not composed",
+        readiness::required_patch,
     ),
     last("readiness-undeclared", "no function says that composed resources are ready", readiness::undeclared),
     last("condition", "a function has set a condition that does not hold", readiness::function_condition),
@@ -338,7 +344,13 @@ pub(crate) const RULES: &[Rule] = &[
         "several Compositions compose the kind, and nothing says which",
         selection::several,
     ),
+    last("function-warning", "a function warns of something, and the XR is not ready", readiness::warned),
     last("declared-unready", "a function says that it is not ready", readiness::declared),
+    last(
+        "nothing-composed",
+        "a later step drops everything that earlier steps want",
+        readiness::nothing_composed,
+    ),
 ];
 
 /// An object that something may be wrong with.
@@ -414,6 +426,16 @@ fn blame(object: &Id, complaint: Complaint<'_>) -> Finding {
 pub(crate) fn since(object: &Object, kind: &str) -> String {
     let since = condition(object, kind).map(|condition| condition.since).filter(|since| !since.is_empty());
     since.unwrap_or_else(|| created_at(object)).to_owned()
+}
+
+/// What looks after kinds that we do not know: on a cluster, providers.
+pub(crate) fn controllers_of(suspect: &Suspect<'_>, finding: Finding) -> Finding {
+    match suspect.snapshot.home() {
+        Home::Cluster => finding.advice("kubectl get providers"),
+        Home::Embedded => finding.advice(
+            "`ferroplane up` runs no providers and no pods: run what looks after the kind yourself, against this API server",
+        ),
+    }
 }
 
 /// What shows everything about an object.

@@ -38,6 +38,16 @@ pub enum Want {
     Events(Id, String),
 }
 
+/// What runs beside an API server: advice has to fit it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Home {
+    /// A cluster: functions and providers are pods.
+    #[default]
+    Cluster,
+    /// The API server of `ferroplane up`: it runs no pods, and no controllers of other kinds.
+    Embedded,
+}
+
 /// What was read from an API server.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -45,12 +55,23 @@ pub struct Snapshot {
     lists: BTreeMap<List, Vec<Id>>,
     events: BTreeMap<Id, Vec<Object>>,
     functions: Vec<KnownFunction>,
+    home: Home,
 }
 
 impl Snapshot {
     /// Nothing yet, for those who know these functions.
     pub fn knowing(functions: Vec<KnownFunction>) -> Self {
         Self { functions, ..Self::default() }
+    }
+
+    /// The same, of an API server in this home.
+    #[must_use]
+    pub fn at(self, home: Home) -> Self {
+        Self { home, ..self }
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.home
     }
 
     pub(crate) fn known_functions(&self) -> &[KnownFunction] {

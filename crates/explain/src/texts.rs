@@ -100,12 +100,42 @@ pub(crate) fn missing_namespace_in(text: &str) -> Option<&str> {
 }
 
 /// The field that an API server complains about, and what it says about it:
-/// `Bucket.cloud.io "b" is invalid: spec.size: Required value`.
+/// `Bucket.cloud.io "b" is invalid: spec.size: Required value`. The field is empty if the complaint is about the whole object.
 pub(crate) fn field_in(text: &str) -> Option<(&str, &str)> {
-    let complaint = behind(text, "is invalid: ")?.trim_start_matches('[');
+    let complaint = behind(text, "is invalid: ")?;
+    // Several complaints stand in brackets. The first may begin with a bracket itself: `[[]: Too long, spec.a: Required value]`.
+    let several = complaint.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let complaint = several.unwrap_or(complaint);
     let (field, rest) = complaint.split_once(": ")?;
-    let is_field = !field.is_empty() && !field.contains(' ');
-    is_field.then(|| (field, rest.trim_end_matches(']')))
+    // Kubernetes' words for no field at all: that of an empty path, and that of an empty list.
+    let field = if ["<nil>", "[]"].contains(&field) { "" } else { field };
+    (!field.contains(' ')).then_some((field, rest))
+}
+
+/// A resource that patch-and-transform did not make because a field is missing that one of its patches requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequiredPatch<'a> {
+    pub(crate) resource: &'a str,
+    /// The type of the patch.
+    pub(crate) patch: &'a str,
+    pub(crate) field: &'a str,
+    /// Whether the field is one of the environment, not of the composite resource.
+    pub(crate) is_of_environment: bool,
+}
+
+/// What function-patch-and-transform warns of (fn.go), since its v0.2.
+pub(crate) fn required_patch_in(text: &str) -> Option<RequiredPatch<'_>> {
+    let resource = between(text, "not adding new composed resource \"", "\"")?;
+    let patch = between(text, "to desired state because \"", "\"")?;
+    let (field, _) = behind(text, "'policy.fromFieldPath: Required': ")?.split_once(": ")?;
+    let is_of_environment = patch.contains("FromEnvironment");
+    Some(RequiredPatch { resource, patch, field, is_of_environment })
+}
+
+/// What a function said, without the step that an event begins with.
+pub(crate) fn result_in(text: &str) -> &str {
+    let rest = text.strip_prefix("Pipeline step \"").and_then(|rest| rest.split_once("\": "));
+    rest.map_or(text, |(_, message)| message)
 }
 
 #[cfg(test)]
@@ -118,6 +148,14 @@ mod tests {
         assert_eq!(field_in(one), Some(("spec.size", "Invalid value: 9: should be less than 5")));
         let many = "X \"b\" is invalid: [spec.a: Required value, spec.b: Required value]";
         assert_eq!(field_in(many), Some(("spec.a", "Required value, spec.b: Required value")));
+        assert_eq!(
+            field_in("X \"b\" is invalid: []: Too long: may not be so"),
+            Some(("", "Too long: may not be so"))
+        );
+        let bracket = "X \"b\" is invalid: [[]: Too long, spec.b: Required value]";
+        assert_eq!(field_in(bracket), Some(("", "Too long, spec.b: Required value")));
+        let listed = "X \"b\" is invalid: spec.a: Invalid value: [\"c\"]";
+        assert_eq!(field_in(listed), Some(("spec.a", "Invalid value: [\"c\"]")));
         assert_eq!(field_in("X \"b\" is invalid: something is wrong: really"), None);
         assert_eq!(field_in("all is well"), None);
     }

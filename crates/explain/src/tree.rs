@@ -96,7 +96,10 @@ fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Ob
         synced: synced(object).and_then(|it| text(it.status)),
         ready: ready(object).and_then(|it| text(it.status)),
         resource: text(meta::annotation(object, keys::RESOURCE_NAME)),
-        step: above.and_then(|above| step_of(snapshot, above, object)).map(str::to_owned),
+        step: above
+            .filter(|above| crate::look::role(snapshot, &Id::of(above), above) == Role::Composite)
+            .and_then(|above| step_of(snapshot, above, object))
+            .map(str::to_owned),
         message: (!is_well(role, object)).then(|| wrong(snapshot, id, object)),
         children: Vec::new(),
     }
@@ -139,6 +142,26 @@ mod tests {
         assert!(child.is_ready() && !node.is_ready());
         let broken = node.broken().map(|node| node.count());
         assert_eq!(broken, Some(1));
+    }
+
+    #[test]
+    fn composite_resource_of_a_claim_has_no_step() {
+        let plane = Plane::unready("bucket").but("CompositeResourceDefinition", |it| {
+            it["spec"]["claimNames"] = json!({"kind": "Bucket", "plural": "buckets"});
+            it["spec"]["group"] = "cloud.io".into();
+            it["spec"]["names"]["kind"] = "XBucket".into();
+        });
+        let mut claim = bucket(json!([]));
+        claim["spec"] = json!({
+            "resourceRef": {"apiVersion": "demo.io/v1", "kind": "App", "name": "hello"},
+            "compositionRevisionRef": {"name": "app-1"},
+        });
+        let snapshot = plane.and(claim).read();
+        let id = Id::new("cloud.io/v1", "Bucket", "default", "b");
+        let mut snapshot = snapshot;
+        snapshot.put(Id::new("demo.io/v1", "App", "", "hello"), snapshot.state(&root()).unwrap().clone());
+        let node = tree(&snapshot, &id);
+        assert_eq!(node.children[0].step, None);
     }
 
     #[test]

@@ -9,11 +9,12 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{
     ApiClient, Error, LabelSelector, ObjectPath, Query, Resource, ResourceCatalogue, Watch,
 };
-use ferroplane_explain::{Id, List, Purpose, Snapshot, State, Want, wants};
+use ferroplane_explain::{Home, Id, List, Purpose, Snapshot, State, Want, wants};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use super::known_functions;
+use crate::client::Connection;
 
 /// How many requests are on their way at the same time.
 const CONCURRENCY: usize = 16;
@@ -32,6 +33,7 @@ const ROUNDS: usize = 64;
 pub(super) struct Reader {
     client: ApiClient,
     catalogue: Arc<ResourceCatalogue>,
+    home: Home,
     turns: Arc<Semaphore>,
 }
 
@@ -46,11 +48,12 @@ enum Read {
 
 impl Reader {
     /// Learns which kinds there are.
-    pub(super) async fn start(client: ApiClient) -> anyhow::Result<Self> {
-        let client = client.with_timeout(TIMEOUT);
+    pub(super) async fn start(connection: &Connection) -> anyhow::Result<Self> {
+        let client = connection.client.clone().with_timeout(TIMEOUT);
         let catalogue = client.catalogue().await.map_err(failure)?;
+        let home = if connection.is_embedded().await { Home::Embedded } else { Home::Cluster };
         let turns = Arc::new(Semaphore::new(CONCURRENCY));
-        Ok(Self { client, catalogue: Arc::new(catalogue), turns })
+        Ok(Self { client, catalogue: Arc::new(catalogue), home, turns })
     }
 
     pub(super) fn catalogue(&self) -> &ResourceCatalogue {
@@ -59,7 +62,7 @@ impl Reader {
 
     /// Everything that an inquiry about an object wants to see.
     pub(super) async fn read(&self, root: &Id, purpose: Purpose) -> anyhow::Result<Snapshot> {
-        let mut snapshot = Snapshot::knowing(known_functions());
+        let mut snapshot = Snapshot::knowing(known_functions()).at(self.home);
         for _ in 0..ROUNDS {
             let wants = wants(&snapshot, root, purpose);
             if wants.is_empty() {

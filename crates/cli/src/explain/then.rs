@@ -4,7 +4,7 @@
 //! it composed, the pipeline, and what was said in the end.
 
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_explain::{Diagnosis, Id, List, Snapshot, State, diagnose};
+use ferroplane_explain::{Diagnosis, Home, Id, List, Snapshot, State, diagnose};
 use ferroplane_offline::replay::began_at;
 use ferroplane_recorder::{Head, Recording, Take};
 use jiff::Timestamp;
@@ -45,7 +45,7 @@ impl Then {
 /// What there was, and which composite resource it is about.
 fn snapshot(recording: &Recording) -> (Id, Snapshot) {
     let (head, last) = (&recording.head, recording.takes.last());
-    let mut snapshot = Snapshot::knowing(known_functions());
+    let mut snapshot = Snapshot::knowing(known_functions()).at(Home::Embedded);
     let xr = composite(recording, last);
     let id = Id::of(&xr);
     snapshot.put_list(definitions(), vec![definition(head)]);

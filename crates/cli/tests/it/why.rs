@@ -202,6 +202,77 @@ fn faults() -> Vec<Fault> {
     ]
 }
 
+/// Composes something of a template of patch-and-transform.
+fn template(base: &str, rest: &str) -> String {
+    format!(
+        "{{step: compose, functionRef: {{name: function-patch-and-transform}}, input: {{apiVersion: pt.fn.crossplane.io/v1beta1, \
+         kind: Resources, resources: [{{name: thing, base: {base}{rest}}}]}}}}"
+    )
+}
+
+/// A bucket of a template, by a name.
+fn templated(name: &str, rest: &str) -> String {
+    template(&format!("{{apiVersion: cloud.test.io/v1, kind: Bucket, metadata: {{name: {name}}}}}"), rest)
+}
+
+/// Faults of patch-and-transform, and of what is near a mistake.
+fn more_faults() -> Vec<Fault> {
+    let required = |kind: &str, field: &str| {
+        format!(
+            ", patches: [{{type: {kind}, fromFieldPath: {field}, toFieldPath: spec.size, policy: {{fromFieldPath: Required}}}}]"
+        )
+    };
+    let check = ", readinessChecks: [{type: MatchString, fieldPath: status.phase, matchString: Up}]";
+    let available =
+        ", readinessChecks: [{type: MatchCondition, matchCondition: {type: Available, status: 'True'}}]";
+    let app = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: app}, spec: {selector: {matchLabels: {a: b}}, \
+               template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}";
+    let near = composition("near", "Lonely", &[ready()]).replace("test.io/v1,", "test.io/v1beta1,");
+    vec![
+        fault(
+            "checked",
+            &[templated("checked", check)],
+            &[
+                "Bucket default/checked",
+                "step `compose`",
+                "field `status.phase`",
+                "is not set",
+                "expects `Up`",
+            ],
+        ),
+        fault(
+            "started",
+            &[template(app, available)],
+            &["Deployment default/app", "step `compose`", "has no conditions"],
+        ),
+        fault(
+            "quiet",
+            &[templated("quiet", "")],
+            &["Bucket default/quiet", "step `compose`", "has no conditions"],
+        ),
+        fault(
+            "needy",
+            &[templated("needy", &required("FromCompositeFieldPath", "spec.b"))],
+            &[
+                "Fault default/needy",
+                "step `compose`",
+                "field `spec.b`",
+                "composed resource `thing` requires it",
+            ],
+        ),
+        fault(
+            "barren",
+            &[templated("barren", &required("FromEnvironmentFieldPath", "region"))],
+            &["Fault default/barren", "step `compose`", "field `region`", "the environment does not have it"],
+        ),
+        other(
+            "lonely/b",
+            near + &xr("Lonely", "b", ""),
+            &["no Composition composes Lonely", "Composition `near` composes Lonely (test.io/v1beta1)"],
+        ),
+    ]
+}
+
 fn why(plane: &Plane, subject: &str) -> (Option<i32>, String) {
     let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
     let ran = plane.shell(&format!("{ferroplane} why {subject}")).output().unwrap();
@@ -225,7 +296,7 @@ fn plane() -> Option<Plane> {
 #[test]
 fn injected_faults_are_named_in_the_first_line() {
     let Some(plane) = plane() else { return };
-    let faults = faults();
+    let faults: Vec<_> = faults().into_iter().chain(more_faults()).collect();
     let all: String = faults.iter().map(|fault| fault.manifest.as_str()).collect();
     plane.told("kubectl apply -f -", &all);
     for fault in faults.iter().filter(|fault| !fault.then.is_empty()) {
@@ -290,4 +361,18 @@ fn server_that_is_not_there_is_an_error() {
     let said = plane.fails(&format!("{ferroplane} why fault/a --context nobody"), "");
     assert!(said.contains("there is no context `nobody`"), "{said}");
     assert!(plane.fails(&format!("{ferroplane} trace fault"), "").contains("name an object as KIND/NAME"));
+}
+
+#[test]
+fn advice_does_not_send_to_pods_where_there_are_none() {
+    let Some(plane) = plane() else { return };
+    if plane.says("kubectl version -o json").contains("+ferroplane") {
+        let still = fault("still", &[named("still"), ready()], &[]);
+        plane.told("kubectl apply -f -", &still.manifest);
+        plane.says("kubectl wait bucket/still --for=create --timeout=30s");
+        plane.says("kubectl wait fault/still --for=condition=Synced --timeout=30s");
+        let (_, answer) = why(&plane, "fault/still");
+        assert!(answer.contains("`ferroplane up` runs no providers"), "{answer}");
+        assert!(!answer.contains("kubectl get providers"), "{answer}");
+    }
 }

@@ -6,7 +6,7 @@ use super::{Suspect, describe};
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::look::{Role, condition, custom_kind, definition_of, definitions, text_at};
-use crate::snapshot::State;
+use crate::snapshot::{Home, State};
 
 /// The definition that is meant by what somebody called a kind.
 fn definition<'a>(suspect: &Suspect<'a>) -> Option<(&'a Object, Role)> {
@@ -107,11 +107,26 @@ pub(super) fn no_kind(suspect: &Suspect<'_>) -> Option<Finding> {
     let above =
         suspect.above.filter(|_| suspect.state == Some(&State::UnknownKind) && !suspect.is_leaving)?;
     let Id { api_version, kind, .. } = suspect.id;
-    let message =
-        format!("the API server has no kind {kind} in {api_version}: its provider is not installed");
+    let message = match suspect.snapshot.home() {
+        Home::Cluster => {
+            format!("the API server has no kind {kind} in {api_version}: its provider is not installed")
+        }
+        Home::Embedded => {
+            format!("the API server has no kind {kind} in {api_version}: its CRD is not installed")
+        }
+    };
     let cause = Finding::new(suspect.id, &message).since(&super::since(above, "Synced"));
-    let cause = cause.advice(format!("install the provider, or the CRD, that has {kind} in {api_version}"));
-    Some(cause.advice("kubectl get providers,crds"))
+    Some(install(suspect, cause, &format!("{kind} in {api_version}")))
+}
+
+/// How a kind comes to an API server.
+pub(super) fn install(suspect: &Suspect<'_>, finding: Finding, kind: &str) -> Finding {
+    match suspect.snapshot.home() {
+        Home::Cluster => finding
+            .advice(format!("install the provider, or the CRD, that has {kind}"))
+            .advice("kubectl get providers,crds"),
+        Home::Embedded => finding.advice(format!("apply the CRD that has {kind}")).advice("kubectl get crds"),
+    }
 }
 
 pub(super) fn unreadable(suspect: &Suspect<'_>) -> Option<Finding> {

@@ -1,15 +1,20 @@
 //! What goes wrong when functions are called.
 
+use ferroplane_api::{Object, keys, meta};
+
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
 use crate::id::Id;
-use crate::look::{condition, credential_of, function, revision_of, steps};
+use crate::look::{condition, credential_of, function, revision_of};
+use crate::snapshot::Home;
+use crate::steps::steps;
 
 /// The function that is to blame: the one that the step calls.
 fn blamed(suspect: &Suspect<'_>, said: Complaint<'_>) -> Option<Id> {
     let revision = revision_of(suspect.snapshot, suspect.object?)?;
-    steps(revision).get(said.step?).map(|name| function(name))
+    let steps = steps(revision);
+    steps.iter().find(|step| Some(step.name) == said.step).map(|step| function(step.function))
 }
 
 fn cause(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
@@ -20,15 +25,32 @@ fn cause(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     }
 }
 
-/// What looks at a function, its revisions and, on a cluster, its pods.
-fn inspect(cause: Finding) -> Finding {
+/// What looks at a function: where it is served, its revisions and, on a cluster, its pods.
+fn inspect(suspect: &Suspect<'_>, cause: Finding) -> Finding {
     let name = cause.object.name.clone();
     if cause.object.kind != "Function" {
         return cause;
     }
-    let cause =
-        cause.advice(format!("kubectl get functions,functionrevisions -l pkg.crossplane.io/package={name}"));
-    cause.advice(format!("kubectl logs -n crossplane-system -l pkg.crossplane.io/function={name} --tail=50"))
+    if let Some(target) = suspect.snapshot.object(&cause.object).and_then(development_target) {
+        return cause.advice(format!("start the function, so that it listens on {target}")).advice(format!(
+            "or correct the annotation {}: kubectl edit function/{name}",
+            keys::FUNCTION_TARGET
+        ));
+    }
+    let cause = cause.advice(format!("kubectl get functionrevisions -l pkg.crossplane.io/package={name}"));
+    match suspect.snapshot.home() {
+        Home::Cluster => cause.advice(format!(
+            "kubectl logs -n crossplane-system -l pkg.crossplane.io/function={name} --tail=50"
+        )),
+        Home::Embedded => cause,
+    }
+}
+
+/// Where a function that somebody develops is served.
+pub(super) fn development_target(function: &Object) -> Option<&str> {
+    let target = meta::annotation(function, keys::FUNCTION_TARGET);
+    let target = if target.is_empty() { keys::DEFAULT_FUNCTION_TARGET } else { target };
+    (meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development").then_some(target)
 }
 
 pub(super) fn missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
@@ -64,22 +86,22 @@ pub(super) fn capability(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
 }
 
 pub(super) fn tls(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    let cause = inspect(cause(suspect, said));
+    let cause = inspect(suspect, cause(suspect, said));
     cause.advice(
         "check the certificates in --tls-client-certs-dir: ca.crt must have signed what the function shows",
     )
 }
 
 pub(super) fn slow(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    inspect(cause(suspect, said))
+    inspect(suspect, cause(suspect, said))
 }
 
 pub(super) fn crashing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    inspect(cause(suspect, said))
+    inspect(suspect, cause(suspect, said))
 }
 
 pub(super) fn unreachable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    inspect(cause(suspect, said))
+    inspect(suspect, cause(suspect, said))
 }
 
 pub(super) fn answer(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
@@ -120,5 +142,5 @@ pub(super) fn input(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
 }
 
 pub(super) fn failed(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    inspect(cause(suspect, said))
+    inspect(suspect, cause(suspect, said))
 }

@@ -2,6 +2,7 @@
 
 use ferroplane_api::meta;
 
+use super::existence::install;
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
@@ -15,6 +16,7 @@ use crate::words::one_line;
 fn of_field(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
     match field_in(said.text) {
+        Some(("", message)) => Finding { message: one_line(message), ..cause },
         Some((field, message)) => Finding { message: one_line(message), ..cause.field(field) },
         None => cause,
     }
@@ -36,7 +38,7 @@ pub(super) fn unknown_kind(suspect: &Suspect<'_>, said: Complaint<'_>) -> Findin
     let object = composed.into_iter().find(is_unknown);
     let cause = suspect.composed(said);
     let cause = Finding { object: object.unwrap_or(cause.object.clone()), ..cause };
-    cause.advice("install the provider, or the CRD, that has the kind").advice("kubectl get providers,crds")
+    install(suspect, cause, "the kind")
 }
 
 pub(super) fn quota(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

@@ -13,11 +13,38 @@ pub(super) fn no_composition(suspect: &Suspect<'_>, said: Complaint<'_>) -> Find
     let selects = suspect.object.is_some_and(|it| Machinery::guess(it).get("compositionSelector").is_some());
     let finding = suspect.own(said);
     let finding = if selects { finding.field("spec.crossplane.compositionSelector") } else { finding };
+    if let Some(near) = near_misses(suspect) {
+        let finding = Finding { message: format!("{}: {near}", finding.message), ..finding };
+        return finding.advice(format!(
+            "set compositeTypeRef.apiVersion of the Composition to {}, or make that version of the XRD referenceable",
+            suspect.id.api_version
+        ));
+    }
     let finding = finding.advice("kubectl get compositions --show-labels");
     finding.advice(format!(
         "make a Composition with compositeTypeRef {} {}",
         suspect.id.api_version, suspect.id.kind
     ))
+}
+
+/// Compositions of the same kind, but of another version or group.
+fn near_misses(suspect: &Suspect<'_>) -> Option<String> {
+    let composed = |composition: &Object, field: &str| {
+        text_at(composition, &["spec", "compositeTypeRef", field]).to_owned()
+    };
+    let is_near = |composition: &&Object| {
+        composed(composition, "kind") == suspect.id.kind
+            && composed(composition, "apiVersion") != suspect.id.api_version
+    };
+    let mut near: Vec<_> = suspect.snapshot.list(&compositions()).filter(is_near).collect();
+    // Another version of the same group is the likelier mistake.
+    near.sort_by_key(|it| {
+        (meta::group(&composed(it, "apiVersion")) != suspect.id.group(), meta::name(it).to_owned())
+    });
+    let first = near.first()?;
+    let more = if near.len() > 1 { format!(" (and {} more)", near.len() - 1) } else { String::new() };
+    let (name, kind, version) = (meta::name(first), composed(first, "kind"), composed(first, "apiVersion"));
+    Some(format!("Composition `{name}` composes {kind} ({version}){more}"))
 }
 
 pub(super) fn composition_missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

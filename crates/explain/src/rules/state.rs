@@ -1,11 +1,13 @@
 //! What an object says of itself as a whole.
 
-use ferroplane_api::{keys, meta};
+use ferroplane_api::{Object, keys, meta};
 
+use super::functions::development_target;
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
-use crate::look::{Role, condition, conditions, is_paused, synced};
+use crate::look::{Role, condition, conditions, created_at, function, is_paused, revision_of, synced};
+use crate::steps::steps;
 
 pub(super) fn paused(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|object| is_paused(object))?;
@@ -75,7 +77,32 @@ pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
     if !is_ours || conditions(object).next().is_some() {
         return None;
     }
+    if let Some(finding) = first_run(suspect, object) {
+        return Some(finding);
+    }
     let message =
         "no controller has finished looking at it yet: it is new, or the control plane is not running";
-    Some(Finding::new(suspect.id, message).since(crate::look::created_at(object)).advice("kubectl get xrd"))
+    Some(Finding::new(suspect.id, message).since(created_at(object)).advice("kubectl get xrd"))
+}
+
+/// The control plane labels a composite resource before it calls functions: it looks at it, and waits for one of them.
+fn first_run(suspect: &Suspect<'_>, object: &Object) -> Option<Finding> {
+    if meta::label(object, keys::COMPOSITE).is_empty() {
+        return None;
+    }
+    let steps = steps(revision_of(suspect.snapshot, object)?);
+    let served = steps.iter().find_map(|step| {
+        let target = development_target(suspect.snapshot.object(&function(step.function))?)?;
+        Some((step, target))
+    });
+    let since = created_at(object);
+    let Some((step, target)) = served else {
+        let message = "its pipeline runs for the first time, and has not ended yet";
+        return Some(Finding::new(suspect.id, message).since(since).advice(describe(suspect.id)));
+    };
+    let message = format!(
+        "its pipeline runs for the first time, and has not ended yet: does the function answer at {target}?"
+    );
+    let finding = Finding::new(&function(step.function), &message).since(since).step(Some(step.name));
+    Some(finding.advice(format!("start the function, so that it listens on {target}")))
 }

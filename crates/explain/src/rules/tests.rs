@@ -15,7 +15,7 @@ use ferroplane_engine::{
 
 use super::{RULES, SHOWN};
 use crate::testing::{Plane, SINCE, bucket, composition, condition, established, revision, root};
-use crate::{Id, State, diagnose};
+use crate::{Home, Id, State, diagnose};
 
 const STEP: &str = "compose";
 
@@ -151,6 +151,46 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("stale", Plane::with(json!([synced(), condition("Ready", "True", "", "")])).but("App", |it| it["metadata"]["generation"] = 2.into()),
          "App default/hello: field `metadata.generation`: its generation is 2, but the control plane has only looked at generation 1: it is behind, or not running"),
         ("unattended", Plane::with(json!([])), "App default/hello: no controller has finished looking at it yet: it is new, or the control plane is not running"),
+        ("unattended", begun(), "App default/hello: its pipeline runs for the first time, and has not ended yet"),
+        ("unattended", begun().and(json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "function-compose", "annotations": {
+                "render.crossplane.io/runtime": "Development", "render.crossplane.io/runtime-development-target": "127.0.0.1:1",
+            }},
+         })), "Function function-compose: step `compose`: its pipeline runs for the first time, and has not ended yet: does the function answer at 127.0.0.1:1?"),
+        ("readiness-check", templated(json!([{"type": "MatchString", "fieldPath": "status.phase", "matchString": "Up"}]))
+            .but("Bucket", |it| it["status"]["phase"] = "Pending".into()),
+         "Bucket default/b: step `make`: field `status.phase`: is `Pending`, and a readiness check expects `Up`"),
+        ("readiness-check", templated(json!([{"type": "NonEmpty", "fieldPath": "spec.address"}])),
+         "Bucket default/b: step `make`: field `spec.address`: is not set, and a readiness check waits for it"),
+        ("readiness-check", templated(json!([])).and(bucket(json!([condition("Available", "True", "", "")]))),
+         "Bucket default/b: step `make`: it has no condition Ready, and a readiness check expects it to be True; it has Available"),
+        ("not-ready", templated(json!([])).and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
+         "Bucket default/b: step `make`: its condition Ready is False: Creating: the cloud is busy"),
+        ("nobody-looks", templated(json!([{"type": "MatchCondition", "matchCondition": {"type": "Available", "status": "True"}}])),
+         "Bucket default/b: step `make`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+        ("nobody-looks", templated(json!([])).but("CompositionRevision", |it| {
+            it["spec"]["resources"] = it["spec"]["pipeline"][0]["input"]["resources"].take();
+            it["spec"]["pipeline"] = json!([]);
+         }),
+         "Bucket default/b: step `patch-and-transform`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+        ("required-patch", skipped("FromCompositeFieldPath", "spec.b"),
+         "App default/hello: step `make`: field `spec.b`: is not set, and composed resource `other` requires it: a patch of type FromCompositeFieldPath is `Required`"),
+        ("required-patch", skipped("FromEnvironmentFieldPath", "region"),
+         "App default/hello: step `make`: field `region`: the environment does not have it, and composed resource `other` requires it: a patch of type FromEnvironmentFieldPath is `Required`"),
+        ("function-warning", warning(Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])), "the moon is full"),
+         "App default/hello: step `make`: the moon is full"),
+        ("nothing-composed", templated(json!([])).but("App", |it| {
+            it["spec"]["crossplane"]["resourceRefs"] = json!([]);
+            it["status"]["conditions"] = json!([condition("Synced", "True", "", ""), condition("Ready", "True", "", "")]);
+         }).but("CompositionRevision", |it| {
+            it["spec"]["pipeline"].as_array_mut().unwrap().push(json!({"step": "drop", "functionRef": {"name": "f"}}));
+         }),
+         "App default/hello: step `make`: composes nothing, although this step makes `bucket`: a later step (`drop`) does not pass it on"),
+        ("no-composition", select(CANNOT_SELECT_COMPOSITION, &Unselectable::NoComposition { labels: None, api_version: app().api_version, kind: app().kind })
+            .and(composition("old")).but("Composition", |it| it["spec"]["compositeTypeRef"]["apiVersion"] = "demo.io/v1alpha1".into()),
+         "App default/hello: no Composition composes App (demo.io/v1): Composition `app` composes App (demo.io/v1alpha1) (and 1 more)"),
+        ("schema-rejection", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: []: Too long: may not be more than 9 bytes"),
+         "Bucket default/b: step `compose`: Too long: may not be more than 9 bytes"),
         ("not-ready", Plane::unready("bucket").and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `compose`: its condition Ready is False: Creating: the cloud is busy"),
         ("nobody-looks", Plane::unready("bucket"),
@@ -166,6 +206,44 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: field `spec.crossplane.compositionRef.name`: 2 Compositions compose it (`app`, `other`), and `app` is used: is that the one you mean?"),
         ("declared-unready", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])), "App default/hello: a function says that it is not ready"),
     ]
+}
+
+/// One that the control plane has begun to look at.
+fn begun() -> Plane {
+    Plane::with(json!([]))
+        .but("App", |it| it["metadata"]["labels"] = json!({"crossplane.io/composite": "hello"}))
+}
+
+/// One whose bucket is made of a template of patch-and-transform, with these readiness checks, and is not ready.
+#[expect(clippy::needless_pass_by_value, reason = "it reads better in a table")]
+fn templated(checks: Value) -> Plane {
+    let mut revision = revision("app-1", 1, &[("make", "some-function")]);
+    revision["spec"]["pipeline"][0]["input"] = json!({
+        "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources",
+        "resources": [{"name": "bucket", "base": {}, "readinessChecks": checks}],
+    });
+    Plane::unready("bucket").and(revision)
+}
+
+/// One of which patch-and-transform leaves out a resource because a field is missing.
+fn skipped(patch: &str, field: &str) -> Plane {
+    let plane = Plane::with(json!([
+        condition("Synced", "True", "ReconcileSuccess", ""),
+        condition("Ready", "False", "Creating", "")
+    ]));
+    let text = format!(
+        "not adding new composed resource \"other\" to desired state because \"{patch}\" patch at index 0 has 'policy.fromFieldPath: Required': {field}: no such field"
+    );
+    warning(plane, &text)
+}
+
+/// The same, after a function has warned of something.
+fn warning(mut plane: Plane, text: &str) -> Plane {
+    plane.events.push(json!({
+        "about": "hello", "type": "Warning", "reason": "ComposeResources", "lastTimestamp": SINCE,
+        "message": format!("Pipeline step \"make\": {text}"),
+    }));
+    plane
 }
 
 fn version(text: &str) -> Version {
@@ -211,7 +289,7 @@ fn every_cause_is_named_in_the_first_line() {
             wrong.push(format!("\n  {expected:?}\n  {found:?}"));
         }
         // Those go well enough to be used.
-        assert_eq!(diagnosis.is_ready, ["contested", "storm"].contains(&rule), "{rule}");
+        assert_eq!(diagnosis.is_ready, ["contested", "storm", "nothing-composed"].contains(&rule), "{rule}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -351,4 +429,44 @@ fn references_in_a_circle_end() {
     });
     assert!(diagnose(&plane.read(), &root()).cause.is_some());
     assert_eq!(crate::tree(&plane.read(), &root()).count(), 2);
+}
+
+#[test]
+fn what_patch_and_transform_makes_is_not_said_to_be_judged_by_nobody() {
+    // Of two resources that are waited for, one is patch-and-transform's: only the other has nobody who says that it is ready.
+    let mut revision = revision("app-1", 1, &[("make", "f"), ("more", "g")]);
+    revision["spec"]["pipeline"][0]["input"] = json!({
+        "apiVersion": "pt.fn.crossplane.io/v1beta1", "resources": [{"name": "bucket", "readinessChecks": [{"type": "None"}]}],
+    });
+    let mut queue = bucket(json!([]));
+    queue["metadata"]["name"] = "q".into();
+    queue["metadata"]["annotations"]["crossplane.io/composition-resource-name"] = "queue".into();
+    let plane = Plane::unready("bucket, queue").and(revision).and(queue).but("App", |it| {
+        let reference = |name: &str| json!({"apiVersion": "cloud.io/v1", "kind": "Bucket", "name": name});
+        it["spec"]["crossplane"]["resourceRefs"] = json!([reference("b"), reference("q")]);
+    });
+    let cause = diagnose(&plane.read(), &root()).cause.unwrap();
+    assert_eq!(cause.rule, "readiness-undeclared");
+    assert!(cause.message.contains("are ready: queue;"), "{}", cause.message);
+}
+
+#[test]
+fn advice_fits_the_home() {
+    let advice =
+        |plane: Plane, home| diagnose(&plane.read().at(home), &root()).cause.unwrap().advice.join("; ");
+    let planes: [fn() -> Plane; 4] = [
+        || Plane::unready("bucket"),
+        || Plane::unready("bucket").without("Bucket"),
+        || unknown_kind().without("Bucket"),
+        || call(Cause::FunctionUnreachable, "cannot reach the function at a:9443 within 5s: refused"),
+    ];
+    for plane in planes {
+        let on_cluster = advice(plane(), Home::Cluster);
+        assert!(
+            ["get providers", "crossplane-system"].iter().any(|it| on_cluster.contains(it)),
+            "{on_cluster}"
+        );
+        let embedded = advice(plane(), Home::Embedded);
+        assert!(!["get providers", "crossplane-system"].iter().any(|it| embedded.contains(it)), "{embedded}");
+    }
 }
