@@ -47,18 +47,9 @@ pub enum Status {
 
 impl Condition {
     /// The plane's own conditions. Functions may not set them.
+    // Crossplane refuses functions most of these, too (`IsSystemConditionType`); the rest are conditions of our own.
     pub const SYSTEM: [&'static str; 7] =
-        // Crossplane refuses functions most of these, too (`IsSystemConditionType`); the rest are conditions
-        // of our own.
-        [
-            "Ready",
-            "Synced",
-            "Healthy",
-            "UpToDate",
-            "Responsive",
-            "FunctionVersionsCurrent",
-            "Uncontested",
-        ];
+        ["Ready", "Synced", "Healthy", "UpToDate", "Responsive", "FunctionVersionsCurrent", "Uncontested"];
 
     /// A condition without message, time or generation.
     pub fn new(kind: &str, status: Status, reason: &str) -> Self {

@@ -60,6 +60,7 @@ pub(super) fn check(of: &'static Type, object: &Value) -> Vec<Finding> {
     if let Err(words) = reader.structure(of, object, &FieldLocation::ROOT) {
         return whole(words);
     }
+    // A thorough reader goes on after errors, so that the limit shows only here.
     if reader.is_exhausted() {
         return whole("object has too many parts".to_owned());
     }

@@ -45,6 +45,7 @@ impl Walk {
                 self.value(&field.shape, value);
             }
         }
+        // After everything below has its defaults, which these rules look at.
         rules::leave(of, fields);
     }
 
@@ -77,6 +78,7 @@ impl Walk {
 fn is_unset(field: &Field, fields: &Map<String, Value>) -> bool {
     match fields.get(field.name) {
         None | Some(Value::Null) => true,
+        // Without a pointer Go cannot tell zero from nothing, and defaults overwrite it.
         Some(value) => !field.is_pointer && *value == zero(&field.shape),
     }
 }

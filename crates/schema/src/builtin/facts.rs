@@ -21,6 +21,7 @@ struct Collector {
 
 impl Collector {
     fn structure(&mut self, of: &'static Type) {
+        // Types may contain themselves (JSONSchemaProps does).
         if !self.known.insert(of.name) {
             return;
         }
@@ -46,6 +47,7 @@ impl Collector {
                 self.shape(item);
                 PatchShape::other("map")
             }
+            // To reflection in Go, bytes are a slice; error messages name it.
             Form::Bytes => PatchShape::list(PatchShape::other("uint8")),
             Form::Text => PatchShape::other("string"),
             Form::Flag => PatchShape::other("bool"),

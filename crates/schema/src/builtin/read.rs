@@ -80,6 +80,8 @@ impl Reader {
         } else if !json.is_null() {
             self.note(place, json, &of.go_name());
         }
+        // Go writes structs with all fields that lack `omitempty`, so that what nobody sent appears in what
+        // is stored.
         for field in of.fields() {
             if !written.contains_key(field.name)
                 && let Some(value) = absent(field)
@@ -107,6 +109,7 @@ impl Reader {
                     Value::Null => {}
                     other => self.note(&here, other, "string"),
                 }
+            // Counted, because each is told in a warning header, and an object can have a hundred thousand.
             } else if self.unknown.len() < MAX_UNKNOWN {
                 self.unknown.push(here.path());
             }
@@ -149,6 +152,7 @@ impl Reader {
 
 /// What a field that is there is written as, if it is written.
 fn present(field: &Field, value: Value) -> Option<Value> {
+    // A pointer tells "not said" from zero, so that zero is written.
     if field.is_pointer {
         return Some(value);
     }

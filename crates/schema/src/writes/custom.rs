@@ -137,6 +137,8 @@ impl Behaviour for Custom {
                 if self.has_status {
                     keep(object, old, "status");
                 }
+                // The status was put back just now, so that it cannot differ if it has a subresource, and
+                // counts if it has none.
                 let generation = meta::generation_after(object, old, false);
                 if generation > 0 {
                     metadata_mut(object).insert("generation".to_owned(), generation.into());

@@ -18,6 +18,7 @@ pub(super) fn deduplicate(proposal: &mut Proposal, is_after_admission: bool) {
     let mut kept: Vec<Value> = Vec::with_capacity(references.len());
     let mut dropped = Vec::new();
     for reference in references.drain(..) {
+        // Equal in all fields: two references to one owner that differ are refused by validation instead.
         if kept.contains(&reference) {
             dropped.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
         } else {

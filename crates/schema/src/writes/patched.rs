@@ -138,6 +138,7 @@ pub(super) fn by_configuration(
     circumstances: &Circumstances<'_>,
 ) -> Result<Proposal, Status> {
     let live = live.and_then(Value::as_object);
+    // Applying creates objects, but not by way of a part of them.
     if live.is_none() && endpoint.part != Part::Whole {
         return Err(Status::not_found(endpoint.resource, endpoint.name));
     }

@@ -23,6 +23,7 @@ pub(super) fn propose(
     let decoded = decode(endpoint, body, circumstances)?;
     let mut proposal = Proposal { object: decoded.object, warnings: decoded.warnings, is_applied: false };
     let live = live.and_then(Value::as_object);
+    // Before owners are noted: a write that is refused must not be worked out in vain.
     fits(endpoint, &mut proposal, live).map_err(|status| status.warned(proposal.warnings.clone()))?;
     note_owners(endpoint, &mut proposal.object, live, circumstances);
     Ok(proposal)
@@ -82,6 +83,7 @@ pub(super) fn settle(endpoint: &Endpoint<'_>, proposal: Proposal, live: &Value) 
         Ok(mut object) => {
             stored::read_back(endpoint, &mut object, is_applied);
             if let Some(old) = live.as_object() {
+                // After the object is in its stored form, with which `old` is compared.
                 ownership::keep_times(old, &mut object);
             }
             let changes_nothing = Some(&object) == live.as_object();
@@ -100,6 +102,8 @@ fn finished(
     let Some(old) = live.as_object() else {
         return Err(Status::internal("the stored object is no object"));
     };
+    // The version first, then everything that compares with the old object: against another one it would mean
+    // nothing.
     is_of_newest(endpoint, &mut object, old)?;
     prepare(endpoint, &mut object, old)?;
     let value = Value::Object(object);
@@ -116,6 +120,7 @@ fn finished(
 fn is_of_newest(endpoint: &Endpoint<'_>, object: &mut JsonObject, old: &JsonObject) -> Result<(), Status> {
     let newest = metadata_text(old, "resourceVersion");
     match metadata_text(object, "resourceVersion") {
+        // Zero means "none" to Kubernetes, which keeps versions as numbers internally.
         "" | "0" if endpoint.behaviour.allows_unconditional_update() => {
             metadata_mut(object).insert("resourceVersion".to_owned(), newest.into());
             Ok(())
@@ -149,6 +154,8 @@ fn check(endpoint: &Endpoint<'_>, object: &Value, live: &Value) -> Vec<Error> {
     {
         let path = Path::new("metadata");
         let is_namespaced = endpoint.behaviour.is_namespaced();
+        // The laxest rule: the name was judged when the object was created, and must stay updatable if rules
+        // get stricter.
         errors.extend(meta::validate(new, is_namespaced, NameRule::PathSegment, &path));
         errors.extend(meta::validate_update(new, old, &path));
     }

@@ -77,6 +77,8 @@ pub(super) fn convert(special: Special, object: &mut JsonObject, api_version: &s
 /// What reading an object into a form that all versions share, and writing it again, does to it.
 pub(super) fn normalise(special: Special, object: &mut JsonObject, api_version: &str) {
     if special == Special::Autoscaler {
+        // There and back: what v1 keeps in annotations is dropped by the way through v2, as Kubernetes'
+        // internal version does it.
         if api_version == "autoscaling/v1" {
             autoscalers::convert(object, "autoscaling/v2");
         }

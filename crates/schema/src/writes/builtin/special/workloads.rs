@@ -32,6 +32,8 @@ fn service_class(spec: &Value) -> &'static str {
         for name in COUNTED {
             let (limit, request) = (amount("limits", name), amount("requests", name));
             asks |= limit.is_some() || request.is_some();
+            // Texts can be compared: quantities were brought into their canonical form when the object was
+            // read.
             is_guaranteed &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
         }
     }
@@ -57,6 +59,8 @@ pub(super) fn select_own_pods(job: &mut JsonObject) {
     for (label, value) in [
         ("batch.kubernetes.io/controller-uid", &uid),
         ("batch.kubernetes.io/job-name", &name),
+        // The two labels without a domain are from before there was a rule for names; controllers of others
+        // still select by them.
         ("controller-uid", &uid),
         ("job-name", &name),
     ] {
