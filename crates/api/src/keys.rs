@@ -56,6 +56,8 @@ pub const FUNCTION_RUNTIME: &str = "render.crossplane.io/runtime";
 pub const FUNCTION_TARGET: &str = "render.crossplane.io/runtime-development-target";
 /// Where that is if nothing is said.
 pub const DEFAULT_FUNCTION_TARGET: &str = "localhost:9443";
+/// On Functions: the command that starts a program which serves it.
+pub const FUNCTION_COMMAND: &str = "render.ferroplane.io/command";
 /// On Functions: whether what is built in may run in place of a package, or must.
 pub const NATIVE: &str = "ferroplane.io/native";
 /// On events: the code of what failed.

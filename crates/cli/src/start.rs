@@ -274,6 +274,8 @@ async fn stand_by(
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
+        // Whoever may write Functions of a cluster may not run programs in its pods.
+        local_functions: Arc::default(),
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         recorder: site.recorder.clone(),

@@ -6,6 +6,7 @@ mod follow;
 mod kubeconfig;
 mod manifests;
 mod plane;
+mod programs;
 mod simulate;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use manifests::Manifests;
 use plane::Plane;
+use programs::Programs;
 use simulate::Simulation;
 
 pub(crate) use simulate::Selection;
@@ -57,6 +59,8 @@ pub(crate) struct Wanted {
     pub(crate) are_watched: bool,
     /// Whether what is in no file any more is deleted.
     pub(crate) are_pruned: bool,
+    /// Whether the programs are run that Functions among them name.
+    pub(crate) may_run_commands: bool,
 }
 
 /// What becomes ready by itself.
@@ -89,15 +93,21 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let plane = Plane::start(configuration, &telemetry).await?;
         welcome(&plane, configuration, began.elapsed(), terminal);
+        let mut programs = Programs::new(plane.local_functions(), configuration.manifests.may_run_commands);
         let ended = tokio::select! {
             signal = interrupts.next() => Ok(signal),
-            Err(error) = work_beside(&plane, configuration, began, terminal) => Err(error),
+            Err(error) = work_beside(&plane, &mut programs, configuration, began, terminal) => Err(error),
         };
         if ended.is_ok() {
             terminal.note("stopping; press Ctrl-C again to stop at once");
         }
+        // Programs last: until the controllers have ended, they may still be called.
+        let stopping = async {
+            plane.stop().await;
+            programs.stop().await;
+        };
         tokio::select! {
-            () = plane.stop() => ended.map(|_| Verdict::Yes),
+            () = stopping => ended.map(|_| Verdict::Yes),
             _ = interrupts.next() => ended,
         }
     })
@@ -106,6 +116,7 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
 /// What people want beside a control plane. Does not end unless it fails.
 async fn work_beside(
     plane: &Plane,
+    programs: &mut Programs,
     configuration: &Configuration,
     began: Instant,
     terminal: &mut Terminal,
@@ -123,9 +134,9 @@ async fn work_beside(
     if !wanted.paths.is_empty() {
         let mut manifests = Manifests::new(client, wanted);
         if wanted.are_watched {
-            match manifests.keep(terminal).await {}
+            match manifests.keep(programs, terminal).await {}
         }
-        manifests.apply(terminal).await;
+        manifests.apply(programs, terminal).await;
     }
     std::future::pending().await
 }

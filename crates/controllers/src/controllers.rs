@@ -14,6 +14,7 @@ use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
 use crate::context::Context;
 use crate::function_registry::{BuiltIns, FunctionRegistry};
+use crate::local_functions::{self, LocalFunctions};
 use crate::metrics::Metrics;
 use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
@@ -27,6 +28,8 @@ pub struct Settings {
     pub built_ins: BuiltIns,
     /// How functions are called that are served somewhere.
     pub calls: grpc::Options,
+    /// The functions that programs on this machine serve.
+    pub local_functions: Arc<LocalFunctions>,
     /// Where answers of functions are kept for as long as they hold.
     pub answers: Arc<ResponseCache>,
     /// What keeps what composite resources were made from and came to. Whoever starts it stops it.
@@ -46,6 +49,7 @@ pub struct Standby {
     claims: Arc<Claims>,
     usages: Arc<Usages>,
     functions: Arc<FunctionRegistry>,
+    local_functions: Arc<LocalFunctions>,
     writes_roles: bool,
 }
 
@@ -66,6 +70,7 @@ impl Standby {
         let functions = FunctionRegistry::new(
             built_ins,
             settings.calls,
+            settings.local_functions.clone(),
             context.functions.clone(),
             context.function_revisions.clone(),
             context.metrics.clone(),
@@ -73,12 +78,13 @@ impl Standby {
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;
-        Ok(Self { context, composites, claims, usages, functions, writes_roles: settings.writes_roles })
+        let Settings { local_functions, writes_roles, .. } = settings;
+        Ok(Self { context, composites, claims, usages, functions, local_functions, writes_roles })
     }
 
     /// Start all controllers.
     pub fn lead(self) -> Controllers {
-        let Self { context, composites, claims, usages, functions, writes_roles } = &self;
+        let Self { context, composites, claims, usages, functions, local_functions, writes_roles } = &self;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(offered::run(context.clone(), claims.clone()));
@@ -87,6 +93,7 @@ impl Standby {
         if *writes_roles {
             tasks.spawn(rbac::definition::run(context.clone()));
         }
+        tasks.spawn(local_functions::conditions::run(context.clone(), local_functions.clone()));
         tasks.spawn(usage::run(context.clone(), usages.clone()));
         Controllers { tasks, standby: self }
     }

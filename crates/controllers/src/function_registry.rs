@@ -18,6 +18,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::apiextensions::composition_cache::Unusable;
+use crate::local_functions::{COMMAND_IS_NOT_RUN, LocalFunctions, LocalState, command_of};
 use crate::metrics::{Called, Metrics};
 
 /// Whether something that is built in does what a package does.
@@ -80,6 +81,7 @@ impl CallableFunctions {
 pub(crate) struct FunctionRegistry {
     built_ins: BuiltIns,
     options: grpc::Options,
+    local: Arc<LocalFunctions>,
     functions: Arc<Informer>,
     revisions: Arc<Informer>,
     metrics: Arc<Metrics>,
@@ -89,6 +91,8 @@ pub(crate) struct FunctionRegistry {
 #[derive(Debug)]
 struct State {
     is_stale: bool,
+    /// The version of the local functions that were listed.
+    local_version: u64,
     current: Arc<CallableFunctions>,
     /// Connections, by where they lead. They outlive the revisions that use them.
     connections: BTreeMap<Address, Arc<Runner>>,
@@ -104,6 +108,7 @@ impl FunctionRegistry {
     pub(crate) fn new(
         built_ins: BuiltIns,
         options: grpc::Options,
+        local: Arc<LocalFunctions>,
         functions: Arc<Informer>,
         revisions: Arc<Informer>,
         metrics: Arc<Metrics>,
@@ -115,8 +120,9 @@ impl FunctionRegistry {
             troubles: BTreeMap::new(),
             called: BTreeMap::new(),
         });
-        let state = Mutex::new(State { is_stale: true, current, connections: BTreeMap::new() });
-        let registry = Arc::new(Self { built_ins, options, functions, revisions, metrics, state });
+        let state =
+            Mutex::new(State { is_stale: true, local_version: 0, current, connections: BTreeMap::new() });
+        let registry = Arc::new(Self { built_ins, options, local, functions, revisions, metrics, state });
         for informer in [&registry.functions, &registry.revisions] {
             let follower = Arc::downgrade(&registry);
             informer.listen(move |_, _| {
@@ -131,7 +137,10 @@ impl FunctionRegistry {
     /// Everything that can be called now.
     pub(crate) fn current(&self) -> Arc<CallableFunctions> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut state.is_stale) {
+        let local_version = self.local.version();
+        if std::mem::take(&mut state.is_stale) || state.local_version != local_version {
+            // Before they are listed: what changes meanwhile is listed again.
+            state.local_version = local_version;
             let next = self.list(&mut state);
             state.current = Arc::new(next);
         }
@@ -186,6 +195,9 @@ impl FunctionRegistry {
         connections: &mut BTreeMap<Address, Arc<Runner>>,
     ) {
         let name = meta::name(function);
+        if self.add_local(function, !revisions.is_empty(), callables, state, connections) {
+            return;
+        }
         if meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development" {
             let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
                 "" => keys::DEFAULT_FUNCTION_TARGET,
@@ -205,6 +217,48 @@ impl FunctionRegistry {
             return;
         }
         self.add_revisions(name, revisions, callables, state, connections);
+    }
+
+    /// List a function that a program on this machine serves, or should. Says whether it is one.
+    fn add_local(
+        &self,
+        function: &Object,
+        has_revisions: bool,
+        callables: &mut CallableFunctions,
+        state: &State,
+        connections: &mut BTreeMap<Address, Arc<Runner>>,
+    ) -> bool {
+        let program = self.local.state_of(function);
+        // The command of a package that is installed is for `render`.
+        if command_of(function).is_none() || (program.is_none() && has_revisions) {
+            return false;
+        }
+        let name = meta::name(function);
+        let trouble = match &program {
+            None => Some(COMMAND_IS_NOT_RUN.to_owned()),
+            Some(program) => program.trouble(),
+        };
+        let mut family = Family::unversioned(name);
+        // Each instance of the program may be of another text. Under a name of its own, nothing that the last one
+        // answered is taken for its answer.
+        if let Some(LocalState::Running { instance, .. }) = &program {
+            family.records.iter_mut().for_each(|record| record.revision.name += &format!("-{instance}"));
+        }
+        let revision = family.records.first().map(|record| record.revision.name.clone()).unwrap_or_default();
+        callables.catalogue.remove(name);
+        let _ = callables.catalogue.add(family);
+        callables.name(&revision, name, text(function, "package"));
+        match (program, trouble) {
+            (Some(LocalState::Running { address, .. }), _) => {
+                let address = Address { target: address.to_string(), is_secure: false };
+                self.connect(revision, address, callables, state, connections);
+            }
+            (_, trouble) => {
+                let trouble = format!("function `{name}`: {}", trouble.unwrap_or_default());
+                callables.troubles.insert(revision, trouble);
+            }
+        }
+        true
     }
 
     /// What is built in and runs in place of a Function: a version, or any.

@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //! * Every call ends: with an answer, an error that says what to do about it, or its deadline.
-//! * A program ends with its [`Program`], and all that it started ends with it. Only if our own process is
-//!   killed, nobody is left to end them.
+//! * A program ends with its [`Program`], and all that it started ends with it. If our own process is killed, nobody is left
+//!   to end them, unless another program runs them that notices ([`Command::run_by`]).
 
 mod directory;
 mod drive;
@@ -21,5 +21,5 @@ pub use directory::{AsyncFunction, Directory, Runner};
 pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
 pub use observer::{Happening, Observer, Peer};
-pub use process::{Command, CommandError, Program, StartError};
+pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};
 pub use response_cache::{ResponseCache, Unkeepable};

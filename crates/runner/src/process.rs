@@ -4,6 +4,7 @@ mod command;
 mod group;
 mod output;
 mod port;
+mod supervisor;
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -11,9 +12,12 @@ use std::time::Duration;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::net::TcpStream;
+use tokio::process::ChildStdin;
 use tokio::time::{sleep, timeout};
 
 pub use command::{Command, CommandError};
+pub use output::LineSink;
+pub use supervisor::{ProgramState, Reports, Supervisor};
 
 use crate::error::{CallError, seconds};
 use crate::grpc::{Client, Options, Target};
@@ -35,7 +39,9 @@ pub struct Program {
     client: Client,
     group: Group,
     output: Output,
-    _port: Port,
+    port: Port,
+    /// Keeps whoever runs the program from ending it.
+    _standard_input: Option<ChildStdin>,
 }
 
 /// Why a program could not be started.
@@ -64,9 +70,18 @@ pub enum StartError {
 impl Program {
     /// Start a program, and wait until it listens.
     pub async fn start(command: &Command, options: Options) -> Result<Self, StartError> {
+        Self::start_noting(command, options, None).await
+    }
+
+    /// The same, and hand on every line that it prints.
+    pub(crate) async fn start_noting(
+        command: &Command,
+        options: Options,
+        lines: Option<&LineSink>,
+    ) -> Result<Self, StartError> {
         let mut tries = 1;
         loop {
-            match Self::start_once(command, options.clone()).await {
+            match Self::start_once(command, options.clone(), lines).await {
                 Err(StartError::Ended { said, .. })
                     if tries < PORTS_TRIED && said.to_lowercase().contains("address already in use") =>
                 {
@@ -77,13 +92,17 @@ impl Program {
         }
     }
 
-    async fn start_once(command: &Command, options: Options) -> Result<Self, StartError> {
+    async fn start_once(
+        command: &Command,
+        options: Options,
+        lines: Option<&LineSink>,
+    ) -> Result<Self, StartError> {
         let port = Port::free().map_err(StartError::NoPort)?;
         let address = port.address();
         let client = local_client(address, &options)?;
         let mut child = command
             .at(address)
-            .stdin(Stdio::null())
+            .stdin(if command.is_run_by_another() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A group of its own: a Ctrl-C is for us, and we end the program with all it started.
@@ -91,8 +110,9 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(|source| StartError::Spawn { program: command.program().to_owned(), source })?;
-        let output = Output::of(&mut child);
-        let program = Self { client, group: Group::of(child), output, _port: port };
+        let output = Output::of(&mut child, lines);
+        let standard_input = child.stdin.take();
+        let program = Self { client, group: Group::of(child), output, port, _standard_input: standard_input };
         program.wait_until_it_listens(command, address, options.timeout).await?;
         Ok(program)
     }
@@ -116,6 +136,17 @@ impl Program {
                 Err(StartError::Silent { program, address, waited: patience, said })
             }
         }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// Wait until it has ended, and say how, and what it said last.
+    pub(crate) async fn ended(&self) -> String {
+        let how = self.group.end().await;
+        format!("it ended ({how}){}", self.output.last_words().await)
     }
 
     pub(crate) fn peer(&self) -> Peer<'_> {

@@ -308,6 +308,7 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         clock: Clock::system(),
         built_ins: built_ins(functions),
         calls: grpc::Options::default(),
+        local_functions: Arc::default(),
         answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,

@@ -1,5 +1,7 @@
 //! `ferroplane internal`: what other programs call, and people do not.
 
+mod supervise;
+
 use std::io::Read as _;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use prost::Message as _;
 use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
+use supervise::Supervise;
 
 /// What other programs call
 #[derive(Debug, clap::Args)]
@@ -24,6 +27,7 @@ pub(crate) struct Internal {
 #[derive(Debug, Subcommand)]
 enum Command {
     Render(Render),
+    Supervise(Supervise),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -41,6 +45,7 @@ impl Internal {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         match self.command {
             Command::Render(render) => render.run(terminal),
+            Command::Supervise(supervise) => match supervise.run()? {},
         }
     }
 }

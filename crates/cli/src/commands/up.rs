@@ -90,6 +90,13 @@ struct Manifests {
     #[arg(long, requires = "paths")]
     watch: bool,
 
+    /// Run the programs that Functions in these files name with render.ferroplane.io/command
+    ///
+    /// A program runs as you, until the control plane ends. Its output is in the log with the name of the Function; when it ends, it is
+    /// started again; with --watch, also when its files change. Functions that come through the API never start programs.
+    #[arg(long, requires = "paths")]
+    allow_commands: bool,
+
     /// Delete what was applied and is in no file any more; otherwise it stays
     ///
     /// Only objects that this process has applied itself are deleted.
@@ -156,6 +163,7 @@ impl Up {
                 paths: self.manifests.paths,
                 are_watched: self.manifests.watch,
                 are_pruned: self.manifests.prune,
+                may_run_commands: self.manifests.allow_commands && !self.no_controllers,
             },
             simulated: Simulated {
                 kinds: Selection::new(&self.simulation.simulate),

@@ -9,7 +9,8 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, PROTECTION_PATH, Protection, Settings, install,
+    ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, LocalFunctions, PROTECTION_PATH, Protection,
+    Settings, install,
 };
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
@@ -33,6 +34,7 @@ pub(super) async fn start(
     server: &Server,
     configuration: &Configuration,
     recorder: Recorder,
+    local_functions: Arc<LocalFunctions>,
     telemetry: &Installed,
 ) -> anyhow::Result<Controllers> {
     let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
@@ -44,6 +46,7 @@ pub(super) async fn start(
         clock: Clock::system(),
         built_ins: built_ins()?,
         calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
+        local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,

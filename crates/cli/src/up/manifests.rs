@@ -23,6 +23,7 @@ use ferroplane_offline::manifest::{Files, Located, Manifest, Source};
 
 use super::Wanted;
 use super::follow::Followed;
+use super::programs::Programs;
 use crate::terminal::Terminal;
 use order::rank;
 
@@ -81,18 +82,23 @@ impl Manifests {
     }
 
     /// Apply everything, and again whenever a file is saved.
-    pub(super) async fn keep(&mut self, terminal: &mut Terminal) -> Infallible {
+    pub(super) async fn keep(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Infallible {
         loop {
-            let files = self.apply(terminal).await;
+            let files = self.apply(programs, terminal).await;
             terminal.note("waiting for a file to change; Ctrl-C ends");
-            files.until_changed().await;
+            tokio::select! {
+                () = files.until_changed() => {}
+                never = programs.restart_on_change() => match never {},
+            }
         }
     }
 
     /// Apply everything once. Returns the files that were read.
-    pub(super) async fn apply(&mut self, terminal: &mut Terminal) -> Files {
+    pub(super) async fn apply(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Files {
         let mut files = Files::default();
         let (mut manifests, is_complete) = self.read(&mut files, terminal);
+        // Before anything calls them.
+        programs.keep(&manifests, is_complete, terminal).await;
         manifests.sort_by_key(|manifest| rank(manifest.object()));
         let named: BTreeSet<_> = manifests.iter().map(|manifest| Identity::of(manifest.object())).collect();
         let mut tally = Tally::default();

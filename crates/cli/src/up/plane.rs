@@ -14,7 +14,7 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::listeners::https::{self, Https};
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
-use ferroplane_controllers::Controllers;
+use ferroplane_controllers::{Controllers, LocalFunctions};
 use ferroplane_recorder::Recorder;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -41,6 +41,7 @@ pub(super) struct Plane {
     renewal: JoinHandle<()>,
     controllers: Option<Controllers>,
     recorder: Recorder,
+    local_functions: Arc<LocalFunctions>,
     /// Holds the kubeconfig of a plane that keeps nothing else.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -70,10 +71,12 @@ impl Plane {
         }));
         let renewal = tokio::spawn(certificates.keep_renewed());
         let (mut controllers, mut recorder) = (None, Recorder::off());
+        let local_functions = Arc::<LocalFunctions>::default();
         if configuration.has_controllers {
             recorder = controllers::recorder(configuration)?;
-            let started = controllers::start(&server, configuration, recorder.clone(), telemetry).await?;
-            controllers = Some(started);
+            let local = local_functions.clone();
+            let started = controllers::start(&server, configuration, recorder.clone(), local, telemetry);
+            controllers = Some(started.await?);
         }
         serve_metrics(&server, controllers.as_ref(), telemetry);
         Ok(Self {
@@ -85,6 +88,7 @@ impl Plane {
             renewal,
             controllers,
             recorder,
+            local_functions,
             _temporary: temporary,
         })
     }
@@ -95,6 +99,11 @@ impl Plane {
 
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// Where programs that serve functions are listed for the controllers.
+    pub(super) fn local_functions(&self) -> Arc<LocalFunctions> {
+        self.local_functions.clone()
     }
 
     /// The API server, for what runs beside it in this process.

@@ -14,6 +14,7 @@ mod kubectl;
 mod manifests;
 mod peers;
 mod plane;
+mod programs;
 mod render;
 mod replay;
 mod sandbox;

@@ -51,6 +51,7 @@ impl Troupe {
             clock: Clock::system(),
             built_ins: built_ins(&[]),
             calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
+            local_functions: Arc::default(),
             answers: Arc::new(ResponseCache::in_memory()),
             recorder: Recorder::off(),
             writes_roles: true,

@@ -18,7 +18,7 @@ pub enum Source {
 
 impl Source {
     /// Where a relative path in this source starts.
-    pub(crate) fn directory(&self) -> PathBuf {
+    pub fn directory(&self) -> PathBuf {
         match self {
             Self::File(path) => match path.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ferroplane_api::keys::{
-    DEFAULT_FUNCTION_TARGET as DEFAULT_TARGET, FUNCTION_RUNTIME as RUNTIME, FUNCTION_TARGET as TARGET, NATIVE,
+    DEFAULT_FUNCTION_TARGET as DEFAULT_TARGET, FUNCTION_COMMAND as COMMAND, FUNCTION_RUNTIME as RUNTIME,
+    FUNCTION_TARGET as TARGET, NATIVE,
 };
 use ferroplane_api::{Function, keys};
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, Version, replacement};
@@ -15,7 +16,6 @@ use super::recorded_responses;
 use crate::manifest::{Files, Located, Manifest};
 
 const OURS: &str = "render.ferroplane.io/";
-const COMMAND: &str = "render.ferroplane.io/command";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
 /// Names a file of answers, which are given in turn.
 pub(super) const RESPONSES: &str = "render.ferroplane.io/answers";

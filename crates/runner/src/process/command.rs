@@ -1,7 +1,7 @@
 //! The command that starts a function.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The command that starts a function. It has to serve without TLS, on the address it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Command {
     arguments: Vec<String>,
     /// Where it is run, and where a relative path to the program starts.
     directory: PathBuf,
+    /// Another program, with its arguments, which is given this command and runs it.
+    run_by: Vec<String>,
 }
 
 /// Text that is no command.
@@ -32,7 +34,29 @@ impl Command {
         if !arguments.iter().any(|argument| PLACES.iter().any(|place| argument.contains(place))) {
             arguments.extend(["--insecure".to_owned(), "--address={address}".to_owned()]);
         }
-        Ok(Self { program, arguments, directory: directory.into() })
+        Ok(Self { program, arguments, directory: directory.into(), run_by: Vec::new() })
+    }
+
+    /// The same, run by another program that ends it when its own standard input ends: a pipe from us, which the
+    /// operating system closes when our process is gone, whatever it died of.
+    #[must_use]
+    pub fn run_by(self, supervisor: Vec<String>) -> Self {
+        Self { run_by: supervisor, ..self }
+    }
+
+    /// The program and its arguments.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.program).chain(&self.arguments).map(String::as_str)
+    }
+
+    /// Where it is run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether its standard input has to stay open for as long as it is to run.
+    pub(super) fn is_run_by_another(&self) -> bool {
+        !self.run_by.is_empty()
     }
 
     pub(crate) fn program(&self) -> &str {
@@ -47,7 +71,14 @@ impl Command {
                 .zip(&values)
                 .fold(argument.clone(), |text, (place, value)| text.replace(place, value))
         });
-        let mut command = tokio::process::Command::new(self.path());
+        let mut command = match self.run_by.split_first() {
+            None => tokio::process::Command::new(self.path()),
+            Some((supervisor, its_arguments)) => {
+                let mut command = tokio::process::Command::new(supervisor);
+                command.args(its_arguments).arg(self.path());
+                command
+            }
+        };
         command.args(arguments).current_dir(&self.directory);
         command
     }
@@ -81,6 +112,15 @@ mod tests {
         assert_eq!(arguments("fn --listen '{address}'"), ["--listen", "127.0.0.1:99"]);
         assert_eq!(arguments("fn -h {host} -p {port}"), ["-h", "127.0.0.1", "-p", "99"]);
         assert_eq!(arguments("fn 'a b'"), ["a b", "--insecure", "--address=127.0.0.1:99"]);
+    }
+
+    #[test]
+    fn command_that_another_program_runs_is_given_to_it() {
+        let command = Command::parse("./fn {port}", "/here").unwrap().run_by(vec!["sup".into(), "--".into()]);
+        let command = command.at("127.0.0.1:99".parse().unwrap());
+        let words: Vec<_> = command.as_std().get_args().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(command.as_std().get_program(), "sup");
+        assert_eq!(words, ["--", "/here/./fn", "99"]);
     }
 
     #[test]

@@ -151,6 +151,7 @@ fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Respon
         }),
         built_ins: built_ins_and(functions),
         calls: grpc::Options::default(),
+        local_functions: Arc::default(),
         answers: answers.clone(),
         recorder: Recorder::off(),
         writes_roles: false,

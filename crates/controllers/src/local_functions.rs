@@ -1,0 +1,126 @@
+//! Functions that programs on this machine serve.
+//!
+//! Whoever runs the controllers starts the programs, and lists them here: `ferroplane up` does, for Functions in files that its
+//! user names. The controllers only call them.
+//!
+//! # Invariants
+//! * Nothing that is written through the API starts a program, or says where one is: whoever may write a Function must not be able to
+//!   run code on this machine.
+
+pub(crate) mod conditions;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferroplane_api::{Object, keys, meta};
+use tokio::sync::watch;
+
+/// What is said of a command that is not run, in conditions and in errors.
+pub(crate) const COMMAND_IS_NOT_RUN: &str = "the command in the annotation render.ferroplane.io/command is not run: only Functions in files that are given to \
+     `ferroplane up FILES --allow-commands` start programs";
+
+/// The functions that programs on this machine serve, by the names of their Functions.
+#[derive(Debug, Default)]
+pub struct LocalFunctions {
+    functions: Mutex<BTreeMap<String, LocalFunction>>,
+    /// How often they have changed.
+    changes: watch::Sender<u64>,
+}
+
+/// A function that a program on this machine serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFunction {
+    /// What the annotation of the Function has to say. One that says something else is somebody else's.
+    pub command: String,
+    pub state: LocalState,
+}
+
+/// How the program is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalState {
+    Starting,
+    /// It serves there. Another instance of it may answer otherwise.
+    Running {
+        address: SocketAddr,
+        instance: String,
+    },
+    /// It ended or could not be started, for this reason.
+    Down(String),
+}
+
+impl LocalFunctions {
+    /// List a function, or say how its program is doing now.
+    pub fn set(&self, name: &str, function: LocalFunction) {
+        let mut functions = self.lock();
+        if functions.get(name) == Some(&function) {
+            return;
+        }
+        functions.insert(name.to_owned(), function);
+        drop(functions);
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// List a function no longer.
+    pub fn remove(&self, name: &str) {
+        if self.lock().remove(name).is_some() {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    /// Grows with every change.
+    pub(crate) fn version(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// How the program of a Function is doing. None if none was started for it.
+    pub(crate) fn state_of(&self, function: &Object) -> Option<LocalState> {
+        let functions = self.lock();
+        let local = functions.get(meta::name(function))?;
+        (local.command == command_of(function)?).then(|| local.state.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LocalFunction>> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The command that a Function names, if it names one.
+pub(crate) fn command_of(function: &Object) -> Option<&str> {
+    Some(meta::annotation(function, keys::FUNCTION_COMMAND)).filter(|command| !command.is_empty())
+}
+
+impl LocalState {
+    /// Why the function cannot be called, if it cannot. No times: it stands in conditions.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Starting => Some("its program is being started".to_owned()),
+            Self::Running { .. } => None,
+            Self::Down(why) => Some(format!("its program does not run: {why}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn function_whose_command_was_changed_through_the_api_has_no_program() {
+        let functions = LocalFunctions::default();
+        functions.set("mine", LocalFunction { command: "./mine".to_owned(), state: LocalState::Starting });
+        let function = |command: &str| {
+            let annotations = json!({keys::FUNCTION_COMMAND: command});
+            json!({"metadata": {"name": "mine", "annotations": annotations}}).as_object().cloned().unwrap()
+        };
+        assert_eq!(functions.state_of(&function("./mine")), Some(LocalState::Starting));
+        assert_eq!(functions.state_of(&function("./mine; curl evil.example")), None);
+        assert_eq!(functions.state_of(&function("")), None);
+    }
+}
