@@ -43,6 +43,7 @@ pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
     answer(request, response, &mut |object, warnings| {
         checks
             .judge(object, warnings)
+            // A check that says false ends the search, one that fails with a warning does not.
             .or_else(|| is_ready_by_kind_or_condition(object).then_some(Ready::True))
     })
 }
@@ -96,6 +97,7 @@ fn verdicts<'a>(
     let nothing = Struct::default();
     let mut verdicts = Vec::new();
     for (name, resource) in desired {
+        // `False` is an opinion, too, and that of an earlier function counts.
         if resource.ready != i32::from(Ready::Unspecified) {
             continue;
         }

@@ -70,6 +70,7 @@ fn check<'r, 'v>(
 ) -> Option<Violation<'r>> {
     let subject = resource.map(|(name, _)| format!("composed resource {}", quote(name)));
     let mut evaluate = |program: &Program| {
+        // What is left may be less than one rule may cost.
         let limits = Limits { cost: Limits::PER_CALL.cost.min(*budget) };
         let given = variables.with(resource.map(|(_, value)| value.clone()));
         let (outcome, cost) = program.evaluate_with(given, limits);
@@ -89,6 +90,7 @@ fn check<'r, 'v>(
         (Some(problem), Some(subject)) => format!("rule {name} cannot be evaluated for {subject}: {problem}"),
         (Some(problem), None) => format!("rule {name} cannot be evaluated: {problem}"),
         (None, subject) => {
+            // It draws on the same budget. If it fails the violation is still told, with less to say.
             let computed = rule.message_program.as_ref().and_then(|program| evaluate(program).ok());
             let by = subject.map(|subject| format!(" by {subject}")).unwrap_or_default();
             format!("rule {name} is violated{by}: {}", explanation(rule, computed.as_ref()))
@@ -100,6 +102,7 @@ fn check<'r, 'v>(
 /// What the rule says for itself, if it has something sensible to say, or else what it is.
 fn explanation(rule: &Rule, computed: Option<&Value<'_>>) -> String {
     let computed = computed.and_then(Value::as_str).map(str::trim);
+    // The rules that Kubernetes has for `messageExpression` in a CRD.
     let computed = computed.filter(|message| !message.is_empty() && !message.contains('\n'));
     match (computed, &rule.message) {
         (Some(message), _) => message.to_owned(),

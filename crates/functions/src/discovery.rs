@@ -49,6 +49,7 @@ impl Versions<'_> {
     }
 
     fn function(&self, family: &Family, filter: &Filter) -> Value {
+        // Asked of the same code that steps are resolved with, so that this document cannot disagree with it.
         let by_default = resolve(self.catalogue, &Question::about(&family.function)).ok();
         let by_default = by_default.and_then(|resolution| resolution.record.version.clone());
         let versions = family.records.iter().filter(|record| self.passes(family, record, filter));
@@ -147,17 +148,21 @@ fn filter(query: &str) -> Result<Filter, String> {
 
 fn found<B>(request: &Request<B>, body: String) -> Response<String> {
     let digest = Sha256::digest(&body);
+    // Half of the digest is far more than enough to tell versions of one document apart.
     let tag = format!("\"{}\"", ferroplane_wire::to_hex(&digest[..16]));
     let known = request.headers().get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let is_known = known.flat_map(|list| list.split(',')).any(|known| {
         let known = known.trim();
+        // `If-None-Match` compares weakly (RFC 9110, 13.1.2).
         known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag
     });
     let status = if is_known { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
+    // The tag of a HEAD is that of the body it does not get.
     let has_body = !is_known && request.method() != Method::HEAD;
     let mut response = json_response(status, if has_body { body } else { String::new() });
     let tag = HeaderValue::try_from(tag).expect("hexadecimal digits in quotes");
     response.headers_mut().insert(ETAG, tag);
+    // Caches may keep it but have to ask each time: a package can be installed at any moment.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

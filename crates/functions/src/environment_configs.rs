@@ -26,12 +26,14 @@ pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
 
 fn answer(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> Result<(), String> {
     let specification: Specification<'_> = crate::input::specification(request.input.as_ref())?;
+    // Not even the defaults are merged then, as in the original.
     let Some(sources) = &specification.environment_configs else { return Ok(()) };
 
     // Asked for again although they are there: what a function no longer asks for, it no longer gets.
     let requirements = sources::requirements(sources, selection::composite(request)?)
         .map_err(|error| format!("cannot build requirements: {error}"))?;
     response.requirements = Some(requirements);
+    // The first call. The environment is left as it is until everything for it is there.
     if request.required_resources.is_empty() {
         return Ok(());
     }

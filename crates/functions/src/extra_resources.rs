@@ -34,6 +34,8 @@ fn answer(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> R
     let requirements = requirements(specification.sources(), selection::composite(request)?)
         .map_err(|error| format!("could not build extra resource requirements: {error}"))?;
     response.requirements = Some(requirements);
+    // This is how a first call looks. If no source asks for anything there never is a second one, and the key
+    // stays unset.
     if request.required_resources.is_empty() {
         return Ok(());
     }
@@ -49,6 +51,8 @@ fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requirements, Str
     for (index, source) in sources.iter().enumerate() {
         let choice = source.choice().map_err(|error| format!("extraResources[{index}]: {error}"))?;
         if let Some(r#match) = choice.to_match(Selector::matchers, xr)? {
+            // Of sources that share a list only the last is asked for, and `select` then sees its objects for
+            // each of them: so it is in the original.
             resources.insert(source.list().to_owned(), source.to_requirement(r#match));
         }
     }
@@ -78,6 +82,7 @@ fn select<'r>(
             Choice::Unknown => continue,
         };
         if !chosen.is_empty() {
+            // Sources that share a list add to it, as in the original's v0.3.0.
             found.entry(name).or_default().extend(chosen);
         }
     }

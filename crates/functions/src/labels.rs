@@ -46,8 +46,10 @@ fn follow(request: &RunFunctionRequest) -> Result<Option<State>, String> {
     let Some(desired) = &request.desired else { return Ok(None) };
     let mut labelled = BTreeMap::new();
     for (at, rule) in input.rules.iter().flatten().enumerate() {
+        // Once for all resources, and even if there are none, so that a mistake in a rule shows at once.
         let changes = changes(rule, composite).map_err(|problem| format!("rules[{at}]: {problem}"))?;
         for (name, resource) in desired.resources() {
+            // What earlier rules made of it, so that a later rule can remove what an earlier one added.
             let resource = labelled.get(name).unwrap_or(resource);
             let wanted = apply(rule, &changes, name, resource);
             let wanted = wanted.map_err(|problem| format!("cannot label resource {name:?}: {problem}"))?;
@@ -57,6 +59,7 @@ fn follow(request: &RunFunctionRequest) -> Result<Option<State>, String> {
             }
         }
     }
+    // The answer then shares the state of the request, which needs no encoding.
     if labelled.is_empty() {
         return Ok(None);
     }
@@ -96,6 +99,7 @@ fn add(change: &mut Change, entry: &Entry<'_>, composite: &Map<String, Value>) -
         (key, None, Some(path)) => {
             let path = Path::parse(path).map_err(|error| format!("fromFieldPath: {error}"))?;
             let value = match path.get(composite) {
+                // Null is as good as absent, as in the inputs of all functions.
                 Ok(Value::Null) if !entry.is_required() => return Ok(()),
                 Err(error) if error.is_not_found() && !entry.is_required() => return Ok(()),
                 found => found.map_err(|error| format!("fromFieldPath: {error}"))?,
@@ -127,6 +131,7 @@ fn text(value: &Value, path: &str) -> Result<String, String> {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(truth) => Ok(truth.to_string()),
         Value::Number(number) => {
+            // Numbers of a protobuf `Struct` are doubles, and `3.0` is not what the user wrote.
             Ok(ferroplane_golang::json::integer(number).map_or(number.to_string(), |it| it.to_string()))
         }
         _ => Err(format!("{path} is not text, a number or a boolean")),

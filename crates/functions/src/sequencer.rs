@@ -46,6 +46,8 @@ pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
             response
         }
         Err(problem) => {
+            // What rules before the mistake held back is desired again; only the readiness of the composite
+            // resource stays reset, because the original changes that in place.
             response.desired = request.desired.as_ref().map(|desired| sequencing.untouched_state(desired));
             response::fatal(response, problem)
         }
@@ -92,6 +94,8 @@ impl<'a> Sequencing<'a> {
                 "rule for sequence [{sequence}] cannot have both deleteOnly and createOnly set to true"
             ));
         }
+        // Evaluated even for a rule that only deletes, to which it means nothing: the original notes that it
+        // does not hold, and fails on its mistakes.
         let applies = self.applies(rule, request)?;
         // Even a rule that does not apply now keeps the order in which what exists is deleted: it may have applied
         // when that was created.
@@ -128,6 +132,8 @@ impl<'a> Sequencing<'a> {
             let earlier = self.names.matching(&pair[0])?;
             let observed = self.observed;
             let is_user = |user: &Resource| !usage::is_usage(user, input.usage_version);
+            // Only what is observed: a usage refers to objects by names that desired resources may not have
+            // yet.
             let users =
                 later.iter().filter_map(|by| Some((by, observed.get(*by).filter(|user| is_user(user))?)));
             for (by, user) in users {
@@ -136,6 +142,7 @@ impl<'a> Sequencing<'a> {
                     let usage = usage::new(target, user, input.replay_deletion, input.usage_version)?;
                     self.usages.insert(format!("{by}-{of}-usage"), usage);
                 }
+                // Inside the loop, before the map has become as large as the square.
                 if self.usages.len() > MAX_USAGES {
                     return Err(format!("the rules ask for more than {MAX_USAGES} usages"));
                 }
@@ -164,6 +171,7 @@ impl<'a> Sequencing<'a> {
             let waits = self.names.matching(pattern)?;
             self.note(explain(pattern, &sequence[first_in_doubt], ready, all));
             let count = self.desired.len();
+            // Taking out what exists would delete it.
             for name in waits.iter().filter(|name| !self.observed.contains_key(**name)) {
                 self.desired.remove(name);
             }
@@ -199,6 +207,7 @@ impl<'a> Sequencing<'a> {
     fn desired_state(self, desired: &State) -> State {
         let is_unchanged =
             self.desired.len() == desired.resources().len() && self.usages.is_empty() && !self.is_unready;
+        // A clone shares what was encoded and hashed before; a new state has to be encoded again.
         if is_unchanged && desired.resources().values().all(response::is_plain) {
             return desired.clone();
         }
@@ -206,6 +215,7 @@ impl<'a> Sequencing<'a> {
         let kept = self.desired.into_iter().map(|(name, resource)| (name.to_owned(), resource.clone()));
         let mut resources: BTreeMap<_, _> = kept.collect();
         resources.values_mut().for_each(response::make_plain);
+        // After the others, so that a usage replaces a desired resource of its name.
         resources.extend(self.usages);
         State::new(composite, resources)
     }

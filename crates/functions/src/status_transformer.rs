@@ -74,6 +74,8 @@ impl<'a> Transformation<'a> {
             }
             match matching::matches(matcher, world) {
                 Ok(Some(captured)) => groups.extend(captured),
+                // Matchers after this one are not even compiled, so that a mistake in them shows only when it
+                // would matter.
                 Ok(None) => return Ok(None),
                 Err(problem) => {
                     let place = format!("statusConditionHookIndex: {at}, matchConditionIndex: {matcher_at}");
@@ -82,6 +84,8 @@ impl<'a> Transformation<'a> {
                 }
             }
         }
+        // A hook without matchers never acts, although nothing contradicts it: `allMatched` begins as false
+        // in the original.
         Ok(hook.has_matchers().then_some(groups))
     }
 
@@ -94,6 +98,8 @@ impl<'a> Transformation<'a> {
             match wanted_condition(setter, groups) {
                 Ok(condition) => {
                     self.response.conditions.push(condition);
+                    // Only now: a condition whose message cannot be made leaves its type free for the next
+                    // hook.
                     self.conditions_set.push(kind);
                 }
                 Err(problem) => {
@@ -110,6 +116,8 @@ impl<'a> Transformation<'a> {
                 Ok(event) => self.response.results.push(event),
                 Err(problem) => {
                     let place = format!("statusConditionHookIndex: {at}, createEventIndex: {creator_at}");
+                    // The original has no reason for events and uses that of conditions; alerts may look for
+                    // it.
                     self.fail("SetConditionFailure", format!("cannot create event, {place}: {problem}"));
                 }
             }
@@ -118,6 +126,8 @@ impl<'a> Transformation<'a> {
 
     fn fail(&mut self, reason: &str, message: String) {
         let failure = condition(SUCCESS, Status::ConditionFalse, reason, Target::Composite);
+        // One for each failure, although the composite resource can have only one of this type: as in the
+        // original, the last one stays.
         self.response.conditions.push(Condition { message: Some(message), ..failure });
         self.has_failed = true;
     }
@@ -138,6 +148,7 @@ fn wanted_condition(setter: &SetCondition<'_>, groups: &Groups) -> Result<Condit
     let status = match wanted.status {
         Some("True") => Status::ConditionTrue,
         Some("False") => Status::ConditionFalse,
+        // A misspelled status is not refused, unlike a misspelled type of an event: so it is in the original.
         _ => Status::ConditionUnknown,
     };
     let (kind, reason) = (wanted.kind.unwrap_or_default(), wanted.reason.unwrap_or_default());
@@ -166,6 +177,8 @@ fn target(wanted: Option<&str>) -> Target {
 
 /// A message is a template only if something was captured.
 fn filled(message: &str, groups: &Groups) -> Result<String, String> {
+    // Braces in a message that captures nothing stay as they are, and cannot be a mistake
+    // (`templateMessage`).
     if groups.is_empty() { Ok(message.to_owned()) } else { template::render(message, groups) }
 }
 

@@ -129,6 +129,8 @@ fn is_ignored(resource: &Map<String, Value>) -> bool {
     let metadata =
         |field| resource.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
     let says_so = |text: &str| text.eq_ignore_ascii_case("true");
+    // Apimachinery's `GetAnnotations` gives none at all if one of them is not text, unlike the original's way
+    // to the labels.
     let annotations = metadata("annotations").filter(|them| them.values().all(Value::is_string));
     if let Some(annotation) = annotations.and_then(|annotations| annotations.get(IGNORE)) {
         return annotation.as_str().is_some_and(says_so);

@@ -10,6 +10,8 @@ pub(super) fn is_ready(object: &Map<String, Value>) -> bool {
         object.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
     let Some(conditions) = conditions else { return false };
     let ready = conditions.iter().find(|condition| text(condition, "type") == Some("Ready"));
+    // The original decodes the whole list into Go's type, which fails as a whole (`GetCondition` then knows
+    // nothing).
     ready.is_some_and(|ready| text(ready, "status") == Some("True")) && conditions.iter().all(is_well_formed)
 }
 

@@ -30,6 +30,7 @@ impl Checks {
         {
             expressions = find(context, path).unwrap_or_default();
         }
+        // The step's own come last and win.
         expressions.extend(input.customization.clone());
         let check = |expression| Check { expression, program: OnceCell::new() };
         Self { checks: expressions.into_iter().map(|(kind, expression)| (kind, check(expression))).collect() }
@@ -56,6 +57,7 @@ impl Check {
         let program =
             self.program.get_or_init(|| compile(&self.expression)).as_ref().map_err(String::clone)?;
         let object = cel::Value::Map(cel::Map::Json(object, Numbers::Double));
+        // The original has no bound; a user's expression must not hold up a worker of the plane.
         let (outcome, _) = program.evaluate_with([("object", object)], Limits::PER_CALL);
         let outcome = outcome.map_err(|error| format!("failed to eval the program: {error}"))?;
         Ok(outcome.value.as_bool() == Some(true))
@@ -63,10 +65,13 @@ impl Check {
 }
 
 fn compile(expression: &str) -> Result<Program, String> {
+    // The original uses plain cel-go, without what Kubernetes forbids, on a protobuf `Struct`, whose numbers
+    // are all doubles.
     let environment =
         Environment::new().variable("object", Type::Dyn).numbers(Numbers::Double).mixed_literals();
     let program =
         environment.compile(expression).map_err(|error| format!("failed to compile query: {error}"))?;
+    // Not even `dyn` will do: `IsExactType` in the original.
     if *program.result_type() != Type::Bool {
         return Err("celQuery does not return a bool type".to_owned());
     }
@@ -78,6 +83,8 @@ fn key(object: &Map<String, Value>) -> String {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     match api_version.split_once('/') {
+        // Apimachinery gives an empty group, version and kind for a version that it cannot parse, and the key
+        // joins them.
         Some((_, version)) if version.contains('/') => "__".to_owned(),
         Some((group, version)) => format!("{group}_{version}_{kind}"),
         None => format!("_{api_version}_{kind}"),

@@ -37,12 +37,14 @@ pub(super) fn is_healthy(object: &Object) -> bool {
         ("batch/v1", "CronJob") => batch::is_cron_job_healthy(object).unwrap_or(false),
         ("batch/v1", "Job") => batch::is_job_healthy(object).unwrap_or(false),
         ("networking.k8s.io/v1", "Ingress") => has_load_balancer(object),
+        // Not a verdict: the condition `Ready` is still asked.
         _ => false,
     }
 }
 
 fn is_bound(object: &Object) -> Result<bool, Malformed> {
     let status = Typed::new(object)?.status()?;
+    // Only for the error: the original decodes the whole claim before it looks at the phase.
     status.conditions()?;
     Ok(status.text("phase")? == "Bound")
 }
@@ -52,6 +54,7 @@ fn is_pod_healthy(object: &Object) -> Result<bool, Malformed> {
     let pod = Typed::new(object)?;
     let status = pod.status()?;
     let conditions = status.conditions()?;
+    // The object is an observed one, in which the API server has put the default.
     let restarts = pod.spec()?.text("restartPolicy")? == "Always";
     Ok(match status.text("phase")? {
         "Succeeded" => true,

@@ -62,6 +62,7 @@ impl Rules {
         }
         let compiled: Vec<_> =
             written.into_iter().enumerate().map(|(index, rule)| compile(index, rule)).collect();
+        // All mistakes at once, so that the author need not find them one by one.
         let problems: Vec<_> = compiled.iter().filter_map(|rule| rule.as_ref().err().cloned()).collect();
         if problems.is_empty() {
             return Ok(Self(compiled.into_iter().flatten().collect()));
@@ -114,6 +115,7 @@ fn compile(index: usize, written: input::Rule) -> Result<Rule, String> {
 }
 
 fn selector(written: input::Selector) -> Result<Selector, String> {
+    // In a group, so that an alternative is anchored at both ends, unlike in the sequencer.
     let pattern = written.pattern.map(|pattern| Expression::new(&format!("^(?:{pattern})$")));
     let pattern = pattern.transpose().map_err(|error| error.to_string())?;
     Ok(Selector { names: written.names, pattern, api_version: written.api_version, kind: written.kind })

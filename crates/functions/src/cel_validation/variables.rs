@@ -19,6 +19,7 @@ impl<'r> Variables<'r> {
     pub(super) fn of(request: &'r RunFunctionRequest, rules: &Rules) -> Result<Self, StructError> {
         let mut given = Vec::new();
         let mut give = |name: &'static str, make: &dyn Fn() -> Result<Value<'r>, StructError>| {
+            // A variable that is not given fails only where it is used, and no rule uses it.
             if rules.use_variable(name) {
                 given.push((name, make()?));
             }
@@ -55,6 +56,8 @@ impl<'r> Variables<'r> {
             let is_selected = selector.selects(name, field("apiVersion"), field("kind"));
             let value = object.map_or_else(
                 || Value::object([]),
+                // Whole numbers are integers here, as in CRD rules; the sequencer has doubles, as its
+                // original has.
                 |object| Value::from_json_object(object, Numbers::Integral),
             );
             is_selected.then_some((*name, value))

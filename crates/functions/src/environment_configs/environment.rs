@@ -11,6 +11,7 @@ use crate::selection::Object;
 /// The data of all of these. Of two that set the same field, the later one wins.
 pub(super) fn merge(configs: &[Config<'_>]) -> Result<Object, String> {
     let mut merged = Map::new();
+    // In the order of the sources. The original groups them by path in a map of Go, whose order is random.
     for config in configs {
         let data = match config.target {
             Some(path) => data_at(path, config.object)?,
@@ -33,6 +34,7 @@ fn data(config: &Object) -> Result<Object, String> {
 
 /// The data, whatever it is, at a path of its own.
 fn data_at(path: &str, config: &Object) -> Result<Object, String> {
+    // Unlike without a path, nothing need be there: the original sets null.
     let data = config.get("data").cloned().unwrap_or_default();
     let mut object = Map::new();
     let set = Path::parse(path).and_then(|path| path.set(&mut object, data));
@@ -49,6 +51,7 @@ fn name(config: &Object) -> &str {
 pub(super) fn complete(data: Object, context: Option<&Object>, defaults: Option<&Object>) -> Object {
     let mut environment = data;
     if let Some(Value::Object(so_far)) = context.and_then(|context| context.get(CONTEXT_KEY)) {
+        // Before the defaults. A comment in the original promises the opposite order, but its code does this.
         merge_under(&mut environment, so_far);
     }
     if let Some(defaults) = defaults {
@@ -65,6 +68,7 @@ pub(super) fn complete(data: Object, context: Option<&Object>, defaults: Option<
 fn has_kind(environment: &Object) -> bool {
     let text = |field| environment.get(field).and_then(Value::as_str).unwrap_or_default();
     match text("apiVersion") {
+        // Apimachinery parses both as an empty group and version.
         "" | "/" => !text("kind").is_empty(),
         version => version.matches('/').count() <= 1,
     }

@@ -30,6 +30,7 @@ pub(super) fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requir
 }
 
 fn name(index: usize) -> String {
+    // By position, as in the original: two sources may name the same object.
     format!("environment-config-{index}")
 }
 
@@ -80,6 +81,7 @@ fn named<'r>(name: &str, objects: Vec<&'r Object>, is_optional: bool) -> Result<
 fn labelled<'r>(selector: &Selector<'_>, mut objects: Vec<&'r Object>) -> Result<Vec<&'r Object>, String> {
     match (selector.mode(), objects.len()) {
         ("Single", 1) => Ok(objects),
+        // The policy does not help here: only a reference can be optional.
         ("Single", count) => Err(format!("expected exactly one required resource, got {count}")),
         ("Multiple", count) => {
             if let Some(least) = selection::too_few(&objects, selector.min_match) {

@@ -44,6 +44,7 @@ impl Change {
         };
         let mut wanted = current.cloned().unwrap_or_default();
         self.change(&mut wanted);
+        // Compared after all removals and additions: what is removed and added again is no change.
         if current.map_or(wanted.is_empty(), |current| *current == wanted) {
             return Ok(None);
         }

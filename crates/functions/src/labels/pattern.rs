@@ -18,6 +18,8 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
             }
             _ => {
                 let Some((at, taken)) = star else { return false };
+                // Only the last star is ever tried again: what earlier ones took was enough to get there, and
+                // more would not help.
                 star = Some((at, taken + 1));
                 (in_pattern, in_text) = (at + 1, taken + 1);
             }

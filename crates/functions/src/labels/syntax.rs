@@ -24,6 +24,8 @@ impl Field {
             Self::Labels => {
                 check_value(value).map_err(|problem| format!("value {value:?} of {key:?} {problem}"))
             }
+            // Kubernetes bounds only all annotations of an object together, and only the API server sees all
+            // of them.
             Self::Annotations => Ok(()),
         }
     }
@@ -59,6 +61,7 @@ fn check_value(value: &str) -> Result<(), &'static str> {
 
 fn check_name(name: &str) -> Result<(), &'static str> {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    // Apimachinery's `labelKeyMaxLength` and `LabelValueMaxLength`.
     if name.len() > 63 {
         return Err("has more than 63 characters");
     }
@@ -73,6 +76,7 @@ fn check_domain(domain: &str) -> Result<(), &'static str> {
         let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         part.bytes().all(is_fine) && has_sound_ends(part)
     };
+    // Apimachinery's `DNS1123SubdomainMaxLength`.
     let is_domain = domain.len() <= 253 && domain.split('.').all(is_part);
     is_domain.then_some(()).ok_or("does not begin with a domain in lower case")
 }

@@ -177,6 +177,7 @@ impl Resources {
             "resources",
             "writeConnectionSecretToRef",
         ])?;
+        // Only for the type: the original decodes it into Go's `TypeMeta` and does not compare it.
         fields.text("apiVersion")?;
         fields.text("kind")?;
         fields.optional("metadata", |_| Ok(()))?;
@@ -226,6 +227,7 @@ impl Patch {
     fn read(fields: Fields<'_>, may_name_set: bool) -> Result<Self> {
         const NAMES: &[&str] =
             &["patchSetName", "type", "fromFieldPath", "toFieldPath", "combine", "transforms", "policy"];
+        // The first one is `patchSetName`.
         let fields = fields.only(if may_name_set { NAMES } else { &NAMES[1..] })?;
         let kind = fields.text("type")?;
         Ok(Self {

@@ -58,6 +58,7 @@ fn each<T>(items: &[T], name: &str, check: impl Fn(&T) -> Result) -> Result {
 
 /// Patches of a secret's reference are not looked at here: the original does not, either.
 pub(super) fn resources(resources: &Resources) -> Result {
+    // Without the position of the set in the message, as in the original, and before anything else.
     resources.patch_sets.iter().try_for_each(patch_set)?;
     if resources.resources.is_empty() && resources.environment.as_ref().is_none_or(Vec::is_empty) {
         return required("resources", "resources or environment patches are required");

@@ -50,6 +50,7 @@ impl LabelMatcher<'_> {
             .ok_or_else(|| "ValueFromFieldPath cannot be nil for type 'FromCompositeFieldPath'".to_owned())?;
         match Path::parse(path).and_then(|path| path.get_string(xr)) {
             Ok(value) => Ok(Some(value)),
+            // Whatever the error is, even a path that is none: so it is in the originals.
             Err(_) if self.from_field_path_policy == Some("Optional") => Ok(None),
             Err(error) => Err(format!("cannot get value from field path {}: {error}", quote(path))),
         }

@@ -32,6 +32,8 @@ pub(super) fn sort(objects: &mut Vec<&Object>, path: &str, naming: Naming) -> Re
         }
         keyed.push((key, *object));
     }
+    // A single object is never compared, so that even a field that cannot be sorted by is no mistake:
+    // `sort.Slice` behaves like that.
     if let Some(key) = keyed.iter().find_map(|(key, _)| *key).filter(|_| keyed.len() > 1) {
         expect_sortable(key, naming)?;
         keyed.sort_by(|(one, _), (other, _)| compare(*one, *other));

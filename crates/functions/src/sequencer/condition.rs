@@ -12,6 +12,8 @@ use crate::cel_state;
 pub(super) struct Conditions<'a> {
     observed: OnceCell<Value<'a>>,
     /// While the composite resource is as it was, and once it cannot be ready.
+    // Two, because `rsp.Desired` is `req.Desired` in the original: a rule that resets the readiness changes
+    // what later conditions see.
     desired: [OnceCell<Value<'a>>; 2],
 }
 
@@ -31,6 +33,7 @@ impl<'a> Conditions<'a> {
             .numbers(Numbers::Double)
             .mixed_literals();
         let program = environment.compile(source).map_err(|error| explain(&error.to_string()))?;
+        // `dyn` is most of what one gets from a resource; its value is checked below.
         if !matches!(program.result_type(), Type::Bool | Type::Dyn) {
             return Err(format!("CEL condition must return bool, got {}", program.result_type()));
         }

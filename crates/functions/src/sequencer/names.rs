@@ -42,8 +42,10 @@ fn is_plain(pattern: &str) -> bool {
 
 /// A pattern that is anchored nowhere has to match the whole name.
 fn anchored(pattern: &str) -> String {
+    // One anchor is enough to be taken as it is, as in the original (`getStrictRegex`).
     if pattern.starts_with('^') || pattern.ends_with('$') {
         return pattern.to_owned();
     }
+    // Without a group, as in the original: `a|b` means `^a` or `b$`.
     format!("^{pattern}$")
 }

@@ -36,10 +36,12 @@ pub(super) fn new(
     version: UsageVersion,
 ) -> Result<Resource, String> {
     let (of, by) = (Object::of(of), Object::of(by));
+    // The name must be the same each time, or every call would ask for another object.
     let mut metadata = json!({"name": name(of, by)});
     let (api_version, kind) = match (version, of.metadata("namespace")) {
         (UsageVersion::V1, _) => (V1, "Usage"),
         (UsageVersion::V2, "") => (V2, "ClusterUsage"),
+        // A `Usage` is for resources in its own namespace, so that it goes where the protected one is.
         (UsageVersion::V2, namespace) => {
             metadata["namespace"] = namespace.into();
             (V2, "Usage")
@@ -60,6 +62,8 @@ const MAX_NAME: usize = 63;
 fn name(of: Object<'_>, by: Object<'_>) -> String {
     let parts = [by.text("kind"), by.metadata("name"), of.text("kind"), of.metadata("name")];
     let readable = lower(&parts.join("-"));
+    // Six digits, of the name before it is cut: the same as the original's `GenerateName`, so that its usages
+    // keep their names here.
     let digest = ferroplane_wire::to_hex(&Sha256::digest(&readable)[..3]);
     let suffix = format!("{digest}-dependency");
     if readable.len() + 1 + suffix.len() <= MAX_NAME {
@@ -72,6 +76,7 @@ fn name(of: Object<'_>, by: Object<'_>) -> String {
 
 /// Lower case, letter by letter.
 fn lower(text: &str) -> String {
+    // Go's `unicode.ToLower` maps one letter to one, where Rust would give two for `İ`.
     text.chars().filter_map(|letter| letter.to_lowercase().next()).collect()
 }
 

@@ -16,6 +16,7 @@ pub(super) struct Condition<'a> {
 /// The condition of this type. One that is not there is unknown.
 pub(super) fn find<'a>(resource: &'a Map<String, Value>, kind: &str) -> Condition<'a> {
     let Some(status) = resource.get("status") else { return Condition::default() };
+    // Not `Unknown`: the original gives up on a status that it cannot read before it gets to that default.
     let Some(conditions) = well_formed(status) else { return Condition::default() };
     let text =
         |condition: &'a Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -43,6 +44,7 @@ fn well_formed(status: &Value) -> Option<&[Value]> {
 
 fn is_condition(condition: &Value) -> bool {
     let fields = match condition {
+        // Go reads null in a list as a value with nothing in it.
         Value::Null => return true,
         Value::Object(fields) => fields,
         _ => return false,

@@ -22,6 +22,7 @@ pub(super) fn load(context: Option<&Struct>) -> Result<Vec<ExtraResource<'_>>, S
         return Err(cannot(format!("unexpected extra-resources type: {}", type_of(by_name))));
     };
     let mut loaded = Vec::new();
+    // In the order of the names; the original goes through a map of Go in any order.
     for (into, resources) in by_name {
         let unexpected = format!("unexpected extra-resources value type for {into}");
         let Value::Array(resources) = resources else {
@@ -52,6 +53,7 @@ pub(crate) fn group_kind(resource: &Map<String, Value>) -> (&str, &str) {
     let (version, kind) = (text("apiVersion"), text("kind"));
     match version.split_once('/') {
         None => ("", kind),
+        // Apimachinery's `FromAPIVersionAndKind` drops the kind along with a version that it cannot parse.
         Some((_, rest)) if rest.contains('/') => ("", ""),
         Some((group, _)) => (group, kind),
     }

@@ -56,11 +56,14 @@ pub(super) fn matches(matcher: &Matcher<'_>, world: &World<'_>) -> Result<Option
     if resources.is_empty() || matchers.is_empty() {
         return Ok(None);
     }
+    // Compiled at most once for all resources, and only when one gets as far as its message: a bad expression
+    // that no resource gets to is no failure, as in the original.
     let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()] };
     match matcher.kind {
         Some("AnyResourceMatchesAnyCondition") => conditions.any_any(&resources),
         Some("AnyResourceMatchesAllConditions") => conditions.any_all(&resources),
         Some("AllResourcesMatchAnyCondition") => conditions.all_any(&resources),
+        // An unknown type counts as the strictest one.
         _ => conditions.all_all(&resources),
     }
 }
@@ -83,6 +86,7 @@ fn select<'w>(matcher: &Matcher<'_>, world: &'w World<'_>) -> Result<Resources<'
         }
     }
     if matcher.include_composite_as_resource.unwrap_or_default() {
+        // After the others, so that a composed resource with the reserved name cannot stand in for it.
         selected.insert(COMPOSITE, Cow::Borrowed(&world.composite));
     }
     Ok(selected)
@@ -123,6 +127,8 @@ impl Conditions<'_> {
             let mut has_matched = false;
             for at in 0..self.matchers.len() {
                 if let Some(groups) = self.one(at, resource)? {
+                    // Of two resources that capture the same name, the later one in the order of names wins.
+                    // The original leaves that to the order of Go's maps.
                     captured.extend(groups);
                     has_matched = true;
                 }

@@ -93,6 +93,7 @@ fn whole(value: &Value) -> Result<i64, Malformed> {
     if let Some(number) = value.as_i64() {
         return Ok(number);
     }
+    // Numbers come as doubles from the wire; apimachinery's `fromUnstructured` takes those that are whole.
     let number = value.as_f64().filter(|number| number.fract() == 0.0).ok_or(Malformed)?;
     Ok(number as i64)
 }

@@ -18,6 +18,8 @@ pub(super) fn is_daemon_set_healthy(object: &Object) -> bool {
 /// A deployment is healthy when all replicas are up to date and available, and it says that it is available.
 pub(super) fn is_deployment_healthy(object: &Object) -> bool {
     let wanted = wanted_replicas(object);
+    // A count that is not there is not zero, as in the original. Kubernetes leaves out counts of zero, so
+    // that a deployment of no replicas is never healthy.
     let has_all = |name| integer(object, &["status", name]) == Some(wanted);
     has_all("updatedReplicas") && has_all("availableReplicas") && is_available(object)
 }
@@ -49,6 +51,8 @@ pub(super) fn is_stateful_set_healthy(object: &Object) -> bool {
 pub(super) fn is_replica_set_healthy(object: &Object) -> Result<bool, Malformed> {
     let set = Typed::new(object)?;
     let status = set.status()?;
+    // Fields are read in full before anything is compared, because a malformed one makes the object unhealthy
+    // whatever the others say.
     let seen = status.integer("observedGeneration")?.unwrap_or(0);
     let failed = status.conditions()?.contains(&("ReplicaFailure", "True"));
     let available = status.small_integer("availableReplicas")?.unwrap_or(0);

@@ -83,6 +83,7 @@ fn cannot<T>(
 ) -> Result<T, String> {
     let before = &evaluator.template[..at];
     let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+    // In bytes and from zero, as Go counts columns (`ErrorContext`).
     let column = at - before.rfind('\n').map_or(0, |end| end + 1);
     Err(format!(r#"template: :{line}:{column}: executing "" at <{shown}>: {problem}"#))
 }
@@ -93,11 +94,13 @@ impl<'a> Evaluator<'a> {
             match node {
                 Node::Text(text) => output.push_str(text),
                 Node::Action(pipeline) => match self.pipeline(pipeline, dot)? {
+                    // Only an action of its own prints this (`printableValue`); inside `print` it is `<nil>`.
                     Value::Nothing => output.push_str("<no value>"),
                     value => output.push_str(&value.printed()),
                 },
                 Node::Choice(choice) => self.choose(choice, dot, output)?,
             }
+            // After every node, so that output never grows by more than one value past the limit.
             check_length(output)?;
         }
         Ok(())
@@ -172,12 +175,15 @@ impl<'a> Evaluator<'a> {
             }
             values.push(value);
         }
+        // A value from the pipeline is the last argument, and the format only if nothing is written behind
+        // `printf`.
         if let (Some(last), "printf", true) = (&last, name, values.is_empty()) {
             self.check_format(last, function)?;
         }
         values.extend(last);
         match functions::call(name, &values) {
             Ok(value) => {
+                // Nested `printf`s could double a text each time and never write any of it.
                 check_length(&value.printed())?;
                 Ok(value)
             }
@@ -213,6 +219,8 @@ impl<'a> Evaluator<'a> {
                 Value::Groups(groups) => {
                     groups.get(field).map_or(Value::Nothing, |text| Value::Text(Cow::Borrowed(text)))
                 }
+                // A field of nothing is nothing again, with Go's default for `missingkey`, so that `{{ .A.B
+                // }}` is no failure.
                 Value::Nothing => Value::Nothing,
                 other => {
                     let problem = format!("can't evaluate field {field} in type {}", other.type_name());

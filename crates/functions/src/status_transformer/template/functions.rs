@@ -9,6 +9,7 @@ use ferroplane_golang::strconv::quote;
 use super::evaluate::Value;
 
 /// Each function, how many arguments it needs, and whether it takes more.
+// Go has `call` and `js` as well. Captured texts are never functions, and messages never scripts.
 const FUNCTIONS: [(&str, usize, bool); 17] = [
     ("and", 1, true),
     ("eq", 1, true),
@@ -38,6 +39,8 @@ pub(super) fn is_known(name: &str) -> bool {
 pub(super) fn check_arity(name: &str, count: usize, written: usize) -> Result<(), String> {
     match FUNCTIONS.iter().find(|(candidate, ..)| *candidate == name) {
         Some((_, least, true)) if count < *least => {
+            // Go names what was written here, without the value from the pipeline, and the sum of both in the
+            // other message (`evalCall`).
             Err(format!("wrong number of args for {name}: want at least {least} got {written}"))
         }
         Some((_, exact, false)) if count != *exact => {
@@ -56,6 +59,7 @@ pub(super) fn call<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>, St
         ("eq", [first, others @ ..]) => equal(first, others).map(Value::Boolean),
         ("ne", [one, other]) => equal(one, std::slice::from_ref(other)).map(|equal| Value::Boolean(!equal)),
         ("lt", [one, other]) => less(one, other).map(Value::Boolean),
+        // By negation, as in Go; there are no numbers that compare to nothing.
         ("ge", [one, other]) => less(one, other).map(|less| Value::Boolean(!less)),
         ("le", [one, other]) => at_most(one, other).map(Value::Boolean),
         ("gt", [one, other]) => at_most(one, other).map(|at_most| Value::Boolean(!at_most)),
@@ -84,6 +88,7 @@ fn equal(first: &Value<'_>, others: &[Value<'_>]) -> Result<bool, String> {
             (Value::Text(one), Value::Text(other)) => one == other,
             (Value::Boolean(one), Value::Boolean(other)) => one == other,
             (Value::Nothing, Value::Nothing) => true,
+            // Go's `eq` never refuses a value that is not valid; `compare` below does.
             (Value::Nothing, _) | (_, Value::Nothing) => false,
             (Value::Groups(_), Value::Groups(_)) => {
                 let (shown, kind) = (first.printed(), first.type_name());
@@ -136,6 +141,7 @@ fn at_most(one: &Value<'_>, other: &Value<'_>) -> Result<bool, String> {
 
 fn length(value: &Value<'_>) -> Result<i64, String> {
     let length = match value {
+        // In bytes: Go's `len`.
         Value::Text(text) => text.len(),
         Value::Groups(groups) => groups.len(),
         Value::Nothing => return Err("reflect: call of reflect.Value.Type on zero Value".to_owned()),
@@ -152,6 +158,7 @@ fn index<'a>(item: &Value<'a>, indexes: &[Value<'a>]) -> Result<Value<'a>, Strin
     for index in indexes {
         item = match (&item, index) {
             (Value::Groups(groups), Value::Text(name)) => {
+                // Unlike a field that is not there: `index` gives the zero value of the map's type.
                 let text = groups.get(name.as_ref()).map_or("", String::as_str);
                 Value::Text(Cow::Borrowed(text))
             }
@@ -162,6 +169,8 @@ fn index<'a>(item: &Value<'a>, indexes: &[Value<'a>]) -> Result<Value<'a>, Strin
                 return Err(format!("value has type {}; should be string", other.type_name()));
             }
             (Value::Text(text), index) => {
+                // Go's `indexArg` lets the length itself pass, too, because `slice` needs it; then reflection
+                // refuses it.
                 let byte = text.as_bytes().get(position(index, text.len())?);
                 Value::Byte(*byte.ok_or("reflect: string index out of range")?)
             }
@@ -241,6 +250,7 @@ fn printf(format: &Value<'_>, values: &[Value<'_>]) -> Result<String, String> {
             },
             Some(_) => {
                 let values: Vec<_> = values.iter().map(to_any).collect();
+                // The whole format again, because such a verb may refer to any argument by its number.
                 return sprintf(format, &values).map_err(|error| error.to_string());
             }
         }
@@ -311,6 +321,7 @@ fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
+            // Numbers, as Go's `HTMLEscape` writes them because they are shorter than `&quot;`.
             '"' => escaped.push_str("&#34;"),
             '\'' => escaped.push_str("&#39;"),
             '&' => escaped.push_str("&amp;"),

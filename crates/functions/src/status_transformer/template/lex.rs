@@ -62,6 +62,7 @@ impl Token<'_> {
             Kind::End => "EOF".to_owned(),
             Kind::Mistake(mistake) => mistake.shown(self.text),
             Kind::Keyword | Kind::Nil | Kind::Dot => format!("<{}>", self.text),
+            // Go compares bytes and then cuts letters: `%.10q` in `item.String`.
             _ if self.text.len() > 10 => {
                 format!("{}...", quote(&self.text.chars().take(10).collect::<String>()))
             }
@@ -141,6 +142,7 @@ impl<'a> Lexer<'a> {
                 self.push(Kind::Text, kept);
             }
             self.at += length - kept;
+            // The marker is the minus and one space.
             let after = 2 + if trims { 2 } else { 0 };
             if self.rest()[after..].starts_with("/*") {
                 self.at += after;
@@ -148,6 +150,7 @@ impl<'a> Lexer<'a> {
             } else {
                 self.push(Kind::Left, 2);
                 self.at += after - 2;
+                // Parentheses cannot span actions.
                 self.depth = 0;
                 while self.action()? {}
             }
@@ -177,6 +180,7 @@ impl<'a> Lexer<'a> {
     fn action(&mut self) -> Result<bool, Token<'a>> {
         if let Some((length, trims)) = right_delimiter(self.rest()) {
             if self.depth > 0 {
+                // Before anything else is looked at: `}}` ends the action even inside parentheses.
                 return Err(self.mistake(Mistake::UnclosedParenthesis, 0));
             }
             self.at += length - 2;
@@ -208,12 +212,14 @@ impl<'a> Lexer<'a> {
                 Some(end) => self.push(Kind::Raw, end + 2),
                 None => return Err(self.mistake(Mistake::UnterminatedRaw, 0)),
             },
+            // `.5` is a number, and Go's `lexInsideAction` takes a dot at the very end for one, too.
             '.' if self.rest()[1..].starts_with(|letter: char| !letter.is_ascii_digit()) => {
                 self.word(Kind::Field)?;
             }
             '$' => self.word(Kind::Variable)?,
             '+' | '-' | '.' | '0'..='9' => self.number()?,
             letter if is_alphanumeric(letter) => self.word(Kind::Identifier)?,
+            // Go's `itemChar`. No rule of the grammar has it, and the parser says so.
             letter if letter.is_ascii_graphic() => self.push(Kind::Other, 1),
             letter => {
                 return Err(self.mistake(Mistake::Unrecognized(letter), 0));
@@ -238,6 +244,7 @@ impl<'a> Lexer<'a> {
         let mut is_escaped = false;
         for (at, letter) in self.rest().char_indices().skip(1) {
             match letter {
+                // Also after a backslash: only raw text may span lines.
                 '\n' => break,
                 _ if is_escaped => is_escaped = false,
                 '\\' => is_escaped = true,
