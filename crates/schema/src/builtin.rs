@@ -55,6 +55,7 @@ pub struct Read {
 /// Options and statuses are kinds of every group.
 pub fn kind(group: &str, version: &str, kind: &str) -> Option<Kind> {
     let own = Package::get(package_number(group, version)?);
+    // The group's own first: only what it does not have is common to all.
     let meta = Package::get(Package::number("meta.v1")?);
     [own, meta].into_iter().find_map(|package| {
         let row = package.kinds().iter().find(|row| row.name == kind)?;

@@ -53,6 +53,7 @@ impl<'p> Path<'p> {
         let is_first = self.parent.is_none_or(Self::is_nil);
         match self.step {
             Step::Nil => {}
+            // Go prints a path element that has neither name nor index as an empty key.
             Step::Name("") => output.push_str("[]"),
             Step::Name(name) => {
                 if !is_first {
@@ -195,6 +196,8 @@ impl BadValue {
         Some(match self {
             Self::Omitted => return None,
             Self::Text(text) => text.clone(),
+            // Plain strings print with `%q`. Types of their own that are strings print as JSON in Kubernetes,
+            // and come as `Text`.
             Self::Json(Value::String(text)) => strconv::quote(text),
             Self::Json(Value::Number(number)) => match number.as_i64() {
                 Some(integer) => integer.to_string(),
@@ -229,6 +232,7 @@ impl Error {
     }
 
     pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        // The value is never shown for this kind, so that it does not matter.
         Self::new(ErrorKind::Required, path, "", detail)
     }
 
@@ -305,6 +309,8 @@ pub fn aggregate(errors: &[Error]) -> String {
     let mut texts: Vec<String> = Vec::with_capacity(errors.len());
     for error in errors {
         let text = error.to_string();
+        // Apimachinery's `aggregate.Error` drops repetitions from the message only: the causes of a `Status`
+        // keep them.
         if !texts.contains(&text) {
             texts.push(text);
         }

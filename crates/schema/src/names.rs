@@ -73,6 +73,7 @@ pub fn label(text: &str) -> Vec<String> {
         problems.push(too_many_characters(63));
     }
     if !LABEL_MATCHER.is_match(text) {
+        // Kubernetes says it shorter if dots are all that is wrong.
         problems.push(if SUBDOMAIN_MATCHER.is_match(text) {
             "must not contain dots".to_owned()
         } else {
@@ -131,6 +132,7 @@ pub fn qualified(text: &str) -> Vec<String> {
             *name
         }
         _ => {
+            // Only this: it is not known which part would be the name.
             return vec![format!(
                 "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 explain()

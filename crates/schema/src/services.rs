@@ -44,6 +44,7 @@ pub fn allocate(
     let before = old.map(|old| Spec::of(old.get("spec").and_then(Value::as_object).unwrap_or(&empty)));
     let outcome = match &before {
         None => {
+            // Before the families, which are inferred from the list.
             new.follow_address(None);
             families::choose(&mut new, None)
                 .map_err(|errors| invalid(&name, &errors))
@@ -51,6 +52,8 @@ pub fn allocate(
                 .and_then(|()| ports::take(&mut new, &name, pool))
         }
         Some(before) => {
+            // First of all, so that an update that leaves out what was given does not look as if it gave it
+            // up.
             new.keep(before);
             new.follow_address(Some(before));
             families::choose(&mut new, Some(before))
@@ -72,6 +75,7 @@ pub(crate) fn drop_for_type(service: &mut JsonObject, old: &JsonObject) {
     let is_balanced = new.kind() == "LoadBalancer";
     new.put_back(service);
     if !is_balanced && let Some(Value::Object(status)) = service.get_mut("status") {
+        // Taking a balancer down takes time, but users need not see that (`dropTypeDependentFields`).
         status.insert("loadBalancer".to_owned(), Value::Object(JsonObject::new()));
     }
 }

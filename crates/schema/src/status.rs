@@ -96,6 +96,7 @@ impl Status {
     pub fn success(details: Option<Details>) -> Self {
         let details = details.map(Box::new);
         let (reason, message) = (Cow::Borrowed(""), String::new());
+        // No code: Kubernetes sends none with a success.
         Self { is_success: true, code: 0, reason, message, details, warnings: Vec::new() }
     }
 
@@ -258,6 +259,7 @@ impl Status {
         let mut object = Map::new();
         object.insert("apiVersion".to_owned(), json!("v1"));
         object.insert("kind".to_owned(), json!("Status"));
+        // Go writes a struct that is empty even where it omits empty values.
         object.insert("metadata".to_owned(), json!({}));
         object.insert("status".to_owned(), json!(if self.is_success { "Success" } else { "Failure" }));
         put_text(&mut object, "message", &self.message);
@@ -289,6 +291,7 @@ impl Details {
         let mut object = Map::new();
         put_text(&mut object, "name", &self.name);
         put_text(&mut object, "group", &self.resource.group);
+        // Called a kind although it is mostly the plural name of a resource: so Kubernetes fills it in.
         put_text(&mut object, "kind", &self.resource.name);
         put_text(&mut object, "uid", &self.uid);
         if !self.causes.is_empty() {
@@ -353,6 +356,7 @@ fn generic_words(code: u16, verb: &str, message: &str) -> (&'static str, String)
             "Timeout",
             "the server was unable to return a response in the time allotted, but may still be processing the request",
         ),
+        // After 503 and 504, which have words of their own.
         500.. => {
             let message = quote(message);
             let words =

@@ -104,6 +104,7 @@ impl Column {
 impl Printer {
     /// Prints the name and these columns.
     pub fn new(columns: Vec<Column>) -> Self {
+        // The name is not among the columns of a definition: every table of Kubernetes begins with it.
         Self { columns: std::iter::once(Column::name()).chain(columns).collect() }
     }
 
@@ -149,6 +150,7 @@ impl Printer {
         now: Instant,
     ) -> Value {
         let rows: Vec<_> = objects.into_iter().map(|object| self.row(object, options.include, now)).collect();
+        // Null, not absent: Go writes the field always.
         let columns = if options.has_headers { self.definitions() } else { Value::Null };
         json!({
             "apiVersion": "meta.k8s.io/v1",

@@ -201,6 +201,8 @@ fn to_first(autoscaler: &mut JsonObject) {
     }
     if let Some(Value::Object(status)) = autoscaler.get_mut("status") {
         let metrics = take_list(status, "currentMetrics");
+        // The last one here, the first one above: Kubernetes leaves only the loop of the other conversion
+        // early.
         if let Some(utilization) = metrics.iter().rev().find_map(measured_utilization) {
             status.insert("currentCPUUtilizationPercentage".to_owned(), utilization);
         }

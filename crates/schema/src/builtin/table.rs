@@ -41,6 +41,7 @@ tables![
     "storage.v1",
 ];
 
+// Static, so that types can refer to each other by plain references.
 static PACKAGES: [OnceLock<Package>; 21] = [const { OnceLock::new() }; 21];
 
 /// The types of a package.
@@ -207,6 +208,7 @@ impl Package {
 
     /// The number of a package by the name of its table.
     pub(super) fn number(name: &str) -> Option<usize> {
+        // The list above must stay sorted for this.
         TABLES.binary_search_by(|(own, _)| (*own).cmp(name)).ok()
     }
 
@@ -228,6 +230,7 @@ impl Type {
             for row in &self.rows {
                 match row {
                     Row::Field(field) => fields.push(&**field),
+                    // This ends because no struct of Go can embed itself.
                     Row::Inline { of, .. } => fields.extend(of.get().fields()),
                 }
             }

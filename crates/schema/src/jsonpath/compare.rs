@@ -69,6 +69,7 @@ fn order(one: &Basic<'_>, other: &Basic<'_>) -> Result<Option<Ordering>, String>
         (Basic::Integer(one), Basic::Integer(other)) => Ok(Some(one.cmp(other))),
         (Basic::Float(one), Basic::Float(other)) => Ok(one.partial_cmp(other)),
         (Basic::Text(one), Basic::Text(other)) => Ok(Some(one.cmp(other))),
+        // Also for an integer and a float: the types are of different kinds in Go.
         _ => Err(INCOMPATIBLE.to_owned()),
     }
 }

@@ -93,6 +93,8 @@ impl Walk {
         let count = input.len();
         let output = match node {
             PathNode::List(nodes) => self.nodes(input, nodes)?,
+            // Once, however many values there are; numbers and truths come once for each (`walk` and
+            // `evalInt` of client-go).
             PathNode::Text(text) => vec![Found::Literal(Value::from(text.as_str()))],
             PathNode::Integer(number) => vec![Found::Literal(Value::from(*number)); count],
             PathNode::Float(number) => vec![Found::Literal(Value::from(*number)); count],
@@ -115,6 +117,7 @@ impl Walk {
             }
             PathNode::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
         };
+        // One more than there are, so that steps that lead nowhere cost something, too.
         self.spend(output.len() + 1)?;
         Ok(output)
     }
@@ -141,6 +144,7 @@ impl Walk {
     /// All values that have something inside, from the outermost inwards.
     fn recursive<'v>(&mut self, input: Vec<Found<'v>>) -> Outcome<'v> {
         let mut output = Vec::new();
+        // A stack instead of recursion, because objects may be nested as deep as JSON can be.
         let mut pending: Vec<_> = input.into_iter().rev().collect();
         while let Some(value) = pending.pop() {
             let inside = inside(&value);

@@ -214,6 +214,7 @@ impl<'t> Parser<'t> {
 
     /// Whether the quote just read has a backslash before it.
     fn is_escaped(&self) -> bool {
+        // One backslash decides, even if it is escaped itself: so it is in client-go.
         self.position >= 2 && self.input.as_bytes()[self.position - 2] == b'\\'
     }
 
@@ -278,6 +279,7 @@ fn slice(text: &str) -> Result<Slice, String> {
     };
     let start = number(start)?;
     let (end, is_end_derived) = match end {
+        // An index is a slice of one. For -1 that ends at 0, which then has to mean the end of the list.
         None => (Some(start.unwrap_or(0).saturating_add(1)), true),
         Some(end) => (number(end)?, false),
     };

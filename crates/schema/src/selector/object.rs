@@ -41,6 +41,7 @@ impl LabelSelector {
                 values.into_iter().map(str::to_owned).collect(),
             )?);
         }
+        // As Go's selectors are sorted when requirements are added, so that texts of them compare.
         requirements.sort_by(|one, other| one.key().cmp(other.key()));
         Ok(Self { requirements: Some(requirements) })
     }
@@ -69,6 +70,7 @@ fn validate_expression(expression: &Expression<'_>, path: &Path<'_>, errors: &mu
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other => {
+            // The operator is a type of its own in Go, and those are shown as JSON.
             let shown = BadValue::Text(json::marshal(&Value::from(other)));
             errors.push(Error::invalid(&path.child("operator"), shown, "not a valid selector operator"));
         }

@@ -107,6 +107,7 @@ impl<'t> Parser<'t> {
             _ => vec![self.value()?],
         };
         values.sort_unstable();
+        // Go keeps them in a set and lists that sorted.
         values.dedup();
         Requirement::new(key, operator, values.into_iter().map(str::to_owned).collect())
     }
@@ -200,6 +201,7 @@ impl<'t> Parser<'t> {
 
     fn symbol(&mut self) -> Option<Token<'t>> {
         const SYMBOLS: [(&str, Token<'static>); 9] = [
+            // Longer symbols come before those that they begin with.
             ("==", Token::DoubleEquals),
             ("!=", Token::NotEquals),
             ("=", Token::Equals),

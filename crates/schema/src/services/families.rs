@@ -17,15 +17,19 @@ pub(super) fn choose(new: &mut Spec, before: Option<&Spec>) -> Result<(), Vec<Er
     if new.kind() == "ExternalName" || before.is_some_and(|before| prefers_as_before(new, before)) {
         return Ok(());
     }
+    // Headless and without selector: somebody else writes its endpoints, of whichever families.
     let is_own_affair = new.address() == "None" && !new.has_selector();
     if new.policy().is_none() {
         let old = before.and_then(Spec::policy);
+        // The policy from before, so that a service never changes its families because somebody left the
+        // policy out.
         let policy = old.unwrap_or(if is_own_affair { "RequireDualStack" } else { "SingleStack" });
         new.set_policy(policy);
     }
     refuse(check_cluster_addresses(new.fields()))?;
     refuse(reduced(new, before))?;
     refuse(infer_families(new))?;
+    // Before the check of what is available, which would refuse it.
     if is_own_affair {
         let mut families = new.families();
         if families.is_empty() {
@@ -75,6 +79,7 @@ fn reduced(new: &mut Spec, before: Option<&Spec>) -> Vec<Error> {
                 new.set_families(&families[..1]);
             }
         } else {
+            // None at all means that they were not said.
             let is_less = |now: usize, then: usize| now > 0 && now < then;
             if is_less(new.addresses().len(), before.addresses().len()) {
                 refuse("must be 'SingleStack' to release the secondary cluster IP");

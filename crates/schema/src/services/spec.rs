@@ -168,6 +168,8 @@ impl Spec {
         let known: HashMap<_, _> = before.ports().iter().map(|port| (name(port), node_port(port))).collect();
         for (index, port) in self.ports().iter().enumerate() {
             let known = known.get(&name(port)).copied().unwrap_or_default();
+            // By name, because anything else about a port may have changed, its place as well. A number that
+            // the update gives to another port is not given twice.
             if node_port(port) == 0 && !used.contains(&known) {
                 self.set_node_port(index, known);
             }
@@ -182,6 +184,7 @@ impl Spec {
             }
             return;
         };
+        // Older clients know only `clusterIP` and send back the list that they do not know as it was.
         let is_same = self.addresses() == before.addresses();
         if self.address() == before.address() {
             if self.addresses().is_empty() {
@@ -196,6 +199,7 @@ impl Spec {
 
     /// Takes away what another type needs.
     pub(super) fn drop_for_type(&mut self, before: &Self) {
+        // What the user changed as well is left, for validation to refuse.
         let is_same = |new: &Self, name: &str| new.fields.get(name) == before.fields.get(name);
         if before.needs_address() && !self.needs_address() {
             if is_same(self, "clusterIP") && is_same(self, "clusterIPs") {

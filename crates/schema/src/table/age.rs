@@ -54,6 +54,7 @@ pub(super) fn is_before(one: &str, other: &str) -> bool {
 
 fn between(start: Instant, end: Instant) -> i64 {
     let difference = end.count() - start.count();
+    // Go's `Time.Sub` stops at the limits, too.
     let limit = if difference < 0 { i64::MIN } else { i64::MAX };
     i64::try_from(difference).unwrap_or(limit)
 }

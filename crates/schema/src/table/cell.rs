@@ -10,6 +10,7 @@ use crate::jsonpath::{Found, JsonPath};
 /// The cell of an object in a column. What is not there, and what has another type than the column, is null.
 pub(super) fn cell(path: &JsonPath, kind: &str, object: &Value, now: Instant) -> Value {
     let found = path.find(object).ok().and_then(|parts| parts.into_iter().next());
+    // Only the first result of the first part: Kubernetes assumes that the path of a column has just one.
     let Some(found) = found.and_then(|found| found.into_iter().next()) else { return Value::Null };
     match kind {
         "string" => printed(&found),
@@ -33,6 +34,7 @@ fn truncated(float: f64) -> Value {
 
 /// Whole numbers are written without a point.
 fn plain(float: f64) -> Value {
+    // Go's encoder writes a float without fraction as `3`, where serde would write `3.0`.
     if float.fract() == 0.0 && float.abs() < 9e18 { truncated(float) } else { Value::from(float) }
 }
 

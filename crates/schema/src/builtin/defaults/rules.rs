@@ -108,6 +108,7 @@ pub(super) fn enter(of: &Type, fields: &mut JsonObject) {
         "PodSpec" => agree_on_account(fields),
         "ImageVolumeSource" => pull_by_tag(fields, "pullPolicy", "reference"),
         "NetworkPolicySpec" if !is_filled(fields, "policyTypes") && is_filled(fields, "egress") => {
+            // The tables have only the default without egress.
             set(fields, "policyTypes", json!(["Ingress", "Egress"]));
         }
         "Subject"
@@ -194,6 +195,7 @@ fn merge_text_data(secret: &mut JsonObject) {
     let data = secret.entry("data").or_insert_with(|| json!({}));
     for (key, value) in texts {
         let bytes = value.as_str().unwrap_or_default().as_bytes();
+        // Over what `data` says: texts win.
         data[key] = Value::from(base64::engine::general_purpose::STANDARD.encode(bytes));
     }
 }
@@ -299,6 +301,7 @@ fn agree_on_account(spec: &mut JsonObject) {
 
 fn choose_for_job(spec: &mut JsonObject) {
     if !has(spec, "backoffLimit") && has(spec, "backoffLimitPerIndex") {
+        // The limit per index decides, and this one must not get in its way.
         set(spec, "backoffLimit", i32::MAX);
     }
     if !has(spec, "podReplacementPolicy") && has(spec, "podFailurePolicy") {
@@ -316,6 +319,7 @@ fn choose_for_service(spec: &mut JsonObject) {
                 .get("sessionAffinityConfig")
                 .and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
             if timeout.is_none_or(Value::is_null) {
+                // Three hours: `DefaultClientIPServiceAffinitySeconds`.
                 set(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
             }
         }
@@ -347,6 +351,7 @@ fn mark_balanced_addresses(service: &mut JsonObject) {
 }
 
 fn complete_limits(item: &mut JsonObject) {
+    // The order matters: what `default` gets from `max` goes on to the requests, before `min` does.
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
         let Some(Value::Object(amounts)) = item.get(from).cloned() else { continue };
         if amounts.is_empty() {

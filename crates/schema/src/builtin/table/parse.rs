@@ -30,6 +30,7 @@ pub(super) fn package(number: usize, text: &'static str) -> Result<Package, Stri
                 package.go_name = words.next().ok_or_else(wrong)?;
             }
             (Some("enum"), Some(name)) => {
+                // Not by words: values may contain spaces.
                 let values = line.splitn(3, ' ').nth(2).ok_or_else(wrong)?;
                 package.enums.push((name, values.split('|').collect()));
             }

@@ -22,6 +22,7 @@ pub(super) fn config_map(object: &JsonObject) -> Vec<Error> {
         if read::object(object, "binaryData").is_some_and(|data| data.contains_key(key)) {
             errors.push(Error::invalid(&path.key(key), key, "duplicate of key present in binaryData"));
         }
+        // Keys do not count, and binary data below counts decoded.
         size += value.len();
     }
     let path = Path::new("binaryData");
@@ -30,6 +31,7 @@ pub(super) fn config_map(object: &JsonObject) -> Vec<Error> {
         size += decoded_length(value);
     }
     if size > MAX_BYTES {
+        // Kubernetes names no field here, and writes the empty one as `[]`.
         errors.push(Error::too_long(&Path::new(""), 1024 * 1024));
     }
     errors
@@ -57,10 +59,12 @@ pub(super) fn secret(object: &JsonObject) -> Vec<Error> {
         "kubernetes.io/dockerconfigjson" => errors.extend(required(&[".dockerconfigjson"])),
         "kubernetes.io/basic-auth" => {
             let missing = required(&["username", "password"]);
+            // Either of the two will do, and only then both are reported.
             if missing.len() == 2 {
                 errors.extend(missing);
             }
         }
+        // Unlike the others, an empty value is refused, too (`ValidateSecret` asks for its length).
         "kubernetes.io/ssh-auth" if data.is_none_or(|data| read::text(data, "ssh-privatekey").is_empty()) => {
             errors.push(Error::required(&path.key("ssh-privatekey"), ""));
         }
@@ -90,6 +94,7 @@ pub(super) fn update(of: &Type, object: &JsonObject, old: &JsonObject) -> Vec<Er
     if !is_frozen(old) {
         return errors;
     }
+    // There is no way back, or what kubelets no longer watch could change.
     if !is_frozen(object) {
         errors.push(Error::forbidden(&Path::new("immutable"), FROZEN));
     }
@@ -100,6 +105,7 @@ pub(super) fn update(of: &Type, object: &JsonObject, old: &JsonObject) -> Vec<Er
 }
 
 fn decoded_length(text: &str) -> usize {
+    // The reader has written all bytes anew, so that there are no line breaks and the padding is whole.
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count()
 }
 

@@ -53,6 +53,7 @@ pub(super) fn create(group: &str, event: &JsonObject) -> Vec<Error> {
     }
     let kind = read::text(event, "type");
     if !matches!(kind, "Normal" | "Warning") {
+        // The value is shown as empty text and named in the words, as in `ValidateEventCreate`.
         errors.push(Error::invalid(&Path::new("type"), "", format!("has invalid value: {kind}")));
     }
     let is_set = |name: &str| match event.get(name) {
@@ -61,6 +62,8 @@ pub(super) fn create(group: &str, event: &JsonObject) -> Vec<Error> {
         Some(Value::Object(source)) => !source.is_empty(),
         Some(_) => true,
     };
+    // Kubernetes checks its internal type, whose fields have the names of the core group: messages show those
+    // even to clients of the new group.
     let old =
         [(NEW.first, CORE.first), (NEW.last, CORE.last), (NEW.count, CORE.count), (NEW.source, CORE.source)];
     for (_, shown) in old.into_iter().filter(|(name, _)| is_set(name)) {
@@ -86,6 +89,7 @@ pub(super) fn update(group: &str, event: &JsonObject, old: &JsonObject) -> Vec<E
         (NEW.first, CORE.first),
         (NEW.last, CORE.last),
         (NEW.count, CORE.count),
+        // Twice, as in `ValidateEventUpdate`: a changed reason is reported twice.
         ("reason", "reason"),
         ("type", "type"),
         ("eventTime", "eventTime"),
@@ -107,6 +111,7 @@ fn check(names: &Names, event: &JsonObject) -> Vec<Error> {
     let about = read::object(event, names.object).map_or("", |object| read::text(object, "namespace"));
     let is_new = !read::text(event, "eventTime").is_empty();
     let belongs = match (about, is_new) {
+        // `default` for old clients, who put events of cluster-scoped objects there.
         ("", false) => matches!(namespace, "" | "default"),
         ("", true) => matches!(namespace, "default" | "kube-system"),
         (about, false) => about == namespace,

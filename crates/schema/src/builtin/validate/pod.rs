@@ -40,6 +40,7 @@ fn template_metadata(template: &JsonObject, path: &Path<'_>) -> Vec<Error> {
     let Some(metadata) = read::object(template, "metadata") else { return errors };
     meta::validate_labels(read::pairs(metadata, "labels"), &path.child("labels"), &mut errors);
     for (key, _) in read::pairs(metadata, "annotations") {
+        // The case of annotations does not matter to Kubernetes, only that of labels does.
         let problems = names::qualified(&key.to_lowercase()).into_iter();
         errors.extend(problems.map(|problem| Error::invalid(&path.child("annotations"), key, problem)));
     }
@@ -116,6 +117,8 @@ fn check_volumes<'f>(spec: &'f JsonObject, path: &Path<'_>, errors: &mut Vec<Err
         if volumes.contains(name) {
             errors.push(Error::duplicate(&path.child("name"), name));
         }
+        // A volume that is wrong is not known to mounts, which then are reported as well: `ValidateVolumes`
+        // collects only sound ones.
         if errors.len() == before {
             volumes.insert(name);
         }

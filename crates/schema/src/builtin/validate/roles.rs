@@ -107,6 +107,7 @@ fn check_subject(subject: &JsonObject, is_namespaced: bool, path: &Path<'_>, err
 pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Option<Error> {
     let reference = object.get("roleRef").filter(|reference| Some(*reference) != old.get("roleRef"))?;
     let part = |name: &str| reference.get(name).cloned().unwrap_or_default();
+    // The internal type has no names for JSON, so that Go's own show.
     let shown = serde_json::json!({"APIGroup": part("apiGroup"), "Kind": part("kind"), "Name": part("name")});
     Some(Error::invalid(&Path::new("roleRef"), shown, "cannot change roleRef"))
 }

@@ -167,6 +167,7 @@ fn check_balancer(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let is_balanced = read::text(spec, "type") == "LoadBalancer";
     let words = "may only be used when `type` is 'LoadBalancer'";
     if !read::list(spec, "loadBalancerSourceRanges").is_empty() && !is_balanced {
+        // With a capital letter, as in `ValidateService`.
         errors.push(Error::forbidden(&path.child("LoadBalancerSourceRanges"), words));
     }
     if read::has(spec, "allocateLoadBalancerNodePorts") && !is_balanced {
@@ -232,9 +233,12 @@ pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     let mut errors = Vec::new();
     let root = Path::new("spec");
     let is_named = |spec: &JsonObject| read::text(spec, "type") == "ExternalName";
+    // Only what was given out is frozen, and neither of these has an address of a pool.
     let is_free = is_named(new) || is_named(old) || is_headless(new) && is_headless(old);
     if !is_free {
         let path = root.child("clusterIPs");
+        // There is only one family to be had, so that nothing is ever released or added, which Kubernetes has
+        // other words for.
         let (now, then) = (read::list(new, "clusterIPs"), read::list(old, "clusterIPs"));
         for (index, _) in then.iter().enumerate().filter(|(index, it)| now.get(*index) != Some(*it)) {
             errors.push(Error::invalid(&path.index(index), Value::from(now), "may not change once set"));
@@ -244,6 +248,7 @@ pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
             let changed = now.iter().zip(then).filter(|(now, then)| now != then);
             let path = root.child("ipFamilies");
             let words = "may not change once set";
+            // At the first place whichever changed, as in `validateUpgradeDowngradeIPFamilies`.
             errors.extend(changed.map(|_| Error::invalid(&path.index(0), Value::from(now), words)));
         }
     }
@@ -264,6 +269,7 @@ pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
 }
 
 fn check_external_name(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
+    // A name that is complete may end in a dot, which no rule for names of objects allows.
     let name = read::text(spec, "externalName").trim_end_matches('.');
     let path = path.child("externalName");
     if name.is_empty() {

@@ -54,6 +54,7 @@ pub(super) fn update(object: &JsonObject, old: &JsonObject) -> Vec<Error> {
     };
     let names: HashSet<_> = before.iter().map(|hook| read::text(hook, "name")).collect();
     let rules = Rules {
+        // Expressions that did not change are not compiled again, and so cannot be refused later.
         ignores_conditions: conditions(object).eq(conditions(old)),
         allows_side_effects: !before.iter().all(is_harmless),
         requires_known_review: before.iter().all(is_known),
@@ -156,6 +157,8 @@ fn check_selector(hook: &JsonObject, name: &str, rules: Rules, path: &Path<'_>, 
     let mut found = selector::validate(selector, &path);
     if rules.allows_invalid_values {
         let prefix = path.child("matchExpressions").to_string();
+        // Kubernetes passes an option down (`AllowInvalidLabelValueInSelector`); here the errors that it
+        // would prevent are taken out again.
         found.retain(|error| !(error.field.starts_with(&prefix) && error.field.contains(".values[")));
     }
     errors.extend(found);

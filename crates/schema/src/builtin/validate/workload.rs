@@ -20,6 +20,7 @@ pub(super) fn check(of: &Type, object: &JsonObject) -> Vec<Error> {
         "ReplicaSet" => {
             errors.extend(read::non_negative(spec, "replicas", &path));
             errors.extend(read::non_negative(spec, "minReadySeconds", &path));
+            // "deployment" is no slip of ours: `ValidateReplicaSetSpec` says so.
             selected_template(spec, "deployment", "ReplicaSet", &path, &mut errors);
         }
         "StatefulSet" => stateful_set(spec, &path, &mut errors),
@@ -34,6 +35,7 @@ pub(super) fn check(of: &Type, object: &JsonObject) -> Vec<Error> {
 
 fn deployment(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     errors.extend(read::non_negative(spec, "replicas", path));
+    // The templates of deployments are checked by the function for replica sets, whose name is in its words.
     selected_template(spec, "deployment", "ReplicaSet", path, errors);
     if let Some(strategy) = read::object(spec, "strategy") {
         deployment_strategy(strategy, &path.child("strategy"), errors);
@@ -65,6 +67,7 @@ fn deployment_strategy(strategy: &JsonObject, path: &Path<'_>, errors: &mut Vec<
             for name in ["maxUnavailable", "maxSurge"] {
                 positive_or_percent(amount(name), &below.child(name), errors);
             }
+            // Percentages are compared by their numbers, before anything is rounded: `0%` counts as 0.
             if count(amount("maxUnavailable")) == 0 && count(amount("maxSurge")) == 0 {
                 let path = below.child("maxUnavailable");
                 errors.push(Error::invalid(
@@ -138,6 +141,8 @@ fn selected_template(
     };
     let Some(template) = read::object(spec, "template") else { return };
     let path = path.child("template");
+    // A selector that is not there parses as one that matches nothing, which Kubernetes does not call empty.
+    // So labels are compared in vain, and a second error follows.
     if !parsed.is_empty() || selector.is_null() {
         check_labels(&parsed, template, &path, errors);
     }

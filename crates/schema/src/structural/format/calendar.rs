@@ -9,6 +9,7 @@ use ferroplane_golang::time::calendar::days_in_month;
 use ferroplane_golang::time::duration;
 use regex::Regex;
 
+// The dot before the fraction is not escaped in the original either, so that it may be any character.
 static TIME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$")
         .expect("the expression is fixed")
@@ -49,12 +50,14 @@ fn parse_date(text: &str) -> Option<()> {
 
 /// A day, a `T` and a time of day with its zone. What follows another `T` does not matter.
 pub(super) fn is_date_time(text: &str) -> bool {
+    // Small letters will do as well, as `IsDateTime` has it; the expressions know only those.
     let text = text.to_lowercase();
     let mut parts = text.split('t');
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
     is_date(date)
         && TIME
             .captures(time)
+            // Two digits each, so that texts compare as numbers do. A leap second is refused.
             .is_some_and(|parts| &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59")
 }
 
@@ -64,6 +67,7 @@ pub(super) fn is_duration(text: &str) -> bool {
         return true;
     }
     let mut has_unit = false;
+    // What stands between the matches is not looked at: `ParseDuration` of strfmt does not, either.
     for parts in SPAN.captures_iter(text) {
         if parts[1].parse::<i64>().is_err() {
             return false;

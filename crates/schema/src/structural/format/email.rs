@@ -86,6 +86,7 @@ impl<'t> Parser<'t> {
     fn plain_address(&mut self) -> Option<()> {
         self.skip_space();
         if self.rest.starts_with('"') {
+            // Go refuses an empty local part although it is quoted.
             if self.quoted()?.is_empty() {
                 return None;
             }

@@ -32,6 +32,7 @@ fn is_single_label(text: &str) -> bool {
         return false;
     }
     let rest = characters.as_str();
+    // The original's expression has `-?` once and not per character.
     let rest = rest.strip_prefix('-').unwrap_or(rest);
     rest.chars().count() <= 62 && rest.chars().all(is_name_character)
 }
@@ -79,6 +80,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
 }
 
 fn decimal(text: &str) -> Option<u32> {
+    // `big` in Go's parser of addresses, which stops counting there.
     const TOO_LARGE: u32 = 0xff_ffff;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok().filter(|number| *number < TOO_LARGE))?
@@ -97,6 +99,7 @@ fn sloppy_ipv6(text: &str) -> bool {
     let (Some(before), Some(after)) = (count_groups(head, !has_gap), count_groups(tail, true)) else {
         return false;
     };
+    // A gap stands for at least one group.
     if has_gap { before + after < 8 } else { before + after == 8 }
 }
 

@@ -12,6 +12,7 @@ static CREDIT_CARD: LazyLock<Regex> = LazyLock::new(|| {
          |3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11})$",
     )
 });
+// Spelled out, because `\s` and `\d` mean more characters here than they do in Go.
 static RGB_COLOR: LazyLock<Regex> = LazyLock::new(|| {
     let part = r"[\t\n\f\r ]*(?:0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])[\t\n\f\r ]*";
     fixed(&format!(r"^rgb\({part},{part},{part}\)$"))
@@ -39,6 +40,7 @@ pub(super) fn is_uuid(text: &str, version: Option<char>, has_variant: bool) -> b
         let first = group.chars().next();
         let is_wrong = match index {
             2 => version.is_some() && first != version,
+            // Only versions 4 and 5 say which variants there are; the pattern for version 3 does not.
             3 => has_variant && !first.is_some_and(|first| "89abAB".contains(first)),
             _ => false,
         };
@@ -76,6 +78,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
 }
 
 pub(super) fn is_credit_card(text: &str) -> bool {
+    // Whatever else is in it is dropped first, letters as well: so it is in kube-openapi's copy of govalidator.
     let text: String = text.chars().filter(char::is_ascii_digit).collect();
     if !CREDIT_CARD.is_match(&text) {
         return false;
@@ -90,6 +93,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
 }
 
 pub(super) fn is_social_security_number(text: &str) -> bool {
+    // The length makes both separators mandatory, which the expression does not.
     text.len() == 11 && SOCIAL_SECURITY.is_match(text)
 }
 

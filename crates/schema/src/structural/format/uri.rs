@@ -9,6 +9,7 @@ pub(in crate::structural) fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return false;
     }
+    // What `OPTIONS` may be asked for; `ParseRequestURI` takes it.
     if text == "*" {
         return true;
     }
@@ -31,6 +32,7 @@ pub(in crate::structural) fn is_request_uri(text: &str) -> bool {
 }
 
 fn is_authority(text: &str, scheme: &str) -> bool {
+    // At the last `@`, as Go splits it.
     let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
     is_host(host, scheme) && user.is_none_or(|user| user.bytes().all(is_user_byte) && has_good_escapes(user))
 }

@@ -144,6 +144,7 @@ pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColu
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => WEBHOOKS,
             "validatingadmissionpolicies" => VALIDATING_POLICIES,
             "mutatingadmissionpolicies" => MUTATING_POLICIES,
+            // The group has no other resources.
             _ => POLICY_BINDINGS,
         },
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASSES,

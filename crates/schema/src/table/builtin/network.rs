@@ -86,6 +86,7 @@ fn balancers(it: &Seen<'_>) -> String {
         "" => ingress.text("/hostname"),
         ip => ip,
     });
+    // Sorted and each once: Kubernetes collects them in a set, too.
     let addresses: BTreeSet<_> = addresses.filter(|address| !address.is_empty()).collect();
     addresses.into_iter().collect::<Vec<_>>().join(",")
 }

@@ -10,6 +10,7 @@ use crate::table::age::is_before;
 
 pub(super) const PODS: &[BuiltinColumn] = &[
     NAME,
+    // Counted anew for each of three columns, which is cheap and spares a place to keep it.
     text("Ready", |it| Containers::of(it).ready.into()),
     text("Status", |it| Containers::of(it).reason.into()),
     text("Restarts", |it| Containers::of(it).restarts.into()),
@@ -72,6 +73,7 @@ impl Containers {
             main(pod, &mut count);
         }
         let is_over = matches!(pod.text("/status/phase"), "Failed" | "Succeeded");
+        // `NodeUnreachablePodReason`: nobody can tell whether the pod still runs.
         if pod.is_going() && pod.text("/status/reason") == "NodeLost" {
             "Unknown".clone_into(&mut count.reason);
         } else if pod.is_going() && !is_over {
@@ -115,6 +117,7 @@ fn initial<'o>(pod: &Seen<'o>, count: &mut Count<'o>) -> bool {
         } else {
             format!("Init:{index}/{specified}")
         };
+        // What comes after the first container that is not done does not count yet.
         return true;
     }
     false
@@ -122,6 +125,7 @@ fn initial<'o>(pod: &Seen<'o>, count: &mut Count<'o>) -> bool {
 
 /// Counts the containers that a pod is there for.
 fn main<'o>(pod: &Seen<'o>, count: &mut Count<'o>) {
+    // Once the main containers run, restarts of those before them no longer count, except of sidecars.
     (count.restarts, count.last) = (0, "");
     for container in pod.items("/status/initContainerStatuses") {
         let name = container.text("/name");
@@ -131,6 +135,7 @@ fn main<'o>(pod: &Seen<'o>, count: &mut Count<'o>) {
     }
     let mut is_running = false;
     let mut failure = None;
+    // Backwards, so that the first container has the last word about the reason.
     for container in pod.items("/status/containerStatuses").rev() {
         count.restarted(&container);
         let waits_for = container.text("/state/waiting/reason");

@@ -133,6 +133,7 @@ impl<'o> Seen<'o> {
             .map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or_default())));
         let expressions = selector.items("/matchExpressions").map(|it| (it.text("/key"), it.expression()));
         let mut requirements: Vec<_> = labels.chain(expressions).collect();
+        // Labels and expressions together, as Go's selector sorts them when it is built.
         requirements.sort_by_key(|(key, _)| *key);
         let texts: Vec<_> = requirements.into_iter().map(|(_, text)| text).collect();
         texts.join(",")

@@ -29,6 +29,7 @@ const DEPLOYMENTS: &[BuiltinColumn] = &[
     AGE,
     CONTAINERS,
     IMAGES,
+    // Without `<none>`, unlike the others: `printDeployment` formats it by another function.
     wide("Selector", |it| it.selector("/spec/selector").into()),
 ];
 const REPLICA_SETS: &[BuiltinColumn] = &[NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR];
@@ -152,6 +153,7 @@ fn controller(it: &Seen<'_>) -> Value {
 
 fn job_status(it: &Seen<'_>) -> Value {
     let holds = |kind: &str| it.condition(kind) == "True";
+    // Before the deletion is looked at: a job that is over is not being stopped.
     let before = ["Complete", "Failed"].into_iter().find(|kind| holds(kind));
     let after = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
     let otherwise =
