@@ -53,6 +53,8 @@ pub fn open(body: &[u8]) -> Result<Decoded, Error> {
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, wire::Value::Bytes(names)) => read_names(names, &mut decoded)?,
+            // The last one counts, as in every protobuf decoder. Encoding and content type, which follow, are
+            // always empty.
             (2, wire::Value::Bytes(raw)) => decoded.raw = raw.to_vec(),
             (1 | 2, _) => return Err(Error::WireType("envelope")),
             _ => {}

@@ -82,6 +82,7 @@ impl<'t> Iterator for Tokens<'t> {
             '\'' => {
                 let bytes = self.rest.as_bytes();
                 let closing =
+                    // One backslash decides, even an escaped one: so it is in Kubernetes.
                     (1..bytes.len()).find(|index| bytes[*index] == b'\'' && bytes[index - 1] != b'\\');
                 closing.map_or(self.rest.len(), |index| index + 1)
             }

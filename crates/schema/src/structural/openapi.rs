@@ -36,6 +36,7 @@ impl Edition {
     pub(crate) fn wrapped_reference(self, name: &str) -> Value {
         match self {
             Self::Two => self.reference(name),
+            // Version 3.0 ignores everything beside a `$ref`.
             Self::Three => json!({"allOf": [self.reference(name)]}),
         }
     }
@@ -75,6 +76,7 @@ pub fn version_2(definition: &Definition, version: &str) -> Option<Value> {
 }
 
 fn info() -> Value {
+    // Kubernetes' own words for documents of definitions.
     json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"})
 }
 

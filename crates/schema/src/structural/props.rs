@@ -192,6 +192,7 @@ impl Props {
 
     /// Every schema within, this one first, until the predicate holds.
     pub(crate) fn has(&self, predicate: &mut dyn FnMut(&Self) -> bool) -> bool {
+        // Recursion is safe, because the readers of JSON and of protobuf bound how deep values are nested.
         predicate(self) || self.children().any(|child| child.has(predicate))
     }
 

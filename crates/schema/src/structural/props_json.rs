@@ -77,6 +77,7 @@ impl Props {
     fn write_schemas(&self, json: &mut Map<String, Value>) {
         if let Some(items) = &self.items {
             let written = match (&items.schemas, &items.schema) {
+                // The list first: so does the marshaller of `JSONSchemaPropsOrArray`.
                 (Some(list), _) if !list.is_empty() => Value::Array(list.iter().map(Self::to_json).collect()),
                 (_, Some(schema)) => schema.to_json(),
                 _ => Value::Null,
@@ -179,6 +180,7 @@ fn put_list(json: &mut Map<String, Value>, name: &str, list: Vec<Value>) {
 
 /// A bound as Go writes it: without a fraction if it has none.
 fn number_to_json(number: f64) -> Value {
+    // 2^53: beyond it, doubles skip integers.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() <= LARGEST {
         #[expect(clippy::cast_possible_truncation, reason = "integral and within range")]

@@ -104,6 +104,7 @@ fn operation(
         "delete" => Operation::delete(meta(schemas, "DeleteOptions")?, meta(schemas, "Status")?),
         "create" => Operation::create(own),
         "update" => Operation::replace(own),
+        // 201 because applying can create. Custom resources have only 200, although the same is true of them.
         "patch" => Operation::patch(schemas.patch(), &["200", "201"], own),
         _ => return None,
     })

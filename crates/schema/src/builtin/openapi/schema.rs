@@ -240,6 +240,7 @@ fn group_version_kinds(of: &'static Type) -> Vec<Value> {
     if !of.is_kind {
         return Vec::new();
     }
+    // By identity, because a type can be a kind of several groups under one name.
     let own = kinds().filter(|kind| std::ptr::eq(kind.of, of));
     own.map(|kind| json!({"group": kind.group(), "version": kind.version(), "kind": kind.name()})).collect()
 }

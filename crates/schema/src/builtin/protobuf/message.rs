@@ -79,6 +79,7 @@ fn member(
             Ok(())
         }
         Form::Struct(reference) => {
+            // Merged, not replaced: protobuf lets the parts of a message come apart.
             let inner = fields.entry(name).or_insert_with(|| json!({}));
             let (Value::Object(inner), wire::Value::Bytes(bytes)) = (inner, value) else {
                 return Err(Error::WireType(name));
@@ -142,12 +143,14 @@ fn single(
 ) -> Result<Value, Error> {
     Ok(match (&shape.form, value) {
         (Form::Flag, wire::Value::Varint(number)) => Value::from(number != 0),
+        // Negative numbers come as ten bytes, of which Go keeps the lower 32 bits.
         (Form::Int32, wire::Value::Varint(number)) => Value::from(low_half(number)),
         (Form::Int64, wire::Value::Varint(number)) => Value::from(number.cast_signed()),
         (Form::Double, wire::Value::Fixed64(bits)) => Value::from(f64::from_bits(bits)),
         (form, wire::Value::Bytes(bytes)) => match form {
             Form::Text => Value::from(text(bytes)),
             Form::Bytes => Value::from(STANDARD.encode(bytes)),
+            // Without its text a quantity is zero, like Go's empty one.
             Form::Quantity => Value::from(text(first(bytes, 1, name)?.unwrap_or(b"0"))),
             Form::Time => timestamp(bytes, name, false)?,
             Form::MicroTime => timestamp(bytes, name, true)?,

@@ -39,6 +39,7 @@ impl<'b> Reader<'b> {
                 Value::Bytes(self.take(length)?)
             }
             5 => {
+                // No field of Kubernetes has this form, but unknown ones must be passed over.
                 self.array::<4>()?;
                 Value::Fixed32
             }
@@ -53,6 +54,7 @@ impl<'b> Reader<'b> {
         for shift in (0..70).step_by(7) {
             let [byte] = self.array()?;
             let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for only one more bit.
             if shift == 63 && bits > 1 {
                 return Err(Error::Overflow);
             }

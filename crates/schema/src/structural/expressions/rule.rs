@@ -34,16 +34,19 @@ impl Compiled {
             message_cost: 0,
             field_path: String::new(),
         };
+        // Its other fields are not looked at either: an empty rule is reported elsewhere.
         if rule.rule.trim().is_empty() {
             return compiled;
         }
         let is_optional = rule.optional_old_self == Some(true);
+        // There may be no old value then, and rules have to ask.
         let old = if is_optional { Type::Optional(Box::new(kind.clone())) } else { kind.clone() };
         let environment = Environment::new().variable("self", kind.clone()).variable("oldSelf", old);
         let program = look_at(&rule.rule, &environment, extent, &RULE);
         (compiled.cost, compiled.uses_old_self) = (program.cost, program.uses_old_self);
         let is_fine = program.outcome.is_ok();
         compiled.program = Some(program.outcome);
+        // Only after the rule itself is fine, so that one mistake is not told twice.
         if is_fine && !rule.message_expression.is_empty() {
             let message = look_at(&rule.message_expression, &environment, extent, &MESSAGE);
             compiled.message_cost = message.cost;

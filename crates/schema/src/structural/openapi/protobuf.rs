@@ -253,6 +253,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 /// Anything is told in YAML, which JSON is.
 fn any(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
+    // With the line break that a YAML document ends in: gnostic's `Any.yaml`.
     put_bytes(&mut out, 2, format!("{value}\n").as_bytes());
     out
 }
@@ -308,6 +309,7 @@ fn paths(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     let Value::Object(fields) = value else { return out };
     put_extensions(&mut out, 1, fields);
+    // gnostic tells paths from extensions by how they begin.
     for (path, value) in fields.iter().filter(|(path, _)| path.starts_with('/')) {
         put_named(&mut out, 2, path, &message(value, &PATH));
     }
@@ -334,6 +336,7 @@ fn put_text(out: &mut Vec<u8>, number: u32, value: &Value) {
 }
 
 fn put_flag(out: &mut Vec<u8>, number: u32, value: &Value) {
+    // What is false, zero or empty is not written in proto3, and reads as if it were.
     if value == &Value::Bool(true) {
         put_tag(out, number, 0);
         out.push(1);

@@ -15,6 +15,7 @@ pub(super) fn of_kind(subject: &Subject<'_>) -> Value {
     let mut json = match schema {
         None => json!({"type": "object"}),
         Some(schema)
+            // Not even the metadata is described: kubectl would complain about all other fields as unknown.
             if subject.edition == Edition::Two && (schema.preserves_unknown_fields() || preserves) =>
         {
             json!({"type": "object"})
@@ -97,6 +98,7 @@ fn publish(schema: &Props, edition: Edition) -> Value {
     if schema.embedded_resource && !is_open {
         put_type_and_metadata(&mut json, edition);
         let mut required = schema.required().to_vec();
+        // In this order, as the builder of Kubernetes appends them.
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|required| required == name) {
                 required.push(name.to_owned());
@@ -131,6 +133,8 @@ fn simplify(schema: &mut Props) {
     schema.one_of = None;
     schema.any_of = None;
     schema.not = None;
+    // Version 2 knows no null, and kubectl cannot cope with items or properties of a value without type
+    // (`ToStructuralOpenAPIV2`).
     if schema.nullable {
         schema.kind.clear();
         schema.nullable = false;
@@ -141,6 +145,7 @@ fn simplify(schema: &mut Props) {
         schema.items = None;
         schema.properties = None;
     }
+    // kubectl cannot cope with an array without a schema for its items either.
     if schema.item().is_none() && schema.kind == "array" {
         schema.kind.clear();
     }
