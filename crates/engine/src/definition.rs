@@ -21,6 +21,9 @@ use machinery::{
 };
 pub use roles::{adopt_role, cluster_roles, definition_of_role, standing_roles};
 
+/// The categories of composite resources and of claims, which every kind that is made here has.
+const CATEGORIES: [&str; 2] = ["composite", "claim"];
+
 /// Names of composite resources and claims are values of labels, and have to fit there.
 const MAX_NAME_LENGTH: u64 = 63;
 
@@ -43,7 +46,7 @@ pub fn composite_definition(xrd: &Object) -> Result<Object, Underivable> {
         columns: composite_columns(scope),
     };
     let scope = if scope == Scope::Namespaced { "Namespaced" } else { "Cluster" };
-    definition(xrd, meta::name(xrd), names(xrd, "names", "composite"), scope, &machinery)
+    definition(xrd, meta::name(xrd), names(xrd, "names", CATEGORIES[0]), scope, &machinery)
 }
 
 /// The definition of the claims, if there are any.
@@ -57,7 +60,7 @@ pub fn claim_definition(xrd: &Object) -> Result<Option<Object>, Underivable> {
         status: claim_status(),
         columns: claim_columns(),
     };
-    let names = names(xrd, "claimNames", "claim");
+    let names = names(xrd, "claimNames", CATEGORIES[1]);
     let plural = names.get("plural").and_then(Value::as_str).unwrap_or_default();
     let name = format!("{plural}.{}", text(xrd, "group").unwrap_or_default());
     definition(xrd, &name, names, "Namespaced", &machinery).map(Some)

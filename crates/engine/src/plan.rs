@@ -302,7 +302,7 @@ impl Item<'_> {
     }
 }
 
-fn group_kind(object: &Object) -> (&str, &str) {
+pub(crate) fn group_kind(object: &Object) -> (&str, &str) {
     (meta::group(meta::api_version(object)), meta::kind(object))
 }
 

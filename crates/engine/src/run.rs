@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::inputs::{Inputs, Requirement};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 use crate::pipeline::Step;
-use crate::plan::{self, Scopes};
+use crate::plan::{self, Scopes, group_kind};
 use crate::requirements::Given;
 
 #[derive(Debug)]
@@ -185,8 +185,10 @@ impl Run {
             let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
             let (api_version, kind) = (meta::api_version(object), meta::kind(object));
             let observed = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok());
+            // The group counts as well: anybody may define a namespaced kind that is called `ClusterRoleBinding`, and what is
+            // known of that one says nothing about Kubernetes' own.
             let is_known = observed.is_some_and(|observed| {
-                meta::kind(observed) == kind && !meta::namespace(observed).is_empty()
+                group_kind(observed) == group_kind(object) && !meta::namespace(observed).is_empty()
             });
             if !is_known && !api_version.is_empty() && !kind.is_empty() {
                 kinds.insert((api_version, kind));

@@ -9,6 +9,7 @@ use ferroplane_engine::{
 };
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json, to_json};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const UID: &str = "75e4a668-035f-4ce8-8c45-f4d3ac850155";
@@ -741,6 +742,67 @@ mod properties {
                 };
                 prop_assert_eq!(plan.apply.iter().find(same), None);
             }
+        }
+    }
+}
+
+/// Kinds that differ in as little as a group or a version, with whether they live in namespaces.
+const KINDS: &[(&str, &str, bool)] = &[
+    ("v1", "ConfigMap", true),
+    ("v1", "Namespace", false),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", false),
+    ("rbac.authorization.k8s.io/v1beta1", "ClusterRoleBinding", false),
+    ("acme.example.org/v1", "ClusterRoleBinding", true),
+    ("acme.example.org/v1", "Namespace", true),
+    ("other.example.org/v1", "ConfigMap", false),
+];
+
+fn is_namespaced(api_version: &str, kind: &str) -> bool {
+    KINDS.iter().any(|known| (known.0, known.1, known.2) == (api_version, kind, true))
+}
+
+fn any_kind() -> impl Strategy<Value = (&'static str, &'static str)> {
+    proptest::sample::select(KINDS).prop_map(|(api_version, kind, _)| (api_version, kind))
+}
+
+fn any_namespace() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(&["", "team", "elsewhere"][..])
+}
+
+proptest! {
+    /// Whatever was composed before and whatever functions want now: nothing is written outside the namespace.
+    #[test]
+    fn namespaced_composite_never_writes_outside_its_namespace(
+        observed in proptest::collection::btree_map("[abc]", (any_kind(), any_namespace()), 0..3),
+        desired in proptest::collection::btree_map("[abc]", (any_kind(), any_namespace()), 0..4),
+    ) {
+        let mut conversation = Conversation::with(namespaced_xr());
+        conversation.world = Box::new(|want| match want {
+            Want::Scope { api_version, kind } => Answer::Scope { is_namespaced: is_namespaced(api_version, kind) },
+            _ => Answer::Failed("nobody asks for this".to_owned()),
+        });
+        for (name, ((api_version, kind), namespace)) in observed {
+            // An API server never has an object with a namespace of a kind that has none, nor the other way round.
+            if is_namespaced(api_version, kind) == namespace.is_empty() {
+                continue;
+            }
+            let mut object = composed(&name);
+            object["apiVersion"] = api_version.into();
+            object["kind"] = kind.into();
+            if !namespace.is_empty() {
+                object["metadata"]["namespace"] = namespace.into();
+            }
+            conversation = conversation.observing(&name, object);
+        }
+        let desired: serde_json::Map<_, _> = desired.into_iter().map(|(name, ((api_version, kind), namespace))| {
+            let metadata = if namespace.is_empty() { json!({}) } else { json!({"namespace": namespace}) };
+            (name, json!({"resource": {"apiVersion": api_version, "kind": kind, "metadata": metadata}}))
+        }).collect();
+        let Ok(plan) = conversation.converse(&[desires(Value::Object(desired))]).result else { return Ok(()) };
+        for wanted in &plan.apply {
+            let text = |field: &str| wanted.object[field].as_str().unwrap();
+            prop_assert!(is_namespaced(text("apiVersion"), text("kind")), "{:?}", wanted.object);
+            prop_assert_eq!(&wanted.object["metadata"]["namespace"], "team");
         }
     }
 }

@@ -74,6 +74,15 @@ impl Roles {
         roles.context.definitions.listen(move |_, change| {
             queue.add(Subjects::Of(change.header().metadata.name.to_string()));
         });
+        let queue = roles.queue.clone();
+        roles.context.kinds.listen(move |_, change| {
+            // Rights on a kind come once its definition controls it.
+            for owner in change.header().metadata.owner_references.iter().flatten() {
+                if owner.kind == "CompositeResourceDefinition" {
+                    queue.add(Subjects::Of(owner.name.to_string()));
+                }
+            }
+        });
         let follower = Arc::downgrade(&roles);
         roles.informer.listen(move |_, change| {
             if let Some(roles) = follower.upgrade() {
@@ -117,7 +126,11 @@ impl Roles {
     }
 
     async fn keep(&self, xrd: &Object) -> Next {
-        for role in cluster_roles(xrd) {
+        let controls = |crd: &str| {
+            let crd = self.context.kinds.object("", crd);
+            crd.is_some_and(|crd| meta::controller_uid(&crd) == Some(meta::uid(xrd)))
+        };
+        for role in cluster_roles(xrd, controls) {
             let Some(present) = self.informer.object("", meta::name(&role)) else {
                 if let Err(error) = self.create(&role).await {
                     return self.complain(xrd, &error);

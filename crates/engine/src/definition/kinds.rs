@@ -1,9 +1,9 @@
 //! Which kinds a `CompositeResourceDefinition` brings, and what becomes of a definition that is there already.
 
-use ferroplane_api::{Object, Scope, meta};
+use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::Value;
 
-use super::{Underivable, claim_definition, composite_definition, scope, spec, text};
+use super::{CATEGORIES, Underivable, claim_definition, composite_definition, scope, spec, text};
 
 /// A kind that a definition brings.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,16 +19,33 @@ pub struct Defined {
 
 /// An object that belongs to somebody else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {kind} `{name}` is controlled by {owner_kind} `{owner}`")]
-pub struct NotOurs {
-    pub kind: String,
-    pub name: String,
-    pub owner_kind: String,
-    pub owner: String,
+pub enum NotOurs {
+    #[error("the {kind} `{name}` is controlled by {owner_kind} `{owner}`")]
+    Controlled { kind: String, name: String, owner_kind: String, owner: String },
+    /// Whoever may write definitions could otherwise change and delete kinds that an administrator made.
+    #[error(
+        "the CustomResourceDefinition `{name}` was not made from a CompositeResourceDefinition; to let this definition take it over, \
+         annotate the CustomResourceDefinition with `{ADOPT}: \"true\"`"
+    )]
+    Foreign { name: String },
 }
+
+/// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
+const ADOPT: &str = "ferroplane.io/adopt";
+
+/// The groups of the control plane itself. A definition in one of them could replace a kind that decides what the plane does.
+const RESERVED: &[&str] = &[
+    keys::APIEXTENSIONS,
+    keys::PKG,
+    "meta.pkg.crossplane.io",
+    "ops.crossplane.io",
+    "protection.crossplane.io",
+    "ferroplane.io",
+];
 
 /// The kind of the composite resources.
 pub fn defined_composite(xrd: &Object) -> Result<Defined, Underivable> {
+    check_group(xrd)?;
     check_name(xrd)?;
     let definition = composite_definition(xrd)?;
     defined(xrd, "names", scope(xrd) == Scope::Namespaced, definition)
@@ -44,6 +61,7 @@ pub fn defined_claim(xrd: &Object) -> Result<Option<Defined>, Underivable> {
 /// its end, and the certificates that somebody gave its webhook.
 pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, NotOurs> {
     refuse_another_owner(present, owner)?;
+    refuse_foreign(present)?;
     let mut adopted = present.clone();
     let mut spec = wanted.get("spec").cloned().unwrap_or_default();
     // cert-manager and the like inject the bundle into the CRD; writing it away would break conversion until
@@ -83,12 +101,26 @@ pub(super) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), 
     if text("uid") == owner {
         return Ok(());
     }
-    Err(NotOurs {
+    Err(NotOurs::Controlled {
         kind: meta::kind(present).to_owned(),
         name: meta::name(present).to_owned(),
         owner_kind: text("kind"),
         owner: text("name"),
     })
+}
+
+/// A definition that nothing controls may be one of ours that was orphaned or restored from a backup. The category that we give
+/// to every kind tells it from one that somebody wrote by hand.
+fn refuse_foreign(present: &Object) -> Result<(), NotOurs> {
+    let categories = present.get("spec").and_then(|spec| spec.get("names")?.get("categories")?.as_array());
+    let is_made_here = categories
+        .into_iter()
+        .flatten()
+        .any(|category| CATEGORIES.iter().any(|made_here| category == *made_here));
+    if meta::controller(present).is_some() || is_made_here || meta::annotation(present, ADOPT) == "true" {
+        return Ok(());
+    }
+    Err(NotOurs::Foreign { name: meta::name(present).to_owned() })
 }
 
 fn keep_certificates(present: &Object, spec: &mut Value) {
@@ -118,6 +150,15 @@ fn defined(
         is_namespaced,
         definition,
     })
+}
+
+fn check_group(xrd: &Object) -> Result<(), Underivable> {
+    let group = text(xrd, "group").unwrap_or_default();
+    if !RESERVED.contains(&group) {
+        return Ok(());
+    }
+    let problem = format!("the group `{group}` belongs to the control plane, choose another one");
+    Err(Underivable { field: "spec.group".to_owned(), problem })
 }
 
 /// The API server would refuse what is made of it, in words about an object that nobody wrote.
@@ -223,13 +264,13 @@ mod tests {
     #[test]
     fn definition_is_adopted_with_what_others_gave_it() {
         let present = object(&json!({
-            "metadata": {
-                "name": "xs.example.org", "resourceVersion": "7", "labels": {"old": "1"}, "finalizers": ["f"],
-                "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
-            },
-            "spec": {"group": "old", "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}}},
-            "status": {"storedVersions": ["v1"]},
-        }));
+                   "metadata": {
+                       "name": "xs.example.org", "resourceVersion": "7", "labels": {"old": "1"}, "finalizers": ["f"],
+                       "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
+                   },
+        "spec": {"group": "old", "names": {"categories": ["all", "composite"]}, "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}}},
+                   "status": {"storedVersions": ["v1"]},
+               }));
         let wanted = object(&json!({
             "metadata": {
                 "name": "xs.example.org", "annotations": {"new": "1"},
@@ -255,6 +296,30 @@ mod tests {
             })
         );
         assert_eq!(adopt(&adopted, &wanted, "u").unwrap(), adopted);
+    }
+
+    #[test]
+    fn definition_that_was_written_by_hand_is_taken_over_only_if_it_says_so() {
+        let mut present = object(
+            &json!({"metadata": {"name": "xs.example.org"}, "spec": {"names": {"categories": ["all"]}}}),
+        );
+        let refusal = adopt(&present, &Object::new(), "u").unwrap_err();
+        assert!(
+            refusal.to_string().contains("annotate the CustomResourceDefinition with `ferroplane.io/adopt")
+        );
+        meta::set_annotation(&mut present, ADOPT, "true");
+        assert!(adopt(&present, &Object::new(), "u").is_ok());
+    }
+
+    #[test]
+    fn groups_of_the_control_plane_are_not_for_definitions() {
+        for group in RESERVED {
+            let mut definition = xrd(&json!([version("v1", true, true)]));
+            definition["spec"]["group"] = json!(group);
+            definition["metadata"]["name"] = json!(format!("xs.{group}"));
+            let refusal = defined_composite(&definition).unwrap_err().to_string();
+            assert!(refusal.starts_with("spec.group: the group"), "{refusal}");
+        }
     }
 
     #[test]

@@ -13,16 +13,20 @@ const GATHERED: &str = "rbac.crossplane.io/aggregate-to-";
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// The `ClusterRole`s of a definition. None if it can never become a kind: whoever may write definitions must not gain rights
-/// on kinds of Kubernetes by naming them.
-pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
+/// The `ClusterRole`s of a definition, for those of its kinds whose `CustomResourceDefinition`s it controls. Whoever may write
+/// definitions must not gain rights on kinds of others by naming them: neither those of Kubernetes, nor an administrator's, nor
+/// all of a group with the plural `*`. What the definition's own status says does not count, because its author can write that.
+pub fn cluster_roles(xrd: &Object, controls: impl Fn(&str) -> bool) -> Vec<Object> {
     let group = text(xrd, "group").unwrap_or_default();
-    if !can_be_defined(group) {
-        return Vec::new();
-    }
-    let plural = |names: &str| spec(xrd).and_then(|spec| spec.get(names)?.get("plural")?.as_str());
+    let plural = |names: &str| {
+        let plural = spec(xrd).and_then(|spec| spec.get(names)?.get("plural")?.as_str())?;
+        controls(&format!("{plural}.{group}")).then_some(plural)
+    };
     let composites = plural("names");
     let both: Vec<_> = composites.into_iter().chain(plural("claimNames")).collect();
+    if both.is_empty() {
+        return Vec::new();
+    }
     let objects = |plural: &str, verbs: &[&str]| rule(group, &[plural, &format!("{plural}/status")], verbs);
     let rules =
         |plurals: &[&str], verbs: &[&str]| plurals.iter().map(|plural| objects(plural, verbs)).collect();
@@ -42,13 +46,6 @@ pub fn cluster_roles(xrd: &Object) -> Vec<Object> {
     .into_iter()
     .map(|(name, gathered_by, rules)| role(xrd, name, gathered_by, rules))
     .collect()
-}
-
-/// Whether an API server takes definitions of kinds in a group: Kubernetes keeps its own for itself.
-fn can_be_defined(group: &str) -> bool {
-    let is_kept =
-        |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    group.contains('.') && !["k8s.io", "kubernetes.io"].into_iter().any(is_kept)
 }
 
 /// The `ClusterRole`s that gather those of definitions, and what else whoever has them needs to know of a plane.
@@ -152,6 +149,11 @@ mod tests {
         xrd.as_object().unwrap().clone()
     }
 
+    /// The roles of a definition that controls everything that it names.
+    fn all_roles(xrd: &Object) -> Vec<Object> {
+        cluster_roles(xrd, |_| true)
+    }
+
     fn summary(role: &Object) -> Value {
         json!({
             "name": meta::name(role), "labels": role["metadata"]["labels"].as_object().unwrap().keys().collect::<Vec<_>>(),
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn definition_has_four_roles_that_others_gather() {
-        let roles: Vec<_> = cluster_roles(&xrd(true)).iter().map(summary).collect();
+        let roles: Vec<_> = all_roles(&xrd(true)).iter().map(summary).collect();
         let label = |name: &str| format!("rbac.crossplane.io/aggregate-to-{name}");
         assert_eq!(
             Value::Array(roles),
@@ -195,28 +197,25 @@ mod tests {
                 },
             ])
         );
-        let claimless: Vec<_> = cluster_roles(&xrd(false)).iter().map(|role| role["rules"].clone()).collect();
+        let claimless: Vec<_> = all_roles(&xrd(false)).iter().map(|role| role["rules"].clone()).collect();
         assert!(!json!(claimless).to_string().contains("cs"), "{claimless:?}");
     }
 
     #[test]
-    fn naming_a_kind_of_kubernetes_gives_no_rights() {
-        let in_group = |group: &str| {
-            let mut definition = xrd(false);
-            definition["spec"]["group"] = json!(group);
-            cluster_roles(&definition).len()
-        };
-        for group in ["", "apps", "k8s.io", "rbac.authorization.k8s.io", "x.kubernetes.io"] {
-            assert_eq!(in_group(group), 0, "{group}");
-        }
-        for group in ["example.org", "myk8s.io", "k8s.io.example.org"] {
-            assert_eq!(in_group(group), 4, "{group}");
-        }
+    fn naming_a_kind_gives_no_rights_on_it() {
+        assert!(cluster_roles(&xrd(true), |_| false).is_empty());
+        let only_composites = cluster_roles(&xrd(true), |name| name == "xs.example.org");
+        assert_eq!(only_composites, all_roles(&xrd(false)));
+        let mut greedy = xrd(true);
+        greedy["spec"]["names"]["plural"] = json!("*");
+        let roles = cluster_roles(&greedy, |name| ["xs.example.org", "cs.example.org"].contains(&name));
+        let granted = json!(roles.iter().map(|role| &role["rules"]).collect::<Vec<_>>());
+        assert!(!granted.to_string().contains("\"*/status\""), "{granted}");
     }
 
     #[test]
     fn role_is_adopted_with_the_labels_that_others_gave_it() {
-        let wanted = &cluster_roles(&xrd(false))[3];
+        let wanted = &all_roles(&xrd(false))[3];
         let present = json!({"metadata": {"labels": {"theirs": "1"}, "resourceVersion": "7"}, "rules": []});
         let adopted = adopt_role(present.as_object().unwrap(), wanted).unwrap();
         assert_eq!(adopted["rules"], wanted["rules"]);
@@ -226,7 +225,7 @@ mod tests {
         );
         assert_eq!(meta::controller_uid(&adopted), Some("u"));
         assert_eq!(adopt_role(&adopted, wanted).unwrap(), adopted);
-        let other = &cluster_roles(&{
+        let other = &all_roles(&{
             let mut other = xrd(false);
             other["metadata"]["uid"] = json!("v");
             other
@@ -245,7 +244,7 @@ mod tests {
                 let label = selector.as_object().unwrap().keys().next().unwrap();
                 labels(role)[label] == "true"
             };
-            assert!(cluster_roles(&xrd(true)).iter().any(gathers), "{selector}");
+            assert!(all_roles(&xrd(true)).iter().any(gathers), "{selector}");
             let others = standing.iter().filter(|role| !role.contains_key("aggregationRule"));
             assert_eq!(others.filter(|role| gathers(role)).count(), 1, "{selector}");
         }
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn roles_know_their_definition() {
-        for role in cluster_roles(&xrd(true)) {
+        for role in all_roles(&xrd(true)) {
             assert_eq!(definition_of_role(meta::name(&role)), Some("xs.example.org"));
         }
         for name in ["crossplane-admin", "crossplane:composite:", "crossplane:composite:a:b", "edit"] {
