@@ -104,6 +104,7 @@ impl Error {
 
     /// Whether the request may have been carried out all the same.
     pub fn is_inconclusive(&self) -> bool {
+        // A server that fails may do so after it has stored the object, for instance when it times out.
         self.code().is_none_or(|code| code >= 500)
     }
 
@@ -151,6 +152,8 @@ impl StatusError {
     /// Read a `Status`, or make do with what there is instead.
     pub(crate) fn read(code: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<Status>(body) {
+            // All fields have defaults, so that any JSON object reads as a `Status`, that of a proxy in
+            // between as well. A real one has a message.
             Ok(status) if !status.message.is_empty() => {
                 let details = status.details.unwrap_or_default();
                 Self {

@@ -58,6 +58,7 @@ pub fn functions_of(spec: &Value) -> Vec<String> {
 pub fn validate_pipeline(spec: &Value, callables: &[Callable]) -> Result<(), InvalidPipeline> {
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
     let steps = to_pipeline(&spec);
+    // Only for its errors.
     Pipeline::new(&steps)?;
     let step_of = |callable: &Callable| {
         let step = steps.iter().find(|step| step.function_ref.name == callable.function)?;

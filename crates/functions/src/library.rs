@@ -117,6 +117,7 @@ impl Library {
                 faults.extend(disputes(function, coded));
             }
             let declaration = function.declaration(|version| coded?.versions.get(version).cloned());
+            // Collected, not returned: all faults should be seen at once.
             if let Err(InvalidLibrary(more)) = library.register(declaration) {
                 faults.extend(more);
             }

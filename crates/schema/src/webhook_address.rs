@@ -24,6 +24,7 @@ pub(crate) fn check_url(url: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
         Ok(parsed) => parsed,
         Err(problem) => {
             let detail = format!("url must be a valid URL: parse {}: {problem}{FORM}", strconv::quote(url));
+            // Required although it is there: so says `ValidateWebhookURL`.
             errors.push(Error::required(path, detail));
             return;
         }

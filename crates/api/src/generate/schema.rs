@@ -55,6 +55,8 @@ impl Schema {
 
     /// Say something about a field, by its path. Null takes back what was said.
     pub(super) fn amend(&mut self, path: &str, keyword: &str, value: Value) {
+        // A panic, because this only runs when definitions are generated: a path that is wrong is a mistake
+        // in this crate.
         let place = self.field(path).unwrap_or_else(|| panic!("there is a field `{path}`"));
         match value {
             Value::Null => place.remove(keyword),
@@ -99,11 +101,14 @@ impl Schema {
 /// Makes of what describes a Rust type what describes a field to an API server.
 fn structural(schema: &mut Value) {
     if *schema == true {
+        // Structural schemas have no `true`; this is how they say "anything".
         *schema = json!({"x-kubernetes-preserve-unknown-fields": true});
     }
     let Some(fields) = schema.as_object_mut() else { return };
     unwrap_option(fields);
     unwrap_enum(fields);
+    // schemars takes a default of serde for one of the API; those that are meant come under a key of their
+    // own.
     for keyword in ["title", "$schema", "default"] {
         fields.remove(keyword);
     }
@@ -138,6 +143,7 @@ fn unwrap_option(fields: &mut Map<String, Value>) {
     if let Some(Value::Array(values)) = fields.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
+    // No type of ours is a choice of several; schemars writes an optional one like this.
     let Some(Value::Array(variants)) = fields.remove("anyOf") else { return };
     let some = variants.into_iter().find(|variant| variant["type"] != "null");
     if let Some(Value::Object(some)) = some {

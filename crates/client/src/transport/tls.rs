@@ -13,6 +13,7 @@ use crate::{Endpoint, EndpointError};
 /// The configuration for an API server, with either version of HTTP.
 pub(super) fn client_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
     let mut config = http1_config(endpoint)?;
+    // In the order of preference: watches are many, and HTTP/2 carries them over one connection.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -28,6 +28,8 @@ pub fn observe(
             continue;
         }
         let name = resource_name(&object)?.to_owned();
+        // Two objects of one name happen only if somebody copied the annotation; the last one counts, as in
+        // Crossplane.
         observed.insert(name, object);
     }
     Ok(observed)

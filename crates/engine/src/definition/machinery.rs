@@ -10,6 +10,7 @@ pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
         field["default"] = policy.into();
     }
     let mut reference = json!({"apiVersion": text(), "kind": text(), "name": text()});
+    // A namespaced composite resource composes only in its own namespace.
     if scope != Scope::Namespaced {
         reference["namespace"] = text();
     }
@@ -17,6 +18,7 @@ pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
         "description": "What it is composed of.",
         "type": "array",
         "x-kubernetes-list-type": "atomic",
+        // The name is not required, as in Crossplane.
         "items": {"type": "object", "required": ["apiVersion", "kind"], "properties": reference},
     });
     fields.insert("resourceRefs".to_owned(), references);

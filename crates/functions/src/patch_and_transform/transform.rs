@@ -138,6 +138,7 @@ fn look_up<'v>(pairs: &'v Map<String, Value>, key: &Any<'_>) -> Result<Any<'v>, 
     };
     match pairs.get(key.as_ref()) {
         None => Err(format!("key {key} is not found in map")),
+        // Go's map holds raw JSON, and null decodes into an empty one.
         Some(Value::Null) => {
             Err(format!("value for key {key} is not valid JSON: unexpected end of JSON input"))
         }

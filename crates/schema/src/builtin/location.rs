@@ -99,6 +99,7 @@ impl<'p> FieldLocation<'p> {
             parent.collect_fields(fields);
         }
         if let Step::Field(name, owner) = self.step {
+            // Go's decoder names embedded structs on the way as well.
             fields.extend(owner.inlined(name));
             fields.push(name);
         }

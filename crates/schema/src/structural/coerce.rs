@@ -36,6 +36,7 @@ impl Schema {
         }
         let mut coercer = Coercer { coercion, unknown: Vec::new() };
         coercer.object(object, &self.root, self.root.is_embedded, &Path::NIL)?;
+        // Kubernetes goes through maps in any order and sorts in the end, too.
         coercer.unknown.sort_unstable();
         Ok(coercer.unknown)
     }
@@ -211,6 +212,7 @@ fn check_resource(fields: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec
             None => Some("must be a string".to_owned()),
             Some("") => Some("must not be empty".to_owned()),
             Some(text) => {
+                // Kinds are capitalized; otherwise they are labels of DNS.
                 let problems = names::old_label(&text.to_lowercase());
                 (!problems.is_empty()).then(|| {
                     format!("may have mixed case, but should otherwise match: {}", problems.join(","))

@@ -51,6 +51,8 @@ impl ObjectMeta {
         };
         let mut salvaged = Map::new();
         for (name, value) in fields {
+            // One object per field, so that the reader decides about each alone: so does
+            // `GetObjectMetaWithOptions`.
             let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
             let before = unknown.len();
             match read::read(&single, unknown) {

@@ -251,6 +251,7 @@ fn check_nested(props: &Props, skip_any_of: bool, path: &Path<'_>, errors: &mut 
         check_nested(property, false, &path.child("properties").key(name), errors);
     }
     let forbidden = [
+        // The order does not matter: all errors are sorted in the end.
         (!props.kind.is_empty(), "type", EMPTY),
         (
             props.additional_properties.as_ref().is_some_and(Additional::allows),

@@ -101,6 +101,7 @@ impl<'a> Parser<'a> {
                         Action::Node(node) => nodes.push(node),
                         Action::Ending(ending) => return Ok((nodes, ending)),
                     }
+                    // Back to none, because a mistake in text after an action has nothing to do with it.
                     self.action_line = 0;
                 }
                 _ => return Err(self.unexpected(&token, "input")),

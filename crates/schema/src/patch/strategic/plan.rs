@@ -38,6 +38,7 @@ pub(super) fn plan(
         keys.iter().zip(&is_kept).filter_map(|(key, kept)| kept.then_some(*key)).collect();
     let mut known = HashMap::with_capacity(remaining.len());
     for (index, key) in remaining.iter().enumerate() {
+        // The first of several with one key: upstream searches from the front.
         known.entry(key.unwrap_or(Key::Null)).or_insert(index);
     }
     let (mut merged, mut failure) = (remaining.clone(), None);
@@ -45,6 +46,8 @@ pub(super) fn plan(
         (Vec::with_capacity(patch.len()), HashMap::new(), HashMap::new());
     for (index, item) in patch.iter().enumerate() {
         let Some(key) = Key::of_item(item, merge_key)? else {
+            // Not returned yet: upstream merges as it goes, and an error in an item before this one comes
+            // first.
             failure = Some(no_merge_key(item, merge_key));
             break;
         };

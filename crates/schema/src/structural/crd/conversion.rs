@@ -28,6 +28,7 @@ pub(super) fn has_understood_version(versions: &[String]) -> bool {
 pub(super) fn check(conversion: &Conversion, rules: &Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
     const DETAIL: &str = "should not be set when strategy is not set to Webhook";
     super::check::one_of(&path.child("strategy"), &conversion.strategy, &["None", "Webhook"], errors);
+    // The names of the internal form, which is older than v1 and has no `webhook` around them.
     let client_path = path.child("webhookClientConfig");
     let versions_path = path.child("conversionReviewVersions");
     let versions = conversion.review_versions.as_deref().unwrap_or_default();
