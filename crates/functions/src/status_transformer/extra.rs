@@ -53,7 +53,7 @@ pub(crate) fn group_kind(resource: &Map<String, Value>) -> (&str, &str) {
     let (version, kind) = (text("apiVersion"), text("kind"));
     match version.split_once('/') {
         None => ("", kind),
-        // Apimachinery's `FromAPIVersionAndKind` drops the kind along with a version that it cannot parse.
+        // `Unstructured.GroupVersionKind` drops the kind along with a version that it cannot parse.
         Some((_, rest)) if rest.contains('/') => ("", ""),
         Some((group, _)) => (group, kind),
     }

@@ -29,6 +29,7 @@ pub fn validate_owner_references(metadata: &JsonObject, path: &Path<'_>) -> Vec<
         let detail = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {current}"
         );
+        // All references for each surplus one: so does `ValidateOwnerReferences`.
         let shown: Vec<_> = references.iter().filter_map(Value::as_object).map(show_reference).collect();
         errors.push(Error::invalid(path, BadValue::Text(format!("[{}]", shown.join(","))), detail));
     }
@@ -38,7 +39,7 @@ pub fn validate_owner_references(metadata: &JsonObject, path: &Path<'_>) -> Vec<
 fn validate_owner_reference(reference: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let api_version = text::get(reference, "apiVersion");
     let kind = text::get(reference, "kind");
-    // What has several slashes is no version at all, and loses its kind as well.
+    // What has several slashes is no version at all. `FromAPIVersionAndKind` keeps the kind, unlike others.
     let (group, version, known_kind) = match api_version.split('/').collect::<Vec<_>>().as_slice() {
         [version] => ("", *version, kind),
         [group, version] => (*group, *version, kind),
@@ -102,6 +103,7 @@ pub fn validate_finalizers(metadata: &JsonObject, path: &Path<'_>) -> Vec<Error>
 pub(super) fn new_finalizers<'m>(new: &'m JsonObject, old: &JsonObject) -> Vec<&'m str> {
     let old = texts(old, "finalizers");
     let mut added: Vec<_> = texts(new, "finalizers").into_iter().filter(|name| !old.contains(name)).collect();
+    // Kubernetes gets them from a set, which it lists sorted.
     added.sort_unstable();
     added.dedup();
     added
@@ -159,6 +161,7 @@ pub(super) fn validate_manager(manager: &str, path: &Path<'_>, errors: &mut Vec<
     if manager.len() > 128 {
         errors.push(Error::too_long(path, 128));
     }
+    // Positions are bytes: Go's `range` over a string counts like this.
     for (position, character) in manager.char_indices().filter(|(_, c)| !strconv::is_print(*c)) {
         let code = u32::from(character);
         let detail = format!("invalid character U+{code:04X} (at position {position})");

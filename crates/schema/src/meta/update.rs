@@ -77,6 +77,7 @@ pub fn keep_system_fields(new: &mut JsonObject, old: &JsonObject) {
     if text::get(new, "uid").is_empty() {
         keep(new, old, "uid");
     }
+    // One that the old object does not have is left, for validation to refuse.
     for name in ["creationTimestamp", "deletionTimestamp"] {
         if text::present(old, name).is_some() {
             keep(new, old, name);
@@ -131,6 +132,7 @@ impl<'p> Preconditions<'p> {
         for (what, wanted, name) in checks {
             let found = text::get(old, name);
             let Some(wanted) = wanted.filter(|wanted| *wanted != found) else { continue };
+            // The words of Kubernetes' storage layer (`NewInvalidObjError`), which it does not hide.
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
@@ -146,6 +148,8 @@ impl<'p> Preconditions<'p> {
 pub fn resource_version_required(resource: &Resource, name: &str) -> Status {
     let metadata = Path::new("metadata");
     let words = "must be specified for an update";
+    // A number, because the store of Kubernetes has parsed the version by then; in the check above it still
+    // is text.
     let error = Error::invalid(&metadata.child("resourceVersion"), 0, words);
     Status::invalid(resource, name, &[error])
 }

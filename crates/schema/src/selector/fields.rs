@@ -89,6 +89,7 @@ fn parse_term(term: &str, selector: &str) -> Result<FieldRequirement, String> {
 
 fn first_operator(term: &str) -> Option<(&str, &'static str, &str)> {
     term.char_indices().find_map(|(index, _)| {
+        // The longer ones first, or `==` would be `=` and a value that begins with `=`.
         let operator = ["!=", "==", "="].into_iter().find(|operator| term[index..].starts_with(operator))?;
         Some((&term[..index], operator, &term[index + operator.len()..]))
     })

@@ -52,6 +52,7 @@ impl LabelSelector {
     /// Reads the text of a query. The error is in the words of the API server.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = parse::parse(text)?;
+        // Stable, so that requirements on one key keep their order; Go's sort keeps it for up to twelve of them.
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(Self { requirements: Some(requirements) })
     }
@@ -151,6 +152,7 @@ impl Requirement {
 
     fn compares(&self, label: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
         let [value] = self.values.as_slice() else { return false };
+        // A label that is no number does not match, and is no mistake: other objects chose it.
         label.and_then(integer).zip(integer(value)).is_some_and(|(label, value)| holds(label, value))
     }
 }

@@ -41,6 +41,7 @@ fn request(spec: &Map<String, Value>, resources: &mut Map<String, Value>) {
         }
     }
     for (name, amount) in limits {
+        // The only resources that a pod as a whole may ask for.
         if matches!(name.as_str(), "cpu" | "memory") || is_huge_pages(&name) {
             add(resources, "requests", name, amount);
         }
@@ -54,6 +55,7 @@ fn is_huge_pages(name: &str) -> bool {
 fn add(resources: &mut Map<String, Value>, list: &str, name: String, amount: Quantity) {
     let list = resources.entry(list).or_insert_with(|| json!({}));
     if let Some(list) = list.as_object_mut() {
+        // The first one counts, so that what containers ask for goes before the pod's limits.
         list.entry(name).or_insert_with(|| Value::from(amount.to_string()));
     }
 }
@@ -70,6 +72,7 @@ fn of_containers(spec: &Map<String, Value>, list: &str) -> Amounts {
         if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
             increase(&mut total, needed.clone());
             increase(&mut beside, needed);
+            // A sidecar starts while those before it run on, and without any ordinary step beside it.
             needed = beside.clone();
         } else {
             increase(&mut needed, beside.clone());
