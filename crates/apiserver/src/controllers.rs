@@ -3,6 +3,9 @@
 //!
 //! Controllers look at the store and change it by the same way as every client. What they know is in the store, so that a
 //! restart forgets nothing.
+//!
+//! A webhook may refuse what a controller wants to delete. One refusal keeps neither its siblings nor anything else, and is not
+//! forgotten: it is tried again, with a growing delay, and soon when the object or the webhooks change ([`queue`]).
 
 mod cluster_role_aggregation;
 mod custom_resource_definitions;
@@ -11,8 +14,10 @@ mod garbage_collector;
 mod namespaces;
 mod queue;
 mod service_accounts;
+mod work_queues;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_schema::status::Status;
 use serde_json::{Map, Value};
@@ -21,7 +26,10 @@ use tokio::task::JoinSet;
 use crate::server::ServerState;
 use crate::store::{Change, Draft, Entry, Expect, Operation, SubmitError};
 pub(crate) use custom_resource_definitions::serve_established;
-pub(crate) use queue::WorkQueues;
+pub(crate) use work_queues::WorkQueues;
+
+/// How long to wait before trying again what does not depend on anybody else.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sets all to work. They stop when the set is dropped.
 pub(crate) fn start(server: &Arc<ServerState>) -> JoinSet<()> {

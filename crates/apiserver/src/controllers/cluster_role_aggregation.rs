@@ -6,7 +6,7 @@ use ferroplane_schema::writes::Part;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::queue::PAUSE;
+use super::PAUSE;
 use crate::auth::rbac::{GROUP, RbacKind};
 use crate::server::ServerState;
 

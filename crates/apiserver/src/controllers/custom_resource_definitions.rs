@@ -7,31 +7,28 @@ use ferroplane_schema::writes::Part;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use super::queue::PAUSE;
 use crate::builtin::{CUSTOM_RESOURCE_CLEANUP, CUSTOM_RESOURCE_DEFINITIONS};
 use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{self, Catalogue, DefinitionError, Origin, Resource};
 use crate::server::ServerState;
-use crate::store::{Entry, Uid};
+use crate::store::{Collection, Entry, Uid};
 
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<ServerState>) {
     tokio::join!(follow(&server), work(&server));
 }
 
-async fn work(server: &Arc<ServerState>) {
+async fn work(server: &ServerState) {
     loop {
         let name = next(server).await;
-        if let Err(status) = reconcile(server, &name).await {
-            warn!(definition = %name, problem = status.message, "cannot take up the definition yet");
-            let server = Arc::downgrade(server);
-            tokio::spawn(async move {
-                tokio::time::sleep(PAUSE).await;
-                if let Some(server) = server.upgrade() {
-                    server.queues.definitions.push(name);
+        match reconcile(server, &name).await {
+            Ok(()) => server.queues.definitions.done(&name),
+            Err(status) => {
+                if server.queues.definitions.retry(&name, &status.message) {
+                    warn!(definition = %name, problem = status.message, "cannot take up the definition yet");
                 }
-            });
+            }
         }
     }
 }
@@ -44,9 +41,10 @@ async fn next(server: &ServerState) -> Box<str> {
             name = server.queues.definitions.pop() => return name,
             name = server.queues.emptied.pop() => name,
         };
+        server.queues.emptied.done(&name);
         let entry = server.store.get(&server.store.collection(CUSTOM_RESOURCE_DEFINITIONS).key("", &name));
         if entry.is_some_and(|entry| entry.metadata().is_terminating) {
-            return name;
+            server.queues.definitions.push(name);
         }
     }
 }
@@ -284,28 +282,43 @@ async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Re
         let _ = serve(server, &names, definition);
     }
     let collection = server.store.collection(&format!("{}/{}", names.group, names.plural));
-    for object in server.store.snapshot(&collection).iter().filter(|object| !object.metadata().is_terminating)
-    {
-        let options =
-            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        match server.delete(object, options, None).await {
-            Err(status) if status.code != 404 => return Err(status),
-            _ => {}
-        }
-    }
+    let problem = delete_all(server, &collection).await.err();
     let left = server.store.snapshot(&collection).len();
     if left > 0 {
-        return report_remaining(server, definition, left).await;
+        let message = format!("CustomResource deletion is in progress: {left} left");
+        report_progress(server, definition, &message).await?;
+        return problem.map_or(Ok(()), Err);
     }
-    if has_uncollected_dependents(server, &names, definition["spec"]["scope"] == "Namespaced") {
-        return Err(Status::internal("what its objects owned has not been collected yet"));
+    if let Some(dependent) = uncollected_dependent(server, &names, definition["spec"]["scope"] == "Namespaced")
+    {
+        let (resource, path) = (dependent.key().collection().name(), dependent.key().path());
+        let message = format!(
+            "CustomResource deletion is in progress: what the objects owned is not deleted yet, such as {resource} {path}"
+        );
+        report_progress(server, definition, &message).await?;
+        // Nothing but a deletion somewhere else tells that it is gone, and that has a failure tried again.
+        return Err(Status::internal(&message));
     }
     release(server, entry).await
 }
 
-/// Whether something is there that an object of a kind owned which is gone. It has to go while the kind is known: of kinds
-/// that are not, owners are taken to be there.
-fn has_uncollected_dependents(server: &ServerState, names: &Names<'_>, is_namespaced: bool) -> bool {
+/// Deletes every object of a kind. One that cannot be deleted does not keep the others.
+async fn delete_all(server: &ServerState, collection: &Collection) -> Result<(), Status> {
+    let mut outcome = Ok(());
+    for object in server.store.snapshot(collection).iter().filter(|object| !object.metadata().is_terminating) {
+        let options =
+            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+        match server.delete(object, options, None).await {
+            Err(status) if status.code != 404 => outcome = outcome.and(Err(status)),
+            _ => {}
+        }
+    }
+    outcome
+}
+
+/// Something that an object of a kind owned which is gone. It has to go while the kind is known: of kinds that are not,
+/// owners are taken to be there.
+fn uncollected_dependent(server: &ServerState, names: &Names<'_>, is_namespaced: bool) -> Option<Arc<Entry>> {
     let is_gone = |uid: &Uid| server.store.by_uid(uid).is_none();
     let is_left = |entry: &Entry| {
         let metadata = entry.metadata();
@@ -323,13 +336,16 @@ fn has_uncollected_dependents(server: &ServerState, names: &Names<'_>, is_namesp
         })
     };
     let mut collections = server.store.collections().into_iter();
-    collections.any(|collection| server.store.snapshot(&collection).iter().any(|entry| is_left(entry)))
+    collections
+        .find_map(|collection| server.store.snapshot(&collection).iter().find(|entry| is_left(entry)).cloned())
 }
 
-async fn report_remaining(server: &ServerState, definition: &Value, left: usize) -> Result<(), Status> {
+async fn report_progress(server: &ServerState, definition: &Value, message: &str) -> Result<(), Status> {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
-    let message = format!("CustomResource deletion is in progress: {left} left");
-    set_condition(&mut status, "Terminating", true, "InstanceDeletionInProgress", &message);
+    set_condition(&mut status, "Terminating", true, "InstanceDeletionInProgress", message);
+    if definition.get("status") == Some(&status) {
+        return Ok(());
+    }
     let Some(resource) = server.resource_of_definitions() else { return Ok(()) };
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
     match server.patch(&resource, Part::Status, "", name, &json!({ "status": status })).await {

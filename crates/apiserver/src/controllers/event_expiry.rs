@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::queue::PAUSE;
+use super::PAUSE;
 use crate::builtin::EVENTS;
 use crate::server::ServerState;
 use crate::store::{Change, Collection, Entry, EventKind, Expect, Operation, SubmitError};

@@ -2,37 +2,65 @@
 //!
 //! Nothing is deleted on doubt: an owner is gone only if its kind is known and there is no object of its name with its
 //! identifier. Of kinds that are not known, owners are taken to be there.
+//!
+//! Every object is a piece of work of its own. An owner that goes has what it owned looked at, and deletes nothing itself: a
+//! webhook that refuses to have one dependent deleted must not keep the others, above all if they are what it is in use by.
+//! Follows the garbage collector of kube-controller-manager 1.36, which has the same shape.
 
 use std::sync::Arc;
 
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::Part;
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use super::queue::PAUSE;
 use crate::options::{DeleteOptions, Propagation};
 use crate::server::ServerState;
 use crate::store::{Entry, Uid};
 use crate::verbs::{FOREGROUND, ORPHAN};
 
+/// How many objects are looked at at once. Deletions share commits, and a webhook that does not answer holds up one worker only.
+const WORKERS: usize = 16;
+
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<ServerState>) {
     enqueue_unfinished(&server);
+    join_all((0..WORKERS).map(|_| work(&server))).await;
+}
+
+async fn work(server: &ServerState) {
+    let queue = &server.queues.garbage;
     loop {
-        let uid = server.queues.garbage.pop().await;
-        if let Err(status) = reconcile(&server, &uid).await {
-            warn!(uid = %uid, problem = status.message, "cannot collect garbage yet");
-            let server = Arc::downgrade(&server);
-            tokio::spawn(async move {
-                tokio::time::sleep(PAUSE).await;
-                if let Some(server) = server.upgrade() {
-                    server.queues.garbage.push(uid);
+        let uid = queue.pop().await;
+        match reconcile(server, &uid).await {
+            Ok(Progress::Done) => queue.done(&uid),
+            Ok(Progress::Waiting) => queue.wait(&uid),
+            Err(status) => {
+                if queue.retry(&uid, &status.message) {
+                    let object = server.store.by_uid(&uid).map(|entry| describe(&entry)).unwrap_or_default();
+                    warn!(object, uid = %uid, problem = status.message, "cannot collect garbage yet");
                 }
-            });
+            }
         }
     }
 }
+
+/// For a log: which object is meant.
+fn describe(entry: &Entry) -> String {
+    format!("{} {}", entry.key().collection().name(), entry.key().path())
+}
+
+/// How far an object has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// There is nothing to do until something happens.
+    Done,
+    /// It waits for others. Most of what they do is noticed; an owner reference that no longer blocks is not, so it looks again
+    /// now and then.
+    Waiting,
+}
+
 
 /// What was under way before the last stop is taken up again.
 fn enqueue_unfinished(server: &ServerState) {
@@ -46,24 +74,26 @@ fn enqueue_unfinished(server: &ServerState) {
     }
 }
 
-async fn reconcile(server: &ServerState, uid: &Uid) -> Result<(), Status> {
+async fn reconcile(server: &ServerState, uid: &Uid) -> Result<Progress, Status> {
     let Some(entry) = server.store.by_uid(uid) else {
         // It is gone, and what it owned may have nobody else.
         for dependent in server.store.dependents(uid) {
-            collect(server, &dependent).await?;
+            server.queues.garbage.push(dependent.metadata().uid.clone());
         }
-        return Ok(());
+        return Ok(Progress::Done);
     };
     if entry.metadata().is_terminating {
         let object = read(&entry)?;
         if has_finalizer(&object, ORPHAN) {
-            return release_dependents(server, &entry, &object).await;
+            return release_dependents(server, &entry, &object).await.map(|()| Progress::Done);
         }
         if has_finalizer(&object, FOREGROUND) {
             return wait_for_dependents(server, &entry, &object).await;
         }
+        // Somebody else's finalizer keeps it. There is nothing left to delete.
+        return Ok(Progress::Done);
     }
-    collect(server, &entry).await
+    collect(server, &entry).await.map(|()| Progress::Done)
 }
 
 fn read(entry: &Entry) -> Result<Map<String, Value>, Status> {
@@ -105,11 +135,16 @@ async fn collect(server: &ServerState, entry: &Entry) -> Result<(), Status> {
         let kept: Vec<_> = kept.map(|(reference, _)| reference.clone()).collect();
         return set_owners(server, entry, &kept).await;
     }
-    let propagation = if has_finalizer(&object, ORPHAN) {
+    let dependents = server.store.dependents(&entry.metadata().uid);
+    let waits = owners.contains(&Owner::Waiting) && !dependents.is_empty();
+    if waits && references.iter().any(blocks) && dependents.iter().any(|it| is_waiting(it)) {
+        return unblock_owners(server, entry, references).await;
+    }
+    let propagation = if waits {
+        Propagation::Foreground
+    } else if has_finalizer(&object, ORPHAN) {
         Propagation::Orphan
-    } else if has_finalizer(&object, FOREGROUND)
-        || owners.contains(&Owner::Waiting) && has_dependents(server, entry)
-    {
+    } else if has_finalizer(&object, FOREGROUND) {
         Propagation::Foreground
     } else {
         Propagation::Background
@@ -117,8 +152,27 @@ async fn collect(server: &ServerState, entry: &Entry) -> Result<(), Status> {
     remove(server, entry, propagation).await
 }
 
-fn has_dependents(server: &ServerState, entry: &Entry) -> bool {
-    !server.store.dependents(&entry.metadata().uid).is_empty()
+/// Whether an owner has to wait for what has this reference to it.
+fn blocks(reference: &Value) -> bool {
+    reference["blockOwnerDeletion"] == Value::Bool(true)
+}
+
+/// Whether an object is being deleted and waits for what it owns to go first.
+fn is_waiting(entry: &Entry) -> bool {
+    entry.metadata().is_terminating && read(entry).is_ok_and(|object| has_finalizer(&object, FOREGROUND))
+}
+
+/// Nobody waits for an object that owns one that waits: they would wait for each other, in a circle.
+async fn unblock_owners(server: &ServerState, entry: &Entry, references: &[Value]) -> Result<(), Status> {
+    let mut references = references.to_vec();
+    for reference in references.iter_mut().filter(|reference| blocks(reference)) {
+        reference["blockOwnerDeletion"] = false.into();
+    }
+    set_owners(server, entry, &references).await?;
+    // Who its owners are has not changed, so nobody else has them looked at.
+    entry.metadata().owners.iter().for_each(|owner| server.queues.garbage.push(owner.clone()));
+    server.queues.garbage.push(entry.metadata().uid.clone());
+    Ok(())
 }
 
 fn classify(server: &ServerState, dependent: &Entry, reference: &Value) -> Owner {
@@ -137,10 +191,7 @@ fn classify(server: &ServerState, dependent: &Entry, reference: &Value) -> Owner
     let key = server.store.collection(&resource.collection).key(namespace, text("name"));
     let owner = server.store.get(&key).filter(|owner| owner.metadata().uid == Uid::from(text("uid")));
     let Some(owner) = owner else { return Owner::Gone };
-    let blocks = reference.get("blockOwnerDeletion") == Some(&Value::Bool(true));
-    let waits = owner.metadata().is_terminating
-        && read(&owner).is_ok_and(|object| has_finalizer(&object, FOREGROUND));
-    if waits && blocks { Owner::Waiting } else { Owner::Solid }
+    if is_waiting(&owner) { Owner::Waiting } else { Owner::Solid }
 }
 
 async fn set_owners(server: &ServerState, entry: &Entry, owners: &[Value]) -> Result<(), Status> {
@@ -179,62 +230,48 @@ async fn release_dependents(
     owner: &Entry,
     object: &Map<String, Value>,
 ) -> Result<(), Status> {
+    let mut outcome = Ok(());
     for dependent in server.store.dependents(&owner.metadata().uid) {
-        let held = read(&dependent)?;
-        let uid = owner.metadata().uid.to_string();
-        let others = metadata(&held, "ownerReferences").iter().filter(|reference| reference["uid"] != uid);
-        let others: Vec<_> = others.cloned().collect();
-        set_owners(server, &dependent, &others).await?;
+        // One that cannot be changed does not keep the others from being let go of.
+        outcome = outcome.and(release_dependent(server, owner, &dependent).await);
     }
+    outcome?;
     drop_finalizer(server, owner, object, ORPHAN).await
 }
 
-/// Deletes what an object owns. When nothing that it has to wait for is left, it may go, too.
+async fn release_dependent(server: &ServerState, owner: &Entry, dependent: &Entry) -> Result<(), Status> {
+    let held = read(dependent)?;
+    let uid = owner.metadata().uid.to_string();
+    let others = metadata(&held, "ownerReferences").iter().filter(|reference| reference["uid"] != uid);
+    let others: Vec<_> = others.cloned().collect();
+    set_owners(server, dependent, &others).await
+}
+
+/// Has everything looked at that an object owns. When nothing that it has to wait for is left, it may go, too.
 async fn wait_for_dependents(
     server: &ServerState,
     owner: &Entry,
     object: &Map<String, Value>,
-) -> Result<(), Status> {
+) -> Result<Progress, Status> {
     let uid = owner.metadata().uid.to_string();
+    let is_blocking = |dependent: &Entry| {
+        // What cannot be read is waited for: nothing is let go of on doubt.
+        read(dependent).map_or(true, |held| {
+            let references = metadata(&held, "ownerReferences").iter();
+            references.filter(|reference| reference["uid"] == uid).any(blocks)
+        })
+    };
     let mut is_blocked = false;
     for dependent in server.store.dependents(&owner.metadata().uid) {
-        let held = read(&dependent)?;
-        is_blocked |= metadata(&held, "ownerReferences")
-            .iter()
-            .any(|reference| reference["uid"] == uid && reference["blockOwnerDeletion"] == Value::Bool(true));
+        is_blocked |= is_blocking(&dependent);
         if !dependent.metadata().is_terminating {
-            collect_for(server, &dependent, &uid).await?;
+            server.queues.garbage.push(dependent.metadata().uid.clone());
         }
     }
-    // What goes at once is gone by now.
-    let is_alone = !is_blocked
-        || server.store.dependents(&owner.metadata().uid).iter().all(|dependent| {
-            read(dependent).is_ok_and(|held| {
-                metadata(&held, "ownerReferences").iter().all(|reference| {
-                    reference["uid"] != uid || reference["blockOwnerDeletion"] != Value::Bool(true)
-                })
-            })
-        });
-    if is_alone { drop_finalizer(server, owner, object, FOREGROUND).await } else { Ok(()) }
-}
-
-/// Deletes what is owned by one that waits, unless somebody else owns it, too.
-async fn collect_for(server: &ServerState, dependent: &Entry, owner: &str) -> Result<(), Status> {
-    let held = read(dependent)?;
-    let references = metadata(&held, "ownerReferences");
-    let others: Vec<_> = references
-        .iter()
-        .filter(|reference| {
-            reference["uid"] != owner && classify(server, dependent, reference) == Owner::Solid
-        })
-        .cloned()
-        .collect();
-    if others.is_empty() {
-        let is_owner = has_dependents(server, dependent);
-        let propagation = if is_owner { Propagation::Foreground } else { Propagation::Background };
-        return remove(server, dependent, propagation).await;
+    if is_blocked {
+        return Ok(Progress::Waiting);
     }
-    set_owners(server, dependent, &others).await
+    drop_finalizer(server, owner, object, FOREGROUND).await.map(|()| Progress::Done)
 }
 
 async fn drop_finalizer(

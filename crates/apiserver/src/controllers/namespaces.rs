@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::Part;
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use super::queue::PAUSE;
 use crate::builtin::NAMESPACES;
 use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
@@ -22,23 +22,25 @@ use crate::store::Entry;
 const MANY: usize = 1_000;
 const BREATH: Duration = Duration::from_millis(100);
 
+/// How many namespaces are emptied at once. More than one: a webhook that does not answer may hold one up for long.
+const WORKERS: usize = 4;
+
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<ServerState>) {
-    tokio::join!(follow(&server), work(&server));
+    let workers = join_all((0..WORKERS).map(|_| work(&server)));
+    tokio::join!(follow(&server), workers);
 }
 
-async fn work(server: &Arc<ServerState>) {
+async fn work(server: &ServerState) {
     loop {
         let name = server.queues.namespaces.pop().await;
-        if let Err(status) = reconcile(server, &name).await {
-            warn!(namespace = %name, problem = status.message, "cannot empty the namespace yet");
-            let server = Arc::downgrade(server);
-            tokio::spawn(async move {
-                tokio::time::sleep(PAUSE).await;
-                if let Some(server) = server.upgrade() {
-                    server.queues.namespaces.push(name);
+        match reconcile(server, &name).await {
+            Ok(()) => server.queues.namespaces.done(&name),
+            Err(status) => {
+                if server.queues.namespaces.retry(&name, &status.message) {
+                    warn!(namespace = %name, problem = status.message, "cannot empty the namespace yet");
                 }
-            });
+            }
         }
     }
 }
@@ -74,23 +76,24 @@ async fn reconcile(server: &ServerState, name: &str) -> Result<(), Status> {
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Deletes what can be deleted. Says what could not.
+/// Deletes what can be deleted. Says of each kind why something of it could not be.
 async fn empty(server: &ServerState, namespace: &str) -> Vec<Status> {
     let mut failures = Vec::new();
     for resource in server.registry.catalogue().all().filter(|resource| resource.is_namespaced) {
         let snapshot = server.store.snapshot(&server.store.collection(&resource.collection));
+        let mut failure = None;
         for entry in snapshot.range(Some(namespace), None).filter(|entry| !entry.metadata().is_terminating) {
             let options =
                 DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
             match server.delete(entry, options, Some("namespace-controller")).await {
                 Err(status) if status.code != 404 => {
-                    // What is wrong with one is most likely wrong with all of its kind.
-                    failures.push(status);
-                    break;
+                    // The others are tried nevertheless: what is refused now may be in use by one of them.
+                    failure.get_or_insert(status);
                 }
                 _ => {}
             }
         }
+        failures.extend(failure);
     }
     failures
 }

@@ -3,6 +3,7 @@
 
 mod claim;
 mod comparison;
+mod composed_usages;
 mod composites;
 mod composition;
 mod definition;

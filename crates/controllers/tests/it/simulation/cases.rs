@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use ferroplane_testkit::plane::condition;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::chance::Chance;
 use super::user::{Intent, User};
 use super::world::World;
 use super::{in_virtual_time, settle};
+use crate::composed_usages;
 
 /// How many writes the life of a site takes at most.
 const WRITES: u64 = 24;
@@ -100,6 +101,29 @@ fn composition_that_changes_while_a_site_is_looked_at_for_the_first_time_is_hear
         tokio::time::sleep(Duration::from_secs(1)).await;
         *world.weather.delayed.lock().unwrap() = None;
         assert_eq!(settle(&user).await, Ok(()));
+        world.end().await;
+    });
+}
+
+#[test]
+fn sites_that_compose_usages_go_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let world = World::new(0).await;
+        world.plane.define_sites().await;
+        world.plane.compose_sites_of(&composed_usages::pipeline(false)).await;
+        for write in 1..=WRITES {
+            for name in ["blog", "shop", "wiki"] {
+                world.plane.create_site(name, "red").await;
+            }
+            let are_there = |list: &Value| list["items"].as_array().is_some_and(|usages| usages.len() == 3);
+            world.plane.until(composed_usages::USAGES, are_there).await;
+            calm().await;
+            world.weather.kill_soon(write, write % 2 == 0);
+            for name in ["blog", "shop", "wiki"] {
+                world.plane.delete(&format!("{SITES}/{name}")).await;
+            }
+            composed_usages::nothing_is_left(&world.plane).await;
+        }
         world.end().await;
     });
 }
