@@ -65,7 +65,7 @@ use log::sqlite::Sqlite;
 use state::State;
 use writer::{Message, Submission, Writer};
 
-pub use backup::{BackupError, backup, restore};
+pub use backup::{BackupError, backup, restore, salvage};
 pub use entry::{Change, Draft, DraftError, Entry, Expect, Operation};
 pub use history::Window;
 pub use key::{Collection, Key};

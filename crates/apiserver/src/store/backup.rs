@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::OpenError;
 use super::directory::{self, Directory, database_in, write_ahead_log_of};
-use super::log::sqlite::check_header;
+use super::log::head::{self, Record, Summary};
+use super::log::sqlite::{check_header, check_write_ahead_log};
+use super::{LogError, OpenError};
 
 /// How far a restored store is moved on, so that no revision that was given out since is given out again.
 const LEAP: u64 = 1_000_000;
@@ -34,8 +36,26 @@ pub enum BackupError {
     Sqlite { action: &'static str, file: PathBuf, source: rusqlite::Error },
 }
 
+/// What to do about a store that has lost something that it had acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// Refuse to copy it: a backup of which nobody knows that it is not whole is worse than none.
+    Refuse,
+    /// Copy what is left.
+    Accept,
+}
+
 /// Write a copy of the store in a data directory, which may be in use, to a file that must not exist.
 pub fn backup(data_directory: &Path, file: &Path) -> Result<(), BackupError> {
+    copy(data_directory, file, Loss::Refuse)
+}
+
+/// The same of a store that has lost something: write what is left of it.
+pub fn salvage(data_directory: &Path, file: &Path) -> Result<(), BackupError> {
+    copy(data_directory, file, Loss::Accept)
+}
+
+fn copy(data_directory: &Path, file: &Path, loss: Loss) -> Result<(), BackupError> {
     let database = database_in(data_directory);
     if !database.exists() {
         return Err(BackupError::NoStore(data_directory.to_owned()));
@@ -44,19 +64,77 @@ pub fn backup(data_directory: &Path, file: &Path) -> Result<(), BackupError> {
     if file.exists() {
         return Err(BackupError::Exists(file.to_owned()));
     }
+    let source = Source::new(data_directory, &database, loss)?;
     let partial = Partial::create(file)?;
     let copy = |connection: Connection| {
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        // If nobody else has it open: what may be damaged must be left as it is.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // One consistent moment, read from a connection of its own: the writer does not wait.
         connection.execute("VACUUM INTO ?1", [partial.path.to_string_lossy()])
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(&database, flags).and_then(copy).map_err(|source| BackupError::Sqlite {
         action: "back up",
-        file: database,
+        file: database.clone(),
         source,
     })?;
+    source.check(&partial.path)?;
     partial.finish(false)
+}
+
+/// What is known of a store before it is copied.
+struct Source<'a> {
+    database: &'a Path,
+    acknowledged: Option<Record>,
+    /// Held while it is copied, unless somebody else has it, who has checked it already.
+    lock: Option<Directory>,
+}
+
+impl<'a> Source<'a> {
+    fn new(data_directory: &Path, database: &'a Path, loss: Loss) -> Result<Self, BackupError> {
+        let lock = match Directory::lock(data_directory) {
+            Ok(lock) => Some(lock),
+            Err(OpenError::Locked { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut acknowledged = None;
+        if loss == Loss::Refuse {
+            acknowledged = Record::read(database).map_err(OpenError::from)?;
+            if acknowledged.is_some() && lock.is_some() {
+                check_write_ahead_log(database).map_err(OpenError::from)?;
+            }
+        }
+        Ok(Self { database, acknowledged, lock })
+    }
+
+    /// Refuses a copy that lacks something that was acknowledged before it was made.
+    fn check(&self, copy: &Path) -> Result<(), BackupError> {
+        let Some(acknowledged) = self.acknowledged else { return Ok(()) };
+        let failed =
+            |source| BackupError::Sqlite { action: "read", file: self.database.to_owned(), source };
+        let found = summarize(copy).map_err(failed)?;
+        // Whoever writes meanwhile may come any way, but never back.
+        let is_whole = self.lock.is_none() && found.revision >= acknowledged.revision();
+        let checked = if is_whole { Ok(()) } else { acknowledged.check(&found) };
+        checked.map_err(|detail| {
+            let lost = LogError::Lost { file: self.database.to_owned(), detail };
+            OpenError::from(lost).into()
+        })
+    }
+}
+
+/// What a copy holds.
+fn summarize(copy: &Path) -> rusqlite::Result<Summary> {
+    let connection = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let marks = "SELECT max(mark.revision, coalesce((SELECT max(revision) FROM log), 0)), mark.floor FROM mark";
+    let mut summary = connection.query_row(marks, [], |row| Ok(Summary::new(row.get(0)?, row.get(1)?)))?;
+    let mut select = connection.prepare("SELECT revision FROM log")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        summary.add_row(row.get(0)?);
+    }
+    Ok(summary)
 }
 
 /// Make the store in a data directory what it was when a backup was taken.
@@ -88,7 +166,9 @@ fn retire(database: &Path) -> Result<(), BackupError> {
             .and_then(|connection| connection.execute_batch("PRAGMA journal_mode = DELETE"));
     }
     remove(&write_ahead_log_of(database))?;
-    remove(&shared_memory_of(database))
+    remove(&shared_memory_of(database))?;
+    // What was acknowledged before says nothing about what is restored.
+    remove(&head::path_of(database))
 }
 
 /// Check the copy, and move it on.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::watch_cache::Event;
 
+pub(super) mod head;
 pub(super) mod memory;
 pub(super) mod sqlite;
+pub(super) mod write_ahead_log;
 
 /// A durable log of everything written.
 ///
@@ -79,4 +81,17 @@ pub enum LogError {
     Failed { action: &'static str, file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("`{}` is damaged ({detail}); restore a backup, or inspect the file with `sqlite3 FILE .recover`", file.display())]
     Damaged { file: PathBuf, detail: String },
+    /// It can be read, but it is not all that was written.
+    #[error(
+        "`{}` may have lost acknowledged writes ({detail}); restore a backup, or go on with what is left: \
+         `ferroplane backup --salvage FILE`, then `ferroplane restore --force FILE`",
+        file.display()
+    )]
+    Lost { file: PathBuf, detail: String },
+    #[error(
+        "`{}` is empty or missing, but revision {revision} was acknowledged; restore a backup, or delete `{}` to begin anew",
+        file.display(),
+        head.display()
+    )]
+    Missing { file: PathBuf, head: PathBuf, revision: u64 },
 }

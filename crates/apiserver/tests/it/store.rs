@@ -1,6 +1,7 @@
 //! The store from outside: on disk, over restarts, with everything that can go wrong.
 
 mod copies;
+mod damage;
 mod disk;
 mod durability;
 mod fixtures;

@@ -18,6 +18,12 @@ pub(crate) struct Backup {
     /// Where everything is kept [default: that of `ferroplane up`]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
+
+    /// Write what is left of a store that does not open because it has lost something
+    ///
+    /// The control plane must not run there. `ferroplane restore --force` makes a store of it again.
+    #[arg(long)]
+    salvage: bool,
 }
 
 /// Put what was backed up into a data directory
@@ -41,7 +47,8 @@ impl Backup {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let directory = self.data_dir.map_or_else(data_directory, Ok)?;
         let spinner = terminal.spinner("writing the backup");
-        let written = store::backup(&directory, &self.file);
+        let write = if self.salvage { store::salvage } else { store::backup };
+        let written = write(&directory, &self.file);
         spinner.finish_and_clear();
         written.with_context(|| format!("cannot back up `{}`", directory.display()))?;
         terminal.note(&format!("wrote `{}`", self.file.display()));

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
 use super::super::OpenError;
 use super::super::directory;
 use super::super::entry::Entry;
-use super::{Batch, Log, LogError, Marks, Row, RowError};
+use super::head::{self, Head, Record, Summary};
+use super::{Batch, Log, LogError, Marks, Row, RowError, write_ahead_log};
 
 /// "FPLN": says that a database is a store of ours.
 const APPLICATION: u32 = 0x4650_4C4E;
@@ -31,6 +33,10 @@ const VACUUM_STEP: u64 = 256;
 pub(in super::super) struct Sqlite {
     connection: Connection,
     file: PathBuf,
+    /// What was acknowledged when the store was last open. Checked, and gone, when the log has been read.
+    expected: Option<Record>,
+    /// There as soon as the log has been read, and nothing is written before.
+    head: Option<Head>,
     /// About how many pages the write-ahead log has that the database has not.
     pages_ahead: usize,
     /// Whether something was written since the last housekeeping.
@@ -40,9 +46,15 @@ pub(in super::super) struct Sqlite {
 impl Sqlite {
     /// Open a database, or make one.
     pub(in super::super) fn open(file: &Path) -> Result<Self, OpenError> {
+        let expected = Record::read(file)?;
         let is_new = is_new(file)?;
-        if !is_new {
+        if is_new {
+            refuse_lost(file, expected)?;
+        } else {
             check_header(file)?;
+        }
+        if expected.is_some() {
+            check_write_ahead_log(file)?;
         }
         let directory = file.parent().unwrap_or(Path::new("."));
         // Made here, so that it is never readable by others. SQLite gives its other files the same permissions.
@@ -54,7 +66,10 @@ impl Sqlite {
             directory::sync(directory)
                 .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
         }
-        log.check_version()?;
+        if log.is_blank()? {
+            refuse_lost(file, expected)?;
+        }
+        log.expected = expected;
         log.migrate()?;
         Ok(log)
     }
@@ -88,7 +103,16 @@ impl Sqlite {
             // We checkpoint between commits (`tidy`), so that no commit has to wait for that.
             .execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
             .map_err(failed)?;
-        Ok(Self { connection, file: file.to_owned(), pages_ahead: 0, is_untidy: true })
+        // Until everything has been read and found: a damaged write-ahead log must be left as it is.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+        Ok(Self {
+            connection,
+            file: file.to_owned(),
+            expected: None,
+            head: None,
+            pages_ahead: 0,
+            is_untidy: true,
+        })
     }
 
     fn number(&self, pragma: &str) -> Result<u64, LogError> {
@@ -96,11 +120,14 @@ impl Sqlite {
         value.map_err(|error| self.explain(error, "read"))
     }
 
-    fn check_version(&self) -> Result<(), OpenError> {
+    /// Whether nothing is in the database yet. If something is, it has to be ours.
+    fn is_blank(&self) -> Result<bool, OpenError> {
         let application = self.number("application_id")?;
         let version = self.number("user_version")?;
-        let is_empty = application == 0 && version == 0 && self.number("page_count")? <= 1;
-        if is_empty { Ok(()) } else { check_identity(&self.file, application, version) }
+        if application == 0 && version == 0 && self.number("page_count")? <= 1 {
+            return Ok(true);
+        }
+        check_identity(&self.file, application, version).map(|()| false)
     }
 
     fn migrate(&mut self) -> Result<(), LogError> {
@@ -145,6 +172,45 @@ impl Sqlite {
         }
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
+    }
+
+    /// What the log holds after a batch.
+    fn after(&self, batch: &Batch<'_>) -> Result<Summary, LogError> {
+        let mut holds = self.head()?.holds();
+        for event in batch.events {
+            holds.add_row(event.revision());
+            holds.revision = event.revision();
+        }
+        if !batch.forget.is_empty() {
+            batch.forget.iter().for_each(|revision| holds.remove_row(*revision));
+            (holds.revision, holds.floor) = (batch.marks.revision, batch.marks.floor);
+        }
+        Ok(holds)
+    }
+
+    fn head(&self) -> Result<&Head, LogError> {
+        self.head.as_ref().ok_or_else(|| self.unread())
+    }
+
+    fn head_mut(&mut self) -> Result<&mut Head, LogError> {
+        let unread = self.unread();
+        self.head.as_mut().ok_or(unread)
+    }
+
+    fn unread(&self) -> LogError {
+        let source = "it has not been read yet".into();
+        LogError::Failed { action: "write to", file: self.file.clone(), source }
+    }
+
+    /// Compares what was read with what was acknowledged, and notes it as that from now on.
+    fn settle(&mut self, holds: Summary) -> Result<(), LogError> {
+        if let Some(expected) = self.expected.take() {
+            let lost = |detail| LogError::Lost { file: self.file.clone(), detail };
+            expected.check(&holds).map_err(lost)?;
+        }
+        self.head = Some(Head::create(&self.file, holds)?);
+        let configured = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
+        configured.map(drop).map_err(|error| self.explain(error, "open"))
     }
 
     fn rollback(&self) -> rusqlite::Result<()> {
@@ -193,12 +259,15 @@ impl Log for Sqlite {
     }
 
     fn load(&mut self, visit: &mut dyn FnMut(Row<'_>) -> Result<(), RowError>) -> Result<(), LogError> {
+        let Marks { revision, floor } = self.marks()?;
+        let mut holds = Summary::new(revision, floor);
         let failed = |error| explain(error, "read", &self.file);
         let sql = "SELECT revision, collection, namespace, name, deleted, object FROM log ORDER BY revision";
         let mut select = self.connection.prepare(sql).map_err(failed)?;
         let mut rows = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let row = read_row(row).map_err(failed)?;
+            holds.add_row(row.revision);
             visit(row).map_err(|error| LogError::Damaged {
                 file: self.file.clone(),
                 detail: format!("revision {}: {error}", row.revision),
@@ -206,7 +275,9 @@ impl Log for Sqlite {
         }
         drop(rows);
         // Nothing is read any more, so the pages need not be kept.
-        self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)
+        self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
+        drop(select);
+        self.settle(holds)
     }
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
@@ -214,7 +285,12 @@ impl Log for Sqlite {
         // An estimate, as SQLite tells the number only when it checkpoints: pages of objects, of inserted and of deleted rows.
         self.pages_ahead += bytes / 4096 + batch.events.len() / 8 + batch.forget.len() + 2;
         self.is_untidy = true;
-        let Err(error) = self.write(batch) else { return Ok(()) };
+        let holds = self.after(batch)?;
+        self.head_mut()?.prepare(holds)?;
+        let Err(error) = self.write(batch) else {
+            // If this fails nobody may be told: the next start could not know that it has to be there.
+            return self.head_mut()?.acknowledge();
+        };
         let error = self.explain(error, "write to");
         // If even this fails nobody knows where we are.
         self.rollback().map_err(|error| self.explain(error, "roll back"))?;
@@ -226,6 +302,9 @@ impl Log for Sqlite {
             return Ok(false);
         }
         self.checkpoint("PASSIVE")?;
+        if !is_urgent && let Some(head) = &mut self.head {
+            head.flush()?;
+        }
         if is_urgent {
             // Should a reader hold the checkpoint up, then not every commit should try again.
             self.pages_ahead = self.pages_ahead.min(CHECKPOINT_PAGES / 2);
@@ -271,6 +350,26 @@ fn explain(error: rusqlite::Error, action: &'static str, file: &Path) -> LogErro
             LogError::Damaged { file, detail: error.to_string() }
         }
         _ => LogError::Failed { action, file, source: error.into() },
+    }
+}
+
+/// Refuses to begin anew where something was acknowledged.
+fn refuse_lost(file: &Path, expected: Option<Record>) -> Result<(), LogError> {
+    match expected.map(|record| record.revision()).filter(|revision| *revision > 0) {
+        Some(revision) => {
+            Err(LogError::Missing { file: file.to_owned(), head: head::path_of(file), revision })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a write-ahead log of which `SQLite` would forget a part.
+pub(in super::super) fn check_write_ahead_log(database: &Path) -> Result<(), LogError> {
+    let file = directory::write_ahead_log_of(database);
+    match write_ahead_log::check(&file) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(detail)) => Err(LogError::Lost { file, detail: detail.to_owned() }),
+        Err(error) => Err(LogError::Failed { action: "read", file, source: error.into() }),
     }
 }
 

@@ -141,7 +141,7 @@ async fn nobody_else_may_read_the_files() {
         names.push(file.file_name().into_string().unwrap());
     }
     names.sort();
-    assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.lock"]);
+    assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.head", "store.lock"]);
     store.close().await;
 }
 
