@@ -8,6 +8,7 @@ mod batch;
 mod codec;
 mod composition;
 mod functions;
+mod growth;
 mod grpc;
 mod kinds;
 mod measure;
@@ -37,6 +38,7 @@ fn main() {
         ("schema-owners", schema_owners::run),
         ("schema-objects", schema_objects::run),
         ("schema-patches", schema_patches::run),
+        ("growth", growth::run),
         ("kinds", kinds::run),
         ("store", store::run),
         ("validate", validate::run),

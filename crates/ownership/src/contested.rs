@@ -9,7 +9,8 @@
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::holds::{find_item, owned_by, same};
+use super::holds::{owned_by, same};
+use super::item_index::ItemIndex;
 
 /// Nobody needs to hear of more fields of one object.
 const MOST: usize = 16;
@@ -97,8 +98,9 @@ impl Search {
                 self.taken(theirs, wanted, live, ours, path, owner);
             }
             (Value::Array(wanted), Value::Array(live)) => {
+                let (wanted_items, live_items) = (ItemIndex::new(wanted), ItemIndex::new(live));
                 for (key, theirs) in theirs {
-                    let (Some(wanted_at), Some(live_at)) = (find_item(key, wanted), find_item(key, live))
+                    let (Some(wanted_at), Some(live_at)) = (wanted_items.find(key), live_items.find(key))
                     else {
                         continue;
                     };

@@ -5,7 +5,8 @@
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::holds::{find_item, owned_by};
+use super::holds::owned_by;
+use super::item_index::ItemIndex;
 
 /// The fields that a manager owns by having applied them. Nothing if it has applied nothing.
 pub fn extract(live: &JsonObject, manager: &str, subresource: &str) -> JsonObject {
@@ -37,7 +38,8 @@ fn extract_value(live: &Value, fields: &JsonObject) -> Value {
     match live {
         Value::Object(live) => Value::Object(extract_object(live, fields)),
         Value::Array(live) => {
-            let found = fields.iter().filter_map(|(key, fields)| Some((find_item(key, live)?, key, fields)));
+            let index = ItemIndex::new(live);
+            let found = fields.iter().filter_map(|(key, fields)| Some((index.find(key)?, key, fields)));
             let mut found: Vec<_> = found.collect();
             // Field sets are sorted by key; the extracted list has to have the order of the object.
             found.sort_by_key(|(place, ..)| *place);

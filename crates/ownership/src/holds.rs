@@ -10,6 +10,8 @@
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
+use super::item_index::ItemIndex;
+
 /// Fields that identify an object, or that the server sets. Nobody owns them.
 const UNOWNED: [&str; 9] = [
     "name",
@@ -88,10 +90,12 @@ fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
     if owned.clone().count() != wanted.len() {
         return false;
     }
+    let (wanted_items, live_items) = (ItemIndex::new(wanted), ItemIndex::new(live));
     let mut places = Vec::with_capacity(wanted.len());
     for (key, fields) in owned {
         let Some(fields) = fields.as_object() else { return false };
-        let Some((wanted_at, live_at)) = find(key, wanted, live) else { return false };
+        let found = live_items.find(key).zip(wanted_items.find_with_defaults(key));
+        let Some((live_at, wanted_at)) = found else { return false };
         let (wanted, live) = (&wanted[wanted_at], &live[live_at]);
         let is_whole = key.starts_with("v:");
         if !(if is_whole { same(wanted, live) } else { value_holds(wanted, live, fields) }) {
@@ -104,31 +108,6 @@ fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
     // short.
     places.sort_unstable();
     places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
-}
-
-/// Where the item with this key is, in both lists.
-fn find(key: &str, wanted: &[Value], live: &[Value]) -> Option<(usize, usize)> {
-    let in_live = find_item(key, live)?;
-    let Some(keys) = key.strip_prefix("k:") else {
-        return find_item(key, wanted).map(|place| (place, in_live));
-    };
-    let keys: JsonObject = serde_json::from_str(keys).ok()?;
-    // A key that has a default may have been left out.
-    let fits =
-        |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_none_or(|there| same(there, value)));
-    wanted.iter().position(fits).map(|place| (place, in_live))
-}
-
-/// Where the item with this key is in a list.
-pub(super) fn find_item(key: &str, list: &[Value]) -> Option<usize> {
-    if let Some(value) = key.strip_prefix("v:") {
-        let value: Value = serde_json::from_str(value).ok()?;
-        return list.iter().position(|item| same(item, &value));
-    }
-    let keys: JsonObject = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
-    let has =
-        |item: &Value| keys.iter().all(|(key, value)| item.get(key).is_some_and(|there| same(there, value)));
-    list.iter().position(has)
 }
 
 /// Whether two values are the same. Numbers are, however they are written.

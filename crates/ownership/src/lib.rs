@@ -23,6 +23,7 @@ mod contested;
 mod entry;
 mod extract;
 mod holds;
+mod item_index;
 mod last_applied;
 mod ledger;
 pub mod merge;

@@ -3,7 +3,7 @@
 //! Follows apimachinery 0.36.4, `pkg/util/managedfields/scalehandler.go`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
@@ -42,8 +42,11 @@ impl Scale {
         let mut scaled = decode_all(scale)?;
         let mut kept = Ledger::default();
         let decoded = decode_all(parent)?;
-        let times: Vec<_> =
-            decoded.records.iter().map(|record| (record.identity.clone(), record.time.clone())).collect();
+        // By the text that is the same for the same identity: there may be thousands on both sides.
+        let times: HashMap<_, _> =
+            decoded.records.iter().map(|record| (record.identity.text(), record.time.clone())).collect();
+        let known: HashSet<_> = scaled.records.iter().map(|record| record.identity.text()).collect();
+        let mut replaced = HashSet::new();
         for mut record in decoded.records {
             // An entry of a version that the kind no longer has is dropped, as everywhere.
             if !self.replicas.contains_key(&*record.identity.api_version) {
@@ -51,8 +54,9 @@ impl Scale {
             }
             let path = self.path(&record.identity.api_version).filter(|path| record.set.contains(path));
             if let Some(path) = path {
-                if let Some(position) = scaled.position(&record.identity) {
-                    scaled.records.remove(position);
+                let identity = record.identity.text();
+                if known.contains(&identity) {
+                    replaced.insert(identity);
                 } else {
                     // Somebody else scaled, and owns the replicas now.
                     let mut taken = Set::default();
@@ -66,12 +70,14 @@ impl Scale {
             }
         }
         let replicas = field_path(&["spec", "replicas"]);
-        scaled.records.retain(|record| record.set.contains(&replicas));
+        scaled.records.retain(|record| {
+            record.set.contains(&replicas) && !replaced.contains(&record.identity.text())
+        });
         // Whoever has a record of its own for the scale has it replaced.
-        kept.records.retain(|record| scaled.position(&record.identity).is_none());
+        let scalers: HashSet<_> = scaled.records.iter().map(|record| record.identity.text()).collect();
+        kept.records.retain(|record| !scalers.contains(&record.identity.text()));
         for record in scaled.records {
-            let time = times.iter().find(|(identity, _)| identity.is_same(&record.identity));
-            let time = time.and_then(|(_, time)| time.clone());
+            let time = times.get(&record.identity.text()).cloned().flatten();
             let mut set = Set::default();
             set.insert(&self.path(&self.api_version).unwrap_or_default());
             // The scale's entries have no times of their own: upstream keeps the old one, or none.

@@ -2,6 +2,7 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/util/validation/field/errors.go`, `pkg/util/validation/field/path.go`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use ferroplane_golang::{json, strconv};
@@ -306,17 +307,12 @@ impl std::error::Error for Error {}
 
 /// All mistakes as one text, as Kubernetes joins them: in brackets if there are several, each once.
 pub fn aggregate(errors: &[Error]) -> String {
-    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let text = error.to_string();
-        // Apimachinery's `aggregate.Error` drops repetitions from the message only: the causes of a `Status`
-        // keep them.
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    // Apimachinery's `aggregate.Error` drops repetitions from the message only: the causes of a `Status` keep them.
+    let all: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let mut seen = HashSet::with_capacity(all.len());
+    let texts: Vec<_> = all.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect();
     match texts.as_slice() {
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         _ => format!("[{}]", texts.join(", ")),
     }
 }

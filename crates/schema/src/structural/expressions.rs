@@ -145,7 +145,9 @@ impl Rules {
     }
 
     pub(super) fn property(&self, name: &str) -> Option<&Self> {
-        self.properties.iter().find(|(candidate, _)| **candidate == *name).map(|(_, rules)| rules)
+        // They are sorted, because those of the schema are.
+        let found = self.properties.binary_search_by(|(candidate, _)| (**candidate).cmp(name));
+        found.ok().map(|index| &self.properties[index].1)
     }
 
     /// Why expressions cannot see a value.

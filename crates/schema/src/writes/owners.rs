@@ -2,6 +2,8 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/handlers/rest.go`.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Proposal, metadata_mut};
@@ -15,20 +17,22 @@ pub(super) fn deduplicate(proposal: &mut Proposal, is_after_admission: bool) {
     else {
         return;
     };
-    let mut kept: Vec<Value> = Vec::with_capacity(references.len());
-    let mut dropped = Vec::new();
-    for reference in references.drain(..) {
-        // Equal in all fields: two references to one owner that differ are refused by validation instead.
-        if kept.contains(&reference) {
-            dropped.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
-        } else {
+    // Equal in all fields: two references to one owner that differ are refused by validation instead.
+    // Upstream compares each with all before it. Ten thousand references fit into a request, and would take it half a minute.
+    let mut seen = HashSet::with_capacity(references.len());
+    let is_first: Vec<_> = references.iter().map(|reference| seen.insert(reference)).collect();
+    if seen.len() == references.len() {
+        return;
+    }
+    let (mut kept, mut dropped) = (Vec::with_capacity(references.len()), Vec::new());
+    for (reference, is_first) in references.drain(..).zip(is_first) {
+        if is_first {
             kept.push(reference);
+        } else {
+            dropped.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
         }
     }
     *references = kept;
-    if dropped.is_empty() {
-        return;
-    }
     let what = if is_after_admission {
         ".metadata.ownerReferences contains duplicate entries after mutating admission happens"
     } else {

@@ -2,6 +2,8 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use ferroplane_golang::{json, strconv};
 
 use super::definition::{Definition, Subresources, Version};
@@ -209,10 +211,8 @@ fn check_versions(
         let has_status = subresources.is_some_and(|subresources| subresources.has_status);
         check_version(version, has_status, &strictness.for_version(&version.name), &at, errors);
     }
-    let is_repeated = |(index, version): (usize, &Version)| {
-        versions[..index].iter().any(|earlier| earlier.name == version.name)
-    };
-    if versions.iter().enumerate().any(is_repeated) {
+    let mut seen = HashSet::with_capacity(versions.len());
+    if !versions.iter().all(|version| seen.insert(&version.name)) {
         errors.push(Error::invalid(&at, definition.shown_versions(), "must contain unique version names"));
     }
     if versions.iter().filter(|version| version.is_storage).count() != 1 {

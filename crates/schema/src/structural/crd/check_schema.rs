@@ -2,11 +2,14 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use ferroplane_golang::json;
 
 use super::budget::Budget;
 use super::strictness::Strictness;
 use crate::field::{BadValue, Error, Path};
+use crate::meta::MAX_SHOWN;
 use crate::structural::expressions;
 use crate::structural::field_path;
 use crate::structural::{Additional, Props, Rule, rules};
@@ -313,7 +316,13 @@ impl Walk<'_> {
             return;
         }
         let shown = || BadValue::Json(keys.to_vec().into());
-        for (index, key) in keys.iter().enumerate() {
+        let mut seen = HashSet::with_capacity(keys.len());
+        let mut shown_times = 0;
+        for key in keys {
+            // Each mistake shows all keys, so that there is an end to it.
+            if shown_times >= MAX_SHOWN {
+                break;
+            }
             match item.property(key) {
                 Some(property) if matches!(property.kind.as_str(), "array" | "object") => {
                     let at = items_path.child("properties");
@@ -324,10 +333,12 @@ impl Walk<'_> {
                 Some(_) => {}
                 None => {
                     let detail = "entries must all be names of item properties";
+                    shown_times += 1;
                     self.errors.push(Error::invalid(&keys_path, shown(), detail));
                 }
             }
-            if keys[..index].contains(key) {
+            if !seen.insert(key) {
+                shown_times += 1;
                 self.errors.push(Error::invalid(&keys_path, shown(), "must not contain duplicate entries"));
             }
         }

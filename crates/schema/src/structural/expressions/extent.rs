@@ -3,7 +3,7 @@
 //! Follows k8s.io/apiserver 0.36.4, `pkg/cel/common/schemas.go`; apiextensions-apiserver 0.36.4,
 //! `pkg/apiserver/schema/cel/compilation.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ferroplane_cel::{Extent, escape};
 use serde_json::Value;
@@ -80,9 +80,10 @@ fn of_fields(props: &Props) -> (Extent, i64) {
     let mut fields = BTreeMap::new();
     // Braces, and all fields that must be sent: those with a default need not be.
     let mut bytes: i64 = 2;
+    let required: HashSet<_> = props.required().iter().collect();
     for (name, property) in props.properties() {
         let Some((extent, least)) = of(property, property.embedded_resource) else { continue };
-        if props.required().contains(name) && property.default.is_none() {
+        if required.contains(name) && property.default.is_none() {
             let name = i64::try_from(name.len()).unwrap_or(REQUEST);
             bytes = bytes.saturating_add(name).saturating_add(least).saturating_add(4);
         }

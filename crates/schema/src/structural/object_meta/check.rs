@@ -2,11 +2,14 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/api/validation/objectmeta.go`.
 
+use std::collections::HashSet;
+
 use ferroplane_golang::{json, strconv};
 use serde_json::Value;
 
 use super::ObjectMeta;
 use crate::field::{BadValue, Error, Path};
+use crate::meta::MAX_SHOWN;
 use crate::names;
 
 /// All annotations together.
@@ -98,20 +101,25 @@ fn check_owners(meta: &ObjectMeta, path: &Path<'_>, errors: &mut Vec<Error>) {
     let at = path.child("ownerReferences");
     let owners = meta.list("ownerReferences");
     let mut controller: Option<String> = None;
+    let mut shown_times = 0;
     for owner in owners {
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
         check_owner(owner, &at, errors);
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let this = format!("{}/{}", text("kind"), text("name"));
             match &controller {
-                Some(first) => errors.push(Error::invalid(
-                    &at,
-                    show_owners(owners),
-                    format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
-                         and {this}"
-                    ),
-                )),
+                Some(first) if shown_times < MAX_SHOWN => {
+                    shown_times += 1;
+                    errors.push(Error::invalid(
+                        &at,
+                        show_owners(owners),
+                        format!(
+                            "Only one reference can have Controller set to true. Found \"true\" in references for \
+                             {first} and {this}"
+                        ),
+                    ));
+                }
+                Some(_) => {}
                 None => controller = Some(this),
             }
         }
@@ -209,7 +217,7 @@ pub(crate) fn check_update(meta: &ObjectMeta, old: &ObjectMeta, path: &Path<'_>)
     let mut errors = Vec::new();
     // Otherwise an object that is going could be held back for ever by adding finalizers.
     if old.fields.contains_key("deletionTimestamp") {
-        let before = old.list("finalizers");
+        let before: HashSet<_> = old.list("finalizers").iter().collect();
         let mut added: Vec<_> = meta
             .list("finalizers")
             .iter()

@@ -2,6 +2,8 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/controller/openapi/builder/builder.go`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::meta::{LIST_META, OBJECT_META};
@@ -152,7 +154,7 @@ fn simplify(schema: &mut Props) {
     if schema.preserves_unknown_fields() && schema.kind == "object" {
         schema.kind.clear();
     }
-    let nullable: Vec<_> =
+    let nullable: HashSet<_> =
         schema.properties().filter(|(_, property)| property.nullable).map(|(name, _)| name.clone()).collect();
     if let Some(required) = &mut schema.required {
         required.retain(|name| !nullable.contains(name));
