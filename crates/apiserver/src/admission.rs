@@ -15,7 +15,8 @@ use crate::auth::authorizer::Authorizer;
 use crate::auth::identity::{Identity, MASTERS};
 use crate::builtin::service_allocator::{Reservation, ServiceAllocator};
 use crate::builtin::{
-    NAMESPACES, custom_resource_definitions, namespace_lifecycle, role_escalation, service_allocator,
+    NAMESPACES, admission_policies, custom_resource_definitions, namespace_lifecycle, role_escalation,
+    service_allocator,
 };
 use crate::store::{Entry, Operation, Store};
 use crate::verbs::{ObjectLocation, metadata_text};
@@ -46,6 +47,7 @@ impl Admission<'_> {
         mut proposal: Proposal,
         live: Option<&Value>,
     ) -> Result<Proposal, Status> {
+        proposal.warnings.extend(admission_policies::warning(&location.view.resource));
         if live.is_none() {
             let name = metadata_text(&proposal.object, "name");
             custom_resource_definitions::check_create(self.store, location, name)?;

@@ -5,10 +5,12 @@
 //! needs other objects, or a state of its own: what kube-apiserver has in the registries and admission plugins of single
 //! kinds. What kube-controller-manager does for single kinds is in [`crate::controllers`].
 
+pub(crate) mod admission_policies;
 pub(crate) mod bootstrap;
 mod bound_objects;
 pub(crate) mod custom_resource_definitions;
 pub(crate) mod namespace_lifecycle;
+mod pods;
 mod resources;
 mod reviews;
 pub(crate) mod role_escalation;

@@ -2,7 +2,7 @@
 
 mod compress;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
@@ -148,14 +148,65 @@ pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     response
 }
 
+/// How many characters all warnings of an answer may have before each is cut, and what is left of each then. Proxies and
+/// clients refuse answers with large headers.
+const MAX_WARNINGS: usize = 4 * 1024;
+const MAX_CUT_WARNING: usize = 256;
+
+/// What of warnings is sent: each once and, if they are long, the beginnings of the first ones.
+///
+/// Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/filters/warning.go`.
+fn cut_warnings(warnings: &[String]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let unique: Vec<_> = warnings.iter().filter(|warning| seen.insert(*warning)).collect();
+    let total: usize = unique.iter().map(|warning| warning.chars().count()).sum();
+    if total <= MAX_WARNINGS {
+        return unique.into_iter().cloned().collect();
+    }
+    let (mut cut, mut sent) = (Vec::new(), 0);
+    for warning in unique {
+        if sent >= MAX_WARNINGS {
+            break;
+        }
+        let text: String = warning.chars().take(MAX_CUT_WARNING).collect();
+        sent += text.chars().count();
+        cut.push(text);
+    }
+    cut
+}
+
 /// Adds warnings, which clients show to their users.
 pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    for warning in warnings {
+    for warning in cut_warnings(warnings) {
         // Header values have no line breaks and no control characters.
         let text: String = warning.chars().filter(|character| !character.is_control()).collect();
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_warnings_are_cut_and_none_is_sent_twice() {
+        let texts = |lengths: &[usize]| -> Vec<String> {
+            let indexed = lengths.iter().enumerate();
+            indexed.map(|(index, length)| format!("{index:x}").repeat(*length)).collect()
+        };
+        let lengths = |warnings: &[String]| -> Vec<usize> {
+            cut_warnings(warnings).iter().map(|warning| warning.chars().count()).collect()
+        };
+        assert_eq!(lengths(&texts(&[1000, 3000])), [1000, 3000]);
+        assert_eq!(lengths(&texts(&[1000, 3000, 97])), [256, 256, 97]);
+        assert_eq!(lengths(&texts(&[30_000])), [256]);
+        assert_eq!(lengths(&texts(&[300; 16])).len(), 16);
+        let many: Vec<_> = (0..100).map(|index| format!("{index}{}", "x".repeat(300))).collect();
+        assert_eq!(lengths(&many), [256; 16]);
+        let same = "same".to_owned();
+        assert_eq!(cut_warnings(&[same.clone(), same.clone()]), [same]);
     }
 }

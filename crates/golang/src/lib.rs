@@ -9,6 +9,7 @@
 pub mod base64;
 pub mod fmt;
 pub mod json;
+pub mod path;
 pub mod regexp;
 pub mod strconv;
 pub mod time;

@@ -70,9 +70,9 @@ impl Scale {
             }
         }
         let replicas = field_path(&["spec", "replicas"]);
-        scaled.records.retain(|record| {
-            record.set.contains(&replicas) && !replaced.contains(&record.identity.text())
-        });
+        scaled
+            .records
+            .retain(|record| record.set.contains(&replicas) && !replaced.contains(&record.identity.text()));
         // Whoever has a record of its own for the scale has it replaced.
         let scalers: HashSet<_> = scaled.records.iter().map(|record| record.identity.text()).collect();
         kept.records.retain(|record| !scalers.contains(&record.identity.text()));

@@ -18,10 +18,10 @@ use crate::names;
 pub use create::{
     GENERATED_CHARACTERS, GENERATED_LENGTH, clear_system_fields, generate_name, match_namespace,
 };
+pub(crate) use lists::MAX_SHOWN;
 pub use lists::{
     finalizer_warnings, validate_finalizers, validate_managed_fields, validate_owner_references,
 };
-pub(crate) use lists::MAX_SHOWN;
 pub use rules::NameRule;
 pub use update::{
     Preconditions, generation_after, keep_system_fields, reset_for_status, resource_version_required,

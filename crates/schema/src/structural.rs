@@ -43,6 +43,7 @@ pub use expressions::RuleCost;
 pub use object_meta::ObjectMeta;
 pub use prepare::{prepare_create, prepare_status_update, prepare_update};
 pub use props::{Additional, Items, Props, Rule};
+pub(crate) use props_json::number_to_json;
 pub use resource::{CustomResource, Scale, Unacceptable};
 
 /// How deeply schemas can be nested. No text can be read that is nested more deeply.

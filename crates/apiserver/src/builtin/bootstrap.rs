@@ -1,4 +1,4 @@
-//! What every cluster has from its beginning: namespaces, roles, and who may do everything.
+//! What every cluster has from its beginning: namespaces, roles, who may do everything, and the service of the API server.
 
 use std::sync::Arc;
 
@@ -10,15 +10,17 @@ use serde_json::{Value, json};
 use crate::auth::rbac::{GROUP, bootstrap_objects};
 use crate::clock;
 use crate::registry::{Catalogue, Resource};
-use crate::store::{Draft, Operation, Store, SubmitError};
+use crate::store::{Draft, Entry, Operation, Store, SubmitError};
 
 const MANAGER: &str = "ferroplane-apiserver";
+/// The first address of the range of services.
+const SERVICE_ADDRESS: &str = "10.96.0.1";
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Makes what is missing, all at once. What somebody has changed stays as it is.
 pub(crate) async fn run(store: &Store, catalogue: &Catalogue) -> Result<(), Status> {
     let mut missing = Vec::new();
-    for (resource, object) in wanted(catalogue) {
+    for (resource, object) in wanted(catalogue).into_iter().chain(service(store, catalogue)) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = store.collection(&resource.collection).key(namespace, name);
@@ -47,6 +49,34 @@ fn wanted(catalogue: &Catalogue) -> Vec<(Arc<Resource>, Value)> {
         Some((Arc::clone(resource), Value::Object(object)))
     });
     namespaces.chain(roles).collect()
+}
+
+/// The service by which programs in a cluster find the API server. Many suites of controllers take it for granted. It has no
+/// endpoints: nothing runs in this cluster, and those outside know where we are.
+fn service(store: &Store, catalogue: &Catalogue) -> Option<(Arc<Resource>, Value)> {
+    let resource = catalogue.find("", "services")?;
+    let is_taken = |entry: &Entry| {
+        let service: Value = serde_json::from_slice(entry.bytes()).unwrap_or_default();
+        service["spec"]["clusterIP"] == SERVICE_ADDRESS
+    };
+    // In a store of an older program somebody may have asked for the address.
+    if store.snapshot(&store.collection(&resource.collection)).iter().any(|entry| is_taken(entry)) {
+        return None;
+    }
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "kubernetes", "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP", "sessionAffinity": "None",
+            "clusterIP": SERVICE_ADDRESS, "clusterIPs": [SERVICE_ADDRESS],
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    });
+    Some((Arc::clone(resource), service))
 }
 
 fn draft(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {

@@ -176,6 +176,11 @@ fn parts(group: &str, plural: &str) -> &'static [Part] {
             kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
             verbs: &[Verb::Create],
         }],
+        ("", "pods") => &[
+            Part { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &[Verb::Create] },
+            Part { name: "ephemeralcontainers", kind: None, verbs: &[Verb::Get, Verb::Patch, Verb::Update] },
+            Part { name: "eviction", kind: Some(("policy", "v1", "Eviction")), verbs: &[Verb::Create] },
+        ],
         _ => &[],
     }
 }

@@ -289,7 +289,8 @@ async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Re
         report_progress(server, definition, &message).await?;
         return problem.map_or(Ok(()), Err);
     }
-    if let Some(dependent) = uncollected_dependent(server, &names, definition["spec"]["scope"] == "Namespaced")
+    if let Some(dependent) =
+        uncollected_dependent(server, &names, definition["spec"]["scope"] == "Namespaced")
     {
         let (resource, path) = (dependent.key().collection().name(), dependent.key().path());
         let message = format!(
@@ -305,7 +306,8 @@ async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Re
 /// Deletes every object of a kind. One that cannot be deleted does not keep the others.
 async fn delete_all(server: &ServerState, collection: &Collection) -> Result<(), Status> {
     let mut outcome = Ok(());
-    for object in server.store.snapshot(collection).iter().filter(|object| !object.metadata().is_terminating) {
+    for object in server.store.snapshot(collection).iter().filter(|object| !object.metadata().is_terminating)
+    {
         let options =
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         match server.delete(object, options, None).await {
@@ -336,8 +338,9 @@ fn uncollected_dependent(server: &ServerState, names: &Names<'_>, is_namespaced:
         })
     };
     let mut collections = server.store.collections().into_iter();
-    collections
-        .find_map(|collection| server.store.snapshot(&collection).iter().find(|entry| is_left(entry)).cloned())
+    collections.find_map(|collection| {
+        server.store.snapshot(&collection).iter().find(|entry| is_left(entry)).cloned()
+    })
 }
 
 async fn report_progress(server: &ServerState, definition: &Value, message: &str) -> Result<(), Status> {

@@ -61,7 +61,6 @@ enum Progress {
     Waiting,
 }
 
-
 /// What was under way before the last stop is taken up again.
 fn enqueue_unfinished(server: &ServerState) {
     for collection in server.store.collections() {

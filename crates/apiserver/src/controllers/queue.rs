@@ -270,7 +270,10 @@ mod tests {
         queue.push("a");
         queue.push("b");
         queue.push("a");
-        assert_eq!((next(&queue).await, next(&queue).await, next(&queue).await), (Some("a"), Some("b"), None));
+        assert_eq!(
+            (next(&queue).await, next(&queue).await, next(&queue).await),
+            (Some("a"), Some("b"), None)
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,7 +50,10 @@ impl WorkQueues {
         if is_deleted {
             metadata.owners.iter().for_each(|owner| self.garbage.push(owner.clone()));
         } else if has_other_owners {
-            former.into_iter().flat_map(|former| &**former).for_each(|owner| self.garbage.push(owner.clone()));
+            former
+                .into_iter()
+                .flat_map(|former| &**former)
+                .for_each(|owner| self.garbage.push(owner.clone()));
         }
     }
 

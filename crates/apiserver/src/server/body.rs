@@ -1,10 +1,12 @@
 //! Reads what clients send.
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use ferroplane_schema::builtin;
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{self, Body};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
 
 use crate::negotiate::BodyForm;
@@ -12,20 +14,41 @@ use crate::negotiate::BodyForm;
 /// The most that a request may carry; kube-apiserver's limit, twice that of a stored object.
 pub(super) const MAX_BODY: usize = 3 * 1024 * 1024;
 
+/// How much of a body that is too large is read and thrown away. A client that is still sending does not listen, and over HTTP/2
+/// takes the end of the stream for a failure instead of reading the answer.
+const MAX_DRAINED: usize = 32 * 1024 * 1024;
+
 /// All of a body, unless it is too large.
 pub(super) async fn collect<B>(body: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let collected = Box::pin(Limited::new(body, MAX_BODY).collect()).await;
-    match collected {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Status::request_too_large(&format!("limit is {MAX_BODY}")))
+    let mut body = pin!(body);
+    let (mut collected, mut size) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Status::bad_request(&format!("cannot read the body of the request: {}", error.into()))
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        size += data.len();
+        if size <= MAX_BODY {
+            collected.push(data);
+        } else {
+            collected.clear();
         }
-        Err(error) => Err(Status::bad_request(&format!("cannot read the body of the request: {error}"))),
+        if size > MAX_DRAINED {
+            break;
+        }
     }
+    if size > MAX_BODY {
+        return Err(Status::request_too_large(&format!("limit is {MAX_BODY}")));
+    }
+    Ok(match collected.as_slice() {
+        // Most are one piece.
+        [only] => only.clone(),
+        pieces => Bytes::from(pieces.concat()),
+    })
 }
 
 /// An object that was sent.
@@ -79,4 +102,36 @@ fn yaml(text: &Bytes) -> Result<Body<'_>, String> {
     let utf8 = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let value: Value = serde_saphyr::from_str(utf8).map_err(|error| error.to_string())?;
     Ok(Body { value, complaints: Vec::new(), text })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    const PIECE: usize = 64 * 1024;
+
+    /// What is said of a body of so many bytes, and how many of them were read.
+    async fn collected(size: usize) -> (Result<usize, u16>, usize) {
+        let read = Cell::new(0);
+        let pieces = futures_util::stream::iter((0..size / PIECE).map(|_| {
+            read.set(read.get() + PIECE);
+            Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; PIECE])))
+        }));
+        let collected = collect(StreamBody::new(pieces)).await;
+        (collected.map(|bytes| bytes.len()).map_err(|status| status.code), read.get())
+    }
+
+    #[tokio::test]
+    async fn body_that_is_too_large_is_read_to_its_end_and_refused() {
+        assert_eq!(collected(MAX_BODY).await, (Ok(MAX_BODY), MAX_BODY));
+        assert_eq!(collected(MAX_BODY + PIECE).await, (Err(413), MAX_BODY + PIECE));
+        // There is an end to it: whoever sends without one is cut off.
+        assert_eq!(collected(10 * MAX_DRAINED).await, (Err(413), MAX_DRAINED + PIECE));
+    }
 }

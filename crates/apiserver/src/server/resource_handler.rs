@@ -88,6 +88,7 @@ impl ResourceHandler<'_> {
                 "status" => Part::Status,
                 "scale" => Part::Scale,
                 "finalize" => Part::Finalize,
+                "ephemeralcontainers" => Part::EphemeralContainers,
                 _ => Part::Whole,
             },
             namespace: self.path.namespace.clone(),

@@ -111,8 +111,7 @@ impl<'a> Source<'a> {
     /// Refuses a copy that lacks something that was acknowledged before it was made.
     fn check(&self, copy: &Path) -> Result<(), BackupError> {
         let Some(acknowledged) = self.acknowledged else { return Ok(()) };
-        let failed =
-            |source| BackupError::Sqlite { action: "read", file: self.database.to_owned(), source };
+        let failed = |source| BackupError::Sqlite { action: "read", file: self.database.to_owned(), source };
         let found = summarize(copy).map_err(failed)?;
         // Whoever writes meanwhile may come any way, but never back.
         let is_whole = self.lock.is_none() && found.revision >= acknowledged.revision();
@@ -127,7 +126,8 @@ impl<'a> Source<'a> {
 /// What a copy holds.
 fn summarize(copy: &Path) -> rusqlite::Result<Summary> {
     let connection = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let marks = "SELECT max(mark.revision, coalesce((SELECT max(revision) FROM log), 0)), mark.floor FROM mark";
+    let marks =
+        "SELECT max(mark.revision, coalesce((SELECT max(revision) FROM log), 0)), mark.floor FROM mark";
     let mut summary = connection.query_row(marks, [], |row| Ok(Summary::new(row.get(0)?, row.get(1)?)))?;
     let mut select = connection.prepare("SELECT revision FROM log")?;
     let mut rows = select.query([])?;

@@ -3,12 +3,14 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_schema::meta::{GENERATED_CHARACTERS, GENERATED_LENGTH};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::conversions::PendingConversions;
 use super::scale;
@@ -93,6 +95,7 @@ impl Attempt<'_> {
         request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
     ) -> Result<Option<Outcome>, Status> {
         let location = self.location;
+        let began_at = Instant::now();
         let entry = self.stored();
         let live = match &entry {
             Some(entry) => Some(location.view.convert(entry.bytes(), self.store).await?.into_value()),
@@ -117,8 +120,12 @@ impl Attempt<'_> {
             let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
             let mut proposal = self.admission.mutate(location, proposal, live.as_ref()).await?;
             reservation = self.admission.allocate(location, &mut proposal, live.as_ref())?;
+            yield_if_long(began_at).await;
+            let version = self.take_version(&mut proposal);
             let mut written = writes::settle(&location.endpoint(), proposal, live.as_ref(), &circumstances)?;
             self.admission.validate(location, &mut written, live.as_ref()).await?;
+            put_version(&mut written, version);
+            yield_if_long(began_at).await;
             written
         };
         if self.options.is_dry_run {
@@ -133,6 +140,15 @@ impl Attempt<'_> {
         // Only now: until the service is stored, nothing else keeps others from its addresses.
         drop(reservation);
         outcome
+    }
+
+    /// What a new object says its version is. It may have none, which is noticed when it is stored; and a dry run stores nothing,
+    /// so that upstream shows it as it was sent.
+    fn take_version(self, proposal: &mut Proposal) -> Option<Value> {
+        if !self.options.is_dry_run || !self.location.name.is_empty() {
+            return None;
+        }
+        proposal.object.get_mut("metadata")?.as_object_mut()?.remove("resourceVersion")
     }
 
     /// A name that is taken is taken in a dry run, too.
@@ -263,12 +279,28 @@ pub(super) async fn yield_to_cancellation() {
     .await;
 }
 
+/// How long a write may work on end. Most take less than a millisecond.
+const LONG: Duration = Duration::from_millis(20);
+
+/// Pauses between the steps of a write that takes long: one whose time is over goes no further, and others get their turn.
+async fn yield_if_long(began_at: Instant) {
+    if began_at.elapsed() > LONG {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// What a write does not concern is kept as it is stored: it may say more than the version of the request can.
 fn keep_untouched(object: &mut Map<String, Value>, live: &Entry, part: Part) {
     let live: Map<String, Value> = serde_json::from_slice(live.bytes()).unwrap_or_default();
     let name = if part == Part::Status { "spec" } else { "status" };
     if let (true, Some(value)) = (object.contains_key(name), live.get(name)) {
         object.insert(name.to_owned(), value.clone());
+    }
+}
+
+fn put_version(written: &mut Written, version: Option<Value>) {
+    if let (Some(version), Some(Value::Object(metadata))) = (version, written.object.get_mut("metadata")) {
+        metadata.insert("resourceVersion".to_owned(), version);
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferroplane_golang::path;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -95,7 +97,7 @@ impl Destination {
             Location::Url(url) => route_of_url(url),
             Location::Service { namespace, name, port, path } => {
                 let host = format!("{name}.{namespace}.svc");
-                let path = if path.starts_with('/') { path.clone() } else { format!("/{path}") };
+                let path = clean(path);
                 let address = address_of_service(store, namespace, name, *port);
                 Ok(Route { authority: format!("{host}:{port}"), host, port: *port, path, address })
             }
@@ -115,9 +117,31 @@ fn route_of_url(url: &str) -> Result<Route, Error> {
     }
     let authority = uri.authority().ok_or(Error::NoHost)?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let path = uri.path().to_owned();
+    let path = clean(&percent_decode_str(uri.path()).decode_utf8_lossy());
     let port = authority.port_u16().unwrap_or(443);
     Ok(Route { host, port, authority: authority.as_str().to_owned(), path, address: Ok(None) })
+}
+
+/// What Go leaves as it is in a path.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// The path as it is sent. Kubernetes' client joins it with its own, which cleans it; many configurations have two slashes where
+/// an address and a path were put together, and work with that.
+fn clean(path: &str) -> String {
+    utf8_percent_encode(&path::clean(&format!("/{path}")), PLAIN).to_string()
 }
 
 /// Where a service really is: its own address leads nowhere, as nothing carries it out.
@@ -188,4 +212,27 @@ fn configure(authority: Option<&str>) -> Result<ClientConfig, Error> {
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_a_url_is_sent_as_kubernetes_sends_it() {
+        let cases = [
+            ("", "/"),
+            ("/", "/"),
+            ("//validate", "/validate"),
+            ("/a//b/", "/a/b"),
+            ("/a/./../b", "/b"),
+            ("/a%2F%2Fb", "/a/b"),
+            ("/a%20b", "/a%20b"),
+            ("/a:b;c=d@e", "/a:b;c=d@e"),
+        ];
+        for (given, sent) in cases {
+            let route = route_of_url(&format!("https://127.0.0.1:9443{given}")).unwrap();
+            assert_eq!(route.path, sent, "{given}");
+        }
+    }
 }

@@ -17,10 +17,13 @@ mod objects;
 #[path = "../../../../tests/comparison/oracle.rs"]
 mod oracle;
 mod owners;
+mod pods;
 mod rbac;
 mod real;
+mod refused_deletions;
 mod rights;
 mod services;
+mod small_differences;
 mod store;
 mod watches;
 mod webhooks;

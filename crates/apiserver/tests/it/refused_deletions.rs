@@ -109,9 +109,7 @@ async fn refused_object_does_not_keep_its_siblings_when_the_namespace_goes() {
     make_dependents(&cluster, TEAM_MAPS, None).await;
     cluster.delete(TEAM).await.is(200);
     cluster
-        .until(TEAM, |namespace| {
-            namespace.body["status"]["conditions"].to_string().contains("it is in use")
-        })
+        .until(TEAM, |namespace| namespace.body["status"]["conditions"].to_string().contains("it is in use"))
         .await;
     watch_them_go(&cluster, TEAM_MAPS).await;
     cluster.until(TEAM, |it| it.code == 404).await;

@@ -7,6 +7,7 @@ mod create;
 mod custom;
 mod functions;
 mod get;
+mod nodes;
 mod protect;
 mod remove;
 

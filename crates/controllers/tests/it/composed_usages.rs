@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 pub(crate) const USAGES: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const DEFINITION: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
+const DEFINITION: &str =
+    "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
 /// Which of three names is first is a matter of chance, so that some of twenty meet every order.
 const COUNT: usize = 20;
 

@@ -193,15 +193,15 @@ fn range_of(kinds: Kinds, format: &str) -> Range {
     if kinds == Kinds::NUMBER && format == "float" { Range::Float32 } else { Range::Anything }
 }
 
+/// Whether a range has a number. Go writes a float out, with as few digits as tell it from others and zeros behind them, and reads
+/// that as an integer: so 2^63 - 1024 is 9223372036854775000, and fits, but -2^63 is -9223372036854776000, and does not.
 fn fits(range: Range, value: Num) -> bool {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     match (range, value) {
         (Range::Anything, _) | (Range::Int64 { .. }, Num::Int(_)) => true,
         (Range::Int32, Num::Int(int)) => i32::try_from(int).is_ok(),
-        (Range::Int64 { .. } | Range::Int32, Num::Float(float)) => {
-            let is_integer = float.fract() == 0.0 && (-BEYOND..BEYOND).contains(&float);
-            is_integer && (range != Range::Int32 || i32::try_from(truncate(float)).is_ok())
-        }
+        // Rust writes floats as Go does with `f` and no precision.
+        (Range::Int64 { .. }, Num::Float(float)) => float.to_string().parse::<i64>().is_ok(),
+        (Range::Int32, Num::Float(float)) => float.to_string().parse::<i32>().is_ok(),
         (Range::Float32, value) => {
             // Rounding may still bring a slightly larger number down to the largest one.
             const LIMIT: f64 = 340_282_356_779_733_660_000_000_000_000_000_000_000.0;

@@ -178,13 +178,11 @@ fn put_list(json: &mut Map<String, Value>, name: &str, list: Vec<Value>) {
     }
 }
 
-/// A bound as Go writes it: without a fraction if it has none.
-fn number_to_json(number: f64) -> Value {
-    // 2^53: beyond it, doubles skip integers.
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() <= LARGEST {
-        #[expect(clippy::cast_possible_truncation, reason = "integral and within range")]
-        return Value::from(number as i64);
-    }
-    Value::from(number)
+/// A float as Go writes it: without a fraction and without an exponent if it needs none.
+pub(crate) fn number_to_json(number: f64) -> Value {
+    // Not as a float: our reader of JSON does not round long ones as everybody does, so that what is read again would be another
+    // bound. 9.223372036854775e18 becomes 2^63, which fits no integer, and then nothing fits the bound.
+    let text = number.to_string();
+    let integer = text.parse::<i64>().map(Value::from);
+    integer.or_else(|_| text.parse::<u64>().map(Value::from)).unwrap_or_else(|_| Value::from(number))
 }

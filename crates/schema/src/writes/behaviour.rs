@@ -20,6 +20,8 @@ pub enum Part {
     Scale,
     /// What keeps a namespace from going.
     Finalize,
+    /// Containers that were added to a pod to look into it.
+    EphemeralContainers,
 }
 
 impl Part {
@@ -30,6 +32,7 @@ impl Part {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalize => "finalize",
+            Self::EphemeralContainers => "ephemeralcontainers",
         }
     }
 }

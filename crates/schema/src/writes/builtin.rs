@@ -142,7 +142,7 @@ impl Behaviour for Builtin {
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
         match part {
-            Part::Whole | Part::Scale | Part::Finalize => Some(&self.reset),
+            Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => Some(&self.reset),
             Part::Status => Some(&self.reset_by_status),
         }
     }
@@ -190,7 +190,9 @@ impl Behaviour for Builtin {
     }
 
     fn prepare_create(&self, object: &mut JsonObject) {
-        if let Some(status) = self.empty_status() {
+        // Who creates a node, which is mostly the node, may say how it is.
+        let keeps_status = self.rules.special == special::Special::Node;
+        if let Some(status) = self.empty_status().filter(|_| !keeps_status) {
             object.insert("status".to_owned(), status.clone());
         }
         special::prepare_create(self.rules.special, object);
@@ -213,6 +215,10 @@ impl Behaviour for Builtin {
                 }
             }
             Part::Finalize => keep_status(object, old),
+            Part::EphemeralContainers => {
+                special::keep_all_but_ephemeral_containers(object, old);
+                self.set_generation(object, meta::generation_after(object, old, self.has_status));
+            }
             Part::Whole | Part::Scale => {
                 if self.has_status {
                     keep_status(object, old);
@@ -239,6 +245,9 @@ impl Behaviour for Builtin {
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
         if part == Part::Status {
             return Vec::new();
+        }
+        if part == Part::EphemeralContainers {
+            return special::check_ephemeral_containers(object, old);
         }
         if let Some(errors) = special::check_update(self.rules.special, object, old) {
             return errors;

@@ -2,6 +2,8 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
+use std::collections::HashSet;
+
 use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::strconv::quote;
 use ferroplane_ownership::{
@@ -83,7 +85,7 @@ impl Behaviour for Custom {
 
     fn reset_fields(&self, part: Part) -> Option<&ResetFields> {
         match part {
-            Part::Whole | Part::Scale | Part::Finalize => Some(&self.reset),
+            Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => Some(&self.reset),
             Part::Status => Some(&self.reset_by_status),
         }
     }
@@ -133,7 +135,7 @@ impl Behaviour for Custom {
     fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject) {
         match part {
             Part::Status => keep_all_but_status(object, old),
-            Part::Whole | Part::Scale | Part::Finalize => {
+            Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => {
                 if self.has_status {
                     keep(object, old, "status");
                 }
@@ -153,13 +155,15 @@ impl Behaviour for Custom {
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
         match part {
-            Part::Whole | Part::Scale | Part::Finalize => self.resource.validate_update(object, old),
+            Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => {
+                self.resource.validate_update(object, old)
+            }
             Part::Status => self.resource.validate_status_update(object, old),
         }
     }
 
     fn warnings(&self, object: &JsonObject, old: Option<&JsonObject>) -> Vec<String> {
-        let before = old.map(finalizers).unwrap_or_default();
+        let before: HashSet<_> = old.map(finalizers).unwrap_or_default().into_iter().collect();
         let mut added: Vec<_> =
             finalizers(object).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
         added.sort_unstable();

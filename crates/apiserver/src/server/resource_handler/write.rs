@@ -33,6 +33,13 @@ impl ResourceHandler<'_> {
         if let Some(answer) = self.answer_review(form, &text)? {
             return Ok(response::document(StatusCode::CREATED, presentation.form(), &answer));
         }
+        match self.path.subresource.as_str() {
+            "eviction" => {
+                return self.evict(presentation, &body::object(form, &text, "Eviction")?.value).await;
+            }
+            "binding" => return self.bind(presentation, &body::object(form, &text, "Binding")?.value).await,
+            _ => {}
+        }
         let options = self.write_options(WriteKind::Create)?;
         let kind = &self.view.resource.names.kind;
         let request = || Ok(Write::Create(body::object(form, &text, kind)?));
@@ -55,6 +62,57 @@ impl ResourceHandler<'_> {
             return self.server.token(&self.path.namespace, &self.path.name, &question).map(Some);
         }
         self.server.review(kind, self.identity, &self.path.namespace, question).map(Some)
+    }
+
+    /// Deletes a pod, unless a budget forbids it.
+    async fn evict(&self, presentation: Presentation, eviction: &Value) -> Result<Response<Body>, Status> {
+        self.check_subject(eviction, "Eviction")?;
+        let options =
+            DeleteOptions::read(eviction.get("deleteOptions").filter(|it| !it.is_null()), self.query)?;
+        let is_dry_run = options.is_dry_run || self.write_options(WriteKind::Create)?.is_dry_run;
+        let options = DeleteOptions { is_dry_run, ..options };
+        self.server.allow_eviction(&self.path.namespace, &self.path.name, is_dry_run).await?;
+        let location = ObjectLocation { part: Part::Whole, ..self.location() };
+        let admission = self.admission(options.to_json(), is_dry_run);
+        let evicted = verbs::delete(&admission, &location, &options).await;
+        let mut response = self.done(presentation, evicted.map(|deleted| deleted.warnings));
+        annotate(&mut response, admission);
+        Ok(response)
+    }
+
+    /// Assigns a pod to a node.
+    async fn bind(&self, presentation: Presentation, binding: &Value) -> Result<Response<Body>, Status> {
+        self.check_subject(binding, "Binding")?;
+        let Value::Object(binding) = binding else {
+            return Err(Status::bad_request("the body of the request is no object"));
+        };
+        if !self.write_options(WriteKind::Create)?.is_dry_run {
+            self.server.bind(&self.path.namespace, &self.path.name, binding).await?;
+        }
+        Ok(self.done(presentation, Ok(Vec::new())))
+    }
+
+    /// What is sent to a subresource is about the object in the path, if it says what it is about.
+    fn check_subject(&self, body: &Value, kind: &str) -> Result<(), Status> {
+        match body["metadata"]["name"].as_str() {
+            Some(name) if !name.is_empty() && name != self.path.name => {
+                Err(Status::bad_request(&format!("name in URL does not match name in {kind} object")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The answer to something that creates nothing that could be shown.
+    fn done(&self, presentation: Presentation, outcome: Result<Vec<String>, Status>) -> Response<Body> {
+        match outcome {
+            Ok(warnings) => {
+                let success = Status { code: 201, ..Status::success(None) };
+                let mut response = response::status(&success, presentation.form());
+                response::warn(&mut response, &warnings);
+                response
+            }
+            Err(status) => response::status(&status, error_form(&self.parts.headers)),
+        }
     }
 
     pub(super) async fn update(
@@ -207,6 +265,7 @@ impl ResourceHandler<'_> {
         };
         let page = Page::read(&snapshot, &selection, &list_options, &self.server.store).await?;
         let admission = self.admission(options.to_json(), options.is_dry_run);
+        let mut outcome = Ok(());
         for entry in &page.entries {
             let location = ObjectLocation {
                 namespace: entry.key().namespace().to_owned(),
@@ -214,10 +273,12 @@ impl ResourceHandler<'_> {
                 ..self.location()
             };
             match verbs::delete(&admission, &location, &options).await {
-                Err(status) if status.code != 404 => return Err(status),
+                // The first refusal is told. It does not keep the others: what is refused may be in use by one of them.
+                Err(status) if status.code != 404 => outcome = outcome.and(Err(status)),
                 _ => {}
             }
         }
+        outcome?;
         Ok(page.into_response(&self.view, presentation, rows))
     }
 }

@@ -86,7 +86,10 @@ impl Record {
         }
         let acknowledged = self.acknowledged.revision;
         if found.revision < acknowledged {
-            return Err(format!("its newest revision is {}, but {acknowledged} was acknowledged", found.revision));
+            return Err(format!(
+                "its newest revision is {}, but {acknowledged} was acknowledged",
+                found.revision
+            ));
         }
         Err("it does not have the rows that were acknowledged".to_owned())
     }

@@ -102,8 +102,10 @@ impl Chain {
     fn add(&mut self, bytes: &[u8]) {
         let [mut first, mut second] = self.sums;
         for pair in bytes.as_chunks::<8>().0 {
-            let [one, other] = [[pair[0], pair[1], pair[2], pair[3]], [pair[4], pair[5], pair[6], pair[7]]]
-                .map(|word| if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) });
+            let [one, other] =
+                [[pair[0], pair[1], pair[2], pair[3]], [pair[4], pair[5], pair[6], pair[7]]].map(|word| {
+                    if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+                });
             first = first.wrapping_add(one).wrapping_add(second);
             second = second.wrapping_add(other).wrapping_add(first);
         }

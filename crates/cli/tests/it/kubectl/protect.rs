@@ -76,8 +76,9 @@ fn environments_that_compose_usages_go_with_their_namespace_and_their_definition
     for namespace in ["kept", "gone"] {
         plane.says(&format!("kubectl create ns {namespace}"));
         for index in 0..5 {
-            let environment =
-                format!("{{apiVersion: example.org/v1, kind: Environment, metadata: {{name: e{index}, namespace: {namespace}}}}}");
+            let environment = format!(
+                "{{apiVersion: example.org/v1, kind: Environment, metadata: {{name: e{index}, namespace: {namespace}}}}}"
+            );
             plane.told("kubectl create -f -", &environment);
         }
     }
@@ -89,5 +90,7 @@ fn environments_that_compose_usages_go_with_their_namespace_and_their_definition
     plane.says("kubectl delete ns gone --timeout=30s");
     plane.says("kubectl delete environments -n kept e0 e1 --cascade=foreground --timeout=30s");
     plane.says("kubectl delete xrd environments.example.org --timeout=30s");
-    plane.says(&format!("kubectl wait --for=delete {usages},cm -l crossplane.io/composite -n kept --timeout=30s"));
+    plane.says(&format!(
+        "kubectl wait --for=delete {usages},cm -l crossplane.io/composite -n kept --timeout=30s"
+    ));
 }

@@ -10,6 +10,7 @@ use super::super::MAX_DEPTH;
 use super::super::table::{Field, FieldType, Form, Package, Row, Type};
 use super::Error;
 use super::wire::{self, Reader};
+use crate::structural::number_to_json;
 use crate::structural::object_meta::time;
 
 /// Reads a message of a type.
@@ -146,7 +147,7 @@ fn single(
         // Negative numbers come as ten bytes, of which Go keeps the lower 32 bits.
         (Form::Int32, wire::Value::Varint(number)) => Value::from(low_half(number)),
         (Form::Int64, wire::Value::Varint(number)) => Value::from(number.cast_signed()),
-        (Form::Double, wire::Value::Fixed64(bits)) => Value::from(f64::from_bits(bits)),
+        (Form::Double, wire::Value::Fixed64(bits)) => number_to_json(f64::from_bits(bits)),
         (form, wire::Value::Bytes(bytes)) => match form {
             Form::Text => Value::from(text(bytes)),
             Form::Bytes => Value::from(STANDARD.encode(bytes)),

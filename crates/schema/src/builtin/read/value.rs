@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::location::FieldLocation;
 use super::super::table::{FieldType, Form};
 use super::{Outcome, Reader, zero};
+use crate::structural::number_to_json;
 use crate::structural::object_meta::time;
 
 /// Go takes any bits after the last whole byte.
@@ -34,7 +35,7 @@ impl Reader {
             | (Form::Raw | Form::FieldsV1 | Form::Json, _) => Some(json.clone()),
             (Form::Int32, _) => self.integer(shape, json, place, i64::from(i32::MIN)..=i64::from(i32::MAX)),
             (Form::Int64, _) => self.integer(shape, json, place, i64::MIN..=i64::MAX),
-            (Form::Double, Value::Number(number)) => number.as_f64().map(float),
+            (Form::Double, Value::Number(number)) => number.as_f64().map(number_to_json),
             (Form::Quantity, _) => Some(amount(json)?),
             (Form::Time, _) => Some(time_of(json, place, time::normalize)?),
             (Form::MicroTime, _) => Some(time_of(json, place, time::normalize_micro)?),
@@ -139,13 +140,6 @@ fn zero_in_map(item: &FieldType) -> Value {
         Form::List { .. } => Value::Array(Vec::new()),
         _ => zero(item),
     }
-}
-
-/// A float as Go writes it: without a fraction if it has none.
-#[expect(clippy::cast_possible_truncation, reason = "only what fits is cast")]
-fn float(value: f64) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
 fn amount(json: &Value) -> Result<Value, String> {

@@ -2,6 +2,7 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/registry`.
 
+mod ephemeral_containers;
 mod events;
 mod workloads;
 
@@ -14,6 +15,8 @@ use crate::field::{Error, Path};
 use crate::services;
 use crate::structural::crd::{self, Definition};
 
+pub(super) use ephemeral_containers::{check_ephemeral_containers, keep_all_but_ephemeral_containers};
+
 /// Kinds with ways of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Special {
@@ -22,6 +25,7 @@ pub(super) enum Special {
     Definition,
     Event,
     Job,
+    Node,
     Pod,
     /// Says who may decide what is written.
     Admission,
@@ -36,6 +40,7 @@ impl Special {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self::Definition,
             ("" | "events.k8s.io", "Event") => Self::Event,
             ("batch", "Job") => Self::Job,
+            ("", "Node") => Self::Node,
             ("", "Pod") => Self::Pod,
             ("admissionregistration.k8s.io", _) => Self::Admission,
             ("autoscaling", "HorizontalPodAutoscaler") => Self::Autoscaler,
@@ -61,7 +66,7 @@ pub(super) fn prepare_create(special: Special, object: &mut JsonObject) {
         Special::Job => workloads::select_own_pods(object),
         Special::Service => services::drop_unread(object),
         Special::Pod => workloads::await_a_node(object),
-        Special::Event | Special::Admission | Special::Autoscaler | Special::None => {}
+        Special::Event | Special::Admission | Special::Autoscaler | Special::Node | Special::None => {}
     }
 }
 
@@ -108,6 +113,7 @@ pub(super) fn prepare_update(special: Special, object: &mut JsonObject, old: &Js
         }
         Special::Event
         | Special::Job
+        | Special::Node
         | Special::Pod
         | Special::Admission
         | Special::Autoscaler

@@ -1,0 +1,119 @@
+//! Where we differed from a real API server in ways that somebody noticed.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Answer, Cluster};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+#[tokio::test]
+async fn dry_run_does_not_mind_a_version() {
+    let cluster = Cluster::new().await;
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "5"}});
+    let made = cluster.post(&format!("{MAPS}?dryRun=All"), &map).await;
+    assert_eq!(made.is(201)["metadata"]["resourceVersion"], "5");
+    cluster.post(MAPS, &map).await.is(500);
+}
+
+#[tokio::test]
+async fn long_warnings_are_cut() {
+    let cluster = Cluster::new().await;
+    let owner = |uid: String| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid});
+    let owners: Vec<_> = (0..1000).map(|index| owner(format!("{:036}", index / 2))).collect();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": owners}});
+    let made = cluster.post(MAPS, &map).await;
+    assert_eq!(made.is(201)["metadata"]["ownerReferences"].as_array().unwrap().len(), 500);
+    assert!(made.warnings.iter().all(|warning| warning.len() < 300), "{:?}", made.warnings);
+    assert!(made.warnings[0].contains("duplicate entries"), "{:?}", made.warnings);
+}
+
+#[tokio::test]
+async fn policies_that_are_not_enforced_say_so() {
+    let cluster = Cluster::new().await;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]},
+            ]},
+            "validations": [{"expression": "false"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]},
+    });
+    for (plural, object) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = cluster.post(&format!("{group}/{plural}"), &object).await;
+        made.is(201);
+        assert!(
+            made.warnings.iter().any(|warning| warning.contains("does not enforce")),
+            "{:?}",
+            made.warnings
+        );
+        let path = format!("{group}/{plural}/{}", object["metadata"]["name"].as_str().unwrap());
+        let changed = cluster.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+        changed.is(200);
+        assert!(
+            changed.warnings.iter().any(|warning| warning.contains("does not enforce")),
+            "{:?}",
+            changed.warnings
+        );
+    }
+}
+
+fn numbers(bound: &str, value: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "numbers.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced", "names": {"plural": "numbers", "kind": "Number"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"value": {"type": "integer", "format": "int64", bound: value}},
+            }}}],
+        },
+    })
+}
+
+async fn create_number(bound: &str, limit: &Value, value: i64) -> Answer {
+    let cluster = Cluster::new().await;
+    cluster.post(DEFINITIONS, &numbers(bound, limit)).await.is(201);
+    let path = "/apis/example.org/v1/namespaces/default/numbers";
+    cluster.until(path, |answer| answer.code == 200).await;
+    let number =
+        json!({"apiVersion": "example.org/v1", "kind": "Number", "metadata": {"name": "n"}, "value": value});
+    cluster.post(path, &number).await
+}
+
+#[tokio::test]
+async fn bounds_near_the_largest_integer_are_what_they_say() {
+    let most: Value = serde_json::from_str("9223372036854775000").unwrap();
+    create_number("maximum", &most, 5).await.is(201);
+    create_number("maximum", &most, 9_223_372_036_854_774_784).await.is(201);
+    let refused = create_number("maximum", &most, i64::MAX).await;
+    let message = refused.is(422)["message"].as_str().unwrap();
+    assert!(message.contains("should be less than or equal to 9223372036854774784"), "{message}");
+    // Upstream writes it out as -9223372036854776000, which is no 64-bit integer.
+    let refused = create_number("minimum", &json!(i64::MIN), 5).await;
+    let message = refused.is(422)["message"].as_str().unwrap();
+    assert!(
+        message.contains("Minimum boundary value must be of type integer with format int64"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn many_controllers_make_no_endless_answer() {
+    let cluster = Cluster::new().await;
+    let owner = |index: usize| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": format!("{index:036}"), "controller": true});
+    let owners: Vec<_> = (0..3000).map(owner).collect();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": owners}});
+    let refused = cluster.post(MAPS, &map).await;
+    assert!(refused.is(422)["message"].as_str().unwrap().len() < 30 << 20);
+}
