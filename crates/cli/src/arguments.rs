@@ -1,5 +1,8 @@
 //! The command line.
 
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Verdict;
@@ -19,12 +22,22 @@ use crate::commands::version::Version;
 use crate::commands::why::Why;
 use crate::terminal::Terminal;
 
-/// A control plane built around pipelines of functions
+/// A Crossplane-compatible control plane in one binary
 ///
-/// Exit codes: 0 all is well, 1 something went wrong, 2 the command line makes no sense, 3 the answer is no
-/// (a function returned a fatal result, an object is invalid or not ready, or a step would break).
+/// Define your own APIs, compose them from other resources with functions, and run the result with or without Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "ferroplane", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "ferroplane",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 success; 1 error; 2 usage error; 3 negative result (fatal function result, invalid, or not ready)
+
+Try:
+  ferroplane up --demo                              a control plane with an example platform on it
+  ferroplane render xr.yaml composition.yaml        what a composite resource would become
+  ferroplane why KIND/NAME                          why it is not ready"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -53,7 +66,8 @@ enum Command {
 
 impl Arguments {
     pub(crate) fn read() -> Self {
-        Self::parse()
+        let arguments = without_help_of_help(std::env::args_os().collect());
+        Self::try_parse_from(arguments).unwrap_or_else(|error| suggest_visible(error).exit())
     }
 
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
@@ -75,6 +89,36 @@ impl Arguments {
             Command::Internal(internal) => internal.run(terminal),
         }
     }
+}
+
+/// `help --help` is `help`: clap takes what follows for the name of a command.
+fn without_help_of_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|command| command == "help") {
+        arguments.retain(|argument| argument != "--help" && argument != "-h");
+    }
+    arguments
+}
+
+/// The same error, without suggestions of commands that are hidden.
+fn suggest_visible(mut error: clap::Error) -> clap::Error {
+    let command = Arguments::command();
+    let visible: Vec<_> = command.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+    let is_visible = |name: &String| visible.iter().any(|command| command.get_name() == name);
+    let suggested = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.clone(),
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        _ => return error,
+    };
+    // At the top only: commands of commands hide nothing.
+    if error.get(ContextKind::InvalidSubcommand).is_some() && !suggested.iter().all(is_visible) {
+        let left: Vec<_> = suggested.into_iter().filter(is_visible).collect();
+        if left.is_empty() {
+            error.remove(ContextKind::SuggestedSubcommand);
+        } else {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(left));
+        }
+    }
+    error
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A client of an API server, as a kubeconfig describes it: the embedded plane's own, or any cluster's.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
@@ -11,16 +11,20 @@ use crate::up::data_directory;
 /// Which API server
 #[derive(Debug, clap::Args)]
 pub(crate) struct Access {
-    /// How to reach the API server [default: $KUBECONFIG, or that of `ferroplane up`, or ~/.kube/config]
+    /// Kubeconfig file [default: $KUBECONFIG, that of `ferroplane up`, or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Which context of the kubeconfig
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Where `ferroplane up` keeps everything [default: ~/.local/share/ferroplane]
-    #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
+    // Not by `env`: what was said on this command line wins over $KUBECONFIG, and what is merely in the environment does not.
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Data directory of `ferroplane up`, to use its kubeconfig [default: $FERROPLANE_DATA_DIR or ~/.local/share/ferroplane]"
+    )]
     data_dir: Option<PathBuf>,
 }
 
@@ -49,8 +53,7 @@ impl Access {
     pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
         let endpoint = self.endpoint()?;
         let (server, namespace) = (endpoint.server.clone(), endpoint.namespace.clone());
-        let transport =
-            Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
+        let transport = Transport::new(endpoint).with_context(|| format!("cannot connect to {server}"))?;
         let kube = kube::Client::new(transport, namespace.clone());
         Ok(Connection { client: ApiClient::new(kube.clone()), kube, server, namespace })
     }
@@ -63,12 +66,14 @@ impl Access {
         endpoint(&files, self.context.as_deref())
     }
 
-    /// Where `ferroplane up` keeps everything, if that was said.
-    pub(crate) fn data_dir(&self) -> Option<&Path> {
-        self.data_dir.as_deref()
+    /// Where `ferroplane up` keeps everything, if that was said here or in the environment.
+    pub(crate) fn data_dir(&self) -> Option<PathBuf> {
+        let named = std::env::var_os("FERROPLANE_DATA_DIR").filter(|name| !name.is_empty());
+        self.data_dir.clone().or_else(|| named.map(PathBuf::from))
     }
 
-    /// The kubeconfigs that were named; otherwise that of the plane on this machine, then whatever `kubectl` would use.
+    /// The kubeconfigs that were named on the command line; otherwise those that `kubectl` would use because of the environment, that of the
+    /// plane on this machine, or the usual one.
     fn files(&self) -> Vec<PathBuf> {
         if let Some(file) = &self.kubeconfig {
             return vec![file.clone()];
@@ -79,7 +84,7 @@ impl Access {
         if !named.is_empty() {
             return named;
         }
-        let own = self.data_dir.clone().or_else(|| data_directory().ok()).map(|it| it.join("kubeconfig"));
+        let own = self.data_dir().or_else(|| data_directory().ok()).map(|it| it.join("kubeconfig"));
         let usual = std::env::home_dir().map(|home| home.join(".kube/config"));
         own.into_iter().chain(usual).filter(|path| path.exists()).take(1).collect()
     }

@@ -5,7 +5,7 @@ mod reader;
 pub(crate) mod then;
 mod watching;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use ferroplane_explain::{Id, KnownFunction, Purpose, Snapshot};
@@ -17,14 +17,14 @@ use reader::Reader;
 /// Which object
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subject {
-    /// What it is, and its name: `KIND/NAME`, `KIND.GROUP/NAME`, or `KIND NAME`
+    /// The object: `KIND/NAME`, `KIND.GROUP/NAME`, or `KIND NAME`
     #[arg(value_name = "KIND/NAME")]
     what: String,
 
-    /// Its name, if it was not said before
+    /// The name of the object, if it is not part of the first argument
     name: Option<String>,
 
-    /// The namespace it is in [default: that of the context]
+    /// The namespace of the object [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
@@ -67,7 +67,7 @@ impl Subject {
     }
 
     /// Where `ferroplane up` keeps everything, if that was said.
-    pub(crate) fn data_dir(&self) -> Option<&Path> {
+    pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         self.access.data_dir()
     }
 }

@@ -1,5 +1,6 @@
 //! `ferroplane`: arguments in, one call, one answer out.
 
+mod address;
 mod arguments;
 mod client;
 mod commands;

@@ -11,11 +11,11 @@ use crate::up::data_directory;
 /// Where recordings are
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordingsLocation {
-    /// Where the control plane keeps everything [default: that of `ferroplane up`]
+    /// Data directory of the control plane [default: that of `ferroplane up`]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// A file that `ferroplane replay export` wrote, or a directory of recordings. Wins over the data directory
+    /// File that `ferroplane replay export` wrote, or directory of recordings, instead of those in the data directory
     #[arg(long, value_name = "PATH")]
     recordings: Option<PathBuf>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct RecordingsLocation {
 /// Which recording
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordingSelector {
-    /// A number, as `ferroplane replay list` shows it, or `KIND/NAME` for the last one of a composite resource
+    /// ID of a recording, or `KIND/NAME` for the last one of a composite resource
     #[arg(value_name = "ID|KIND/NAME")]
     which: Option<String>,
 
@@ -31,7 +31,7 @@ pub(crate) struct RecordingSelector {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// The last one that had begun by then: a time such as 2026-01-31T12:00:00Z, or so long ago, such as 2h
+    /// Last recording that had started then: a timestamp (2026-01-31T12:00:00Z) or an age (2h)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<Timestamp>,
 }
@@ -42,7 +42,7 @@ pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
         return Ok(time);
     }
     let ago = duration::parse(text)
-        .map_err(|_| format!("expected a time such as 2026-01-31T12:00:00Z or 2h, got `{text}`"))?;
+        .map_err(|_| format!("expected a timestamp (2026-01-31T12:00:00Z) or an age (2h), got `{text}`"))?;
     let ago = SignedDuration::try_from(ago).map_err(|error| error.to_string())?;
     Timestamp::now().checked_sub(ago).map_err(|error| error.to_string())
 }

@@ -46,7 +46,8 @@ pub(crate) fn dry_run(configuration: &Configuration, terminal: &mut Terminal) ->
 
 /// Runs until somebody says that it is enough.
 pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::Result<Verdict> {
-    let telemetry = configuration.telemetry.install(LevelFilter::INFO)?;
+    let telemetry =
+        configuration.telemetry.install(LevelFilter::INFO, configuration.telemetry.is_json(false))?;
     for words in advice {
         warn!("{words}");
     }
@@ -290,7 +291,7 @@ async fn hand_over(
     election: Option<Election>,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<Verdict> {
-    info!("is told to end; a second signal ends it at once");
+    info!("shutting down; send a second signal to exit immediately");
     site.health.set_stopping();
     let leaving = async {
         let mut election = election;

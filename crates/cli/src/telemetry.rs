@@ -31,18 +31,18 @@ use traces::Traces;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Telemetry")]
 pub(crate) struct Telemetry {
-    /// How much to log: off, error, warn, info, debug or trace
+    /// Log level: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", env = "FERROPLANE_LOG")]
     pub(crate) log_level: Option<LevelFilter>,
 
-    /// What log lines look like [default: text on a terminal, otherwise json]
+    /// Format of everything on standard error [default: text]
     #[arg(long, value_name = "FORMAT", env = "FERROPLANE_LOG_FORMAT", value_enum)]
     pub(crate) log_format: Option<Format>,
 
-    /// Where to send traces, by OTLP over gRPC, such as `http://localhost:4317`
+    /// OTLP/gRPC endpoint to send traces to, such as `http://localhost:4317`
     ///
-    /// Without it the endpoint is that of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, and without these
-    /// there are no traces. The other standard variables count too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    /// The default is `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`; without any of them, no traces are sent.
+    /// The other standard variables are read, too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
     /// `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_SDK_DISABLED` and more.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
@@ -65,13 +65,20 @@ pub(crate) struct Installed {
 }
 
 impl Telemetry {
+    /// Whether log lines are objects. A process that nobody looks at logs for programs, unless it also speaks to people.
+    pub(crate) fn is_json(&self, speaks_to_people: bool) -> bool {
+        let usual =
+            if speaks_to_people || std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
+        self.log_format.unwrap_or(usual) == Format::Json
+    }
+
     /// Begins to log and, if somebody wants to have them, to send traces. Logs as much as is `usual` unless told otherwise.
-    pub(crate) fn install(&self, usual: LevelFilter) -> anyhow::Result<Installed> {
+    pub(crate) fn install(&self, usual: LevelFilter, is_json: bool) -> anyhow::Result<Installed> {
         let traces = traces::start(self.otlp_endpoint.as_deref()).context("cannot send traces")?;
         let level = self.log_level.unwrap_or(usual);
         let lines = tracing_subscriber::fmt::layer()
             .fmt_fields(JsonFields::new())
-            .event_format(self.lines())
+            .event_format(lines(is_json))
             .with_writer(std::io::stderr)
             .with_filter(FilterFn::new(move |it| is_line(it, level)).with_max_level_hint(level));
         let spans = traces.as_ref().map(|traces| {
@@ -82,15 +89,11 @@ impl Telemetry {
         let _ = tracing_subscriber::registry().with(lines).with(spans).try_init();
         Ok(Installed { traces })
     }
+}
 
-    fn lines(&self) -> Lines {
-        let is_terminal = std::io::stderr().is_terminal();
-        let usual = if is_terminal { Format::Text } else { Format::Json };
-        Lines {
-            is_json: self.log_format.unwrap_or(usual) == Format::Json,
-            is_colourful: is_terminal && std::env::var_os("NO_COLOR").is_none(),
-        }
-    }
+fn lines(is_json: bool) -> Lines {
+    let is_terminal = std::io::stderr().is_terminal();
+    Lines { is_json, is_colourful: is_terminal && std::env::var_os("NO_COLOR").is_none() }
 }
 
 impl Installed {

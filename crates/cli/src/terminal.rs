@@ -10,12 +10,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[derive(Debug)]
 pub(crate) struct Terminal {
     is_colourful: bool,
+    /// Whether words are written as objects, as log lines beside them are.
+    is_json: bool,
 }
 
 impl Terminal {
     pub(crate) fn new() -> Self {
         let is_colourful = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Self { is_colourful }
+        Self { is_colourful, is_json: false }
+    }
+
+    /// Write words as JSON from now on, so that a program can read standard error line by line.
+    pub(crate) fn speak_json(&mut self) {
+        (self.is_json, self.is_colourful) = (true, false);
     }
 
     /// Data. A reader that has seen enough and hung up is no error.
@@ -49,10 +56,14 @@ impl Terminal {
         self.say("error", "31", &chain(error));
     }
 
+    /// What went wrong, as far as a function or a user said it.
+    pub(crate) fn failure(&mut self, words: &str) {
+        self.say("error", "31", words);
+    }
+
     /// Words that stand for themselves.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
     pub(crate) fn line(&mut self, words: &str) {
-        let _ = writeln!(io::stderr(), "{words}");
+        let _ = if self.is_json { write_json("INFO", words) } else { writeln!(io::stderr(), "{words}") };
     }
 
     /// Words in a colour, for who likes colours.
@@ -90,7 +101,14 @@ impl Terminal {
 
     fn say(&self, label: &str, colour: &str, words: &str) {
         // There is nobody to tell if standard error is gone.
-        let _ = if self.is_colourful {
+        let _ = if self.is_json {
+            let level = match label {
+                "error" => "ERROR",
+                "warning" => "WARN",
+                _ => "INFO",
+            };
+            write_json(level, words)
+        } else if self.is_colourful {
             writeln!(io::stderr(), "\x1b[1;{colour}m{label}\x1b[0m: {words}")
         } else {
             writeln!(io::stderr(), "{label}: {words}")
@@ -98,17 +116,51 @@ impl Terminal {
     }
 }
 
-/// An error and its causes. A cause that its effect has already told in full is not told again.
-fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.ends_with(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause);
+/// Words with the fields that log lines have.
+fn write_json(level: &str, words: &str) -> io::Result<()> {
+    let words = words.trim();
+    if words.is_empty() {
+        return Ok(());
     }
-    text
+    let timestamp = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    let line =
+        serde_json::json!({"timestamp": timestamp, "level": level, "target": "ferroplane", "message": words});
+    writeln!(io::stderr(), "{line}")
+}
+
+/// An error and its causes. Nothing is told twice: not a cause that its effect has told in full, nor an effect with which its
+/// cause begins.
+fn chain(error: &anyhow::Error) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        match told.last_mut() {
+            Some(effect) if effect.ends_with(&cause) => {}
+            Some(effect) if cause.starts_with(&**effect) => *effect = cause,
+            _ => told.push(cause),
+        }
+    }
+    told.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_twice() {
+        let error = |texts: &[&'static str]| {
+            let (last, rest) = texts.split_last().unwrap();
+            rest.iter().rev().fold(anyhow::Error::msg(*last), |error, text| error.context(*text))
+        };
+        for (texts, told) in [
+            (
+                &["cannot back up `a`", "cannot back up `a`: there is no store"][..],
+                "cannot back up `a`: there is no store",
+            ),
+            (&["cannot read `a`: it is gone", "it is gone"], "cannot read `a`: it is gone"),
+            (&["cannot start", "cannot listen", "in use"], "cannot start: cannot listen: in use"),
+        ] {
+            assert_eq!(chain(&error(texts)), told);
+        }
+    }
 }

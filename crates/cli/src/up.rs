@@ -85,7 +85,13 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
     let began = Instant::now();
     // Who looks on for the first time is told what happens in other words.
     let usual = if configuration.has_demo { LevelFilter::WARN } else { LevelFilter::INFO };
-    let telemetry = configuration.telemetry.install(usual)?;
+    // What is said to people and what is logged go the same way: both are text, or both are JSON.
+    let is_json = configuration.telemetry.is_json(true);
+    if is_json {
+        terminal.speak_json();
+    }
+    let telemetry = configuration.telemetry.install(usual, is_json)?;
+    check_paths(&configuration.manifests)?;
     make_room_for_connections();
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
@@ -111,6 +117,14 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
             _ = interrupts.next() => ended,
         }
     })
+}
+
+/// Whoever misspelt a file is told so, before everything else.
+fn check_paths(wanted: &Wanted) -> anyhow::Result<()> {
+    for path in wanted.paths.iter().filter(|path| path.as_os_str() != "-") {
+        std::fs::metadata(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    }
+    Ok(())
 }
 
 /// What people want beside a control plane. Does not end unless it fails.

@@ -159,8 +159,12 @@ pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, ": {error}");
+        let words = error.to_string();
+        // An error that hands its cause on as it is has told it already.
+        if !text.ends_with(&words) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, ": {words}");
+        }
         cause = error.source();
     }
     text

@@ -1,21 +1,24 @@
 //! `ferroplane backup` and `ferroplane restore`: everything that is stored, in one file.
 
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use ferroplane_apiserver::store;
 
 use crate::Verdict;
 use crate::terminal::Terminal;
 use crate::up::data_directory;
 
-/// Write everything that is stored to a file, also while the control plane runs
+/// Back up the data of a control plane to a file
+///
+/// It can run meanwhile: the backup is one consistent state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
-    /// The file to write; it must not exist
+    /// The file to write, which must not exist; `-` is standard output
     file: PathBuf,
 
-    /// Where everything is kept [default: that of `ferroplane up`]
+    /// Data directory of the control plane [default: that of `ferroplane up`]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
@@ -26,19 +29,19 @@ pub(crate) struct Backup {
     salvage: bool,
 }
 
-/// Put what was backed up into a data directory
+/// Restore a backup to a data directory
 ///
-/// The control plane must not run there. Clients that remember what they had seen are told to look again.
+/// The control plane must not be running. Watches of clients begin anew when it is started.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restore {
-    /// A file that `ferroplane backup` wrote
+    /// A file that `ferroplane backup` wrote; `-` is standard input
     file: PathBuf,
 
-    /// Where to keep everything [default: that of `ferroplane up`]
+    /// Data directory to restore to [default: that of `ferroplane up`]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Replace what is stored there
+    /// Replace the data that is there
     #[arg(long)]
     force: bool,
 }
@@ -46,6 +49,9 @@ pub(crate) struct Restore {
 impl Backup {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let directory = self.data_dir.map_or_else(data_directory, Ok)?;
+        if self.file == Path::new("-") {
+            return print(&directory).map(|()| Verdict::Yes);
+        }
         let spinner = terminal.spinner("writing the backup");
         let write = if self.salvage { store::salvage } else { store::backup };
         let written = write(&directory, &self.file);
@@ -59,11 +65,35 @@ impl Backup {
 impl Restore {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let directory = self.data_dir.map_or_else(data_directory, Ok)?;
+        let mut temporary = None;
+        let file = if self.file == Path::new("-") { read(&mut temporary)? } else { self.file.clone() };
         let spinner = terminal.spinner("restoring");
-        let restored = store::restore(&self.file, &directory, self.force);
+        let restored = store::restore(&file, &directory, self.force);
         spinner.finish_and_clear();
         restored.with_context(|| format!("cannot restore `{}`", self.file.display()))?;
         terminal.note(&format!("restored to `{}`", directory.display()));
         Ok(Verdict::Yes)
     }
+}
+
+/// Write a backup to standard output. Through a file: the database writes nothing else.
+fn print(directory: &Path) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        bail!("a backup is not for terminals: redirect standard output, or name a file");
+    }
+    let temporary = tempfile::tempdir().context("cannot make a directory for the backup")?;
+    let file = temporary.path().join("backup");
+    store::backup(directory, &file).with_context(|| format!("cannot back up `{}`", directory.display()))?;
+    let mut file = std::fs::File::open(&file).context("cannot read the backup")?;
+    io::copy(&mut file, &mut io::stdout().lock()).context("cannot write to standard output")?;
+    Ok(())
+}
+
+/// What standard input says, in a file that lives as long as its directory.
+fn read(temporary: &mut Option<tempfile::TempDir>) -> anyhow::Result<PathBuf> {
+    let directory = tempfile::tempdir().context("cannot make a directory for the backup")?;
+    let path = temporary.insert(directory).path().join("backup");
+    let mut file = std::fs::File::create(&path).context("cannot write the backup to a file")?;
+    io::copy(&mut io::stdin().lock(), &mut file).context("cannot read the backup from standard input")?;
+    Ok(path)
 }

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Print a script that completes command lines in a shell
+/// Print a shell completion script
 ///
 /// For example: `ferroplane completions bash > /etc/bash_completion.d/ferroplane`
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Look up functions: which versions there are, and what their inputs mean
+/// List and document the built-in functions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Functions {
     #[command(subcommand)]

@@ -36,7 +36,7 @@ enum Command {
 /// a function returned a fatal result.
 #[derive(Debug, clap::Args)]
 struct Render {
-    /// How long it may take
+    /// Time limit
     #[arg(long, default_value = "2m", value_parser = duration::parse)]
     timeout: Duration,
 }

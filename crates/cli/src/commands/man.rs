@@ -11,7 +11,7 @@ use crate::Verdict;
 /// For example: `ferroplane man /usr/local/share/man/man1`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Man {
-    /// The directory to write them to
+    /// The directory to write to
     directory: PathBuf,
 }
 

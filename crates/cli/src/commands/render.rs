@@ -28,13 +28,13 @@ use inputs::Inputs;
 /// would be composed of and those that would be deleted. Needs neither Docker nor a cluster: functions are built
 /// in, started as programs, or already running.
 ///
-/// How a Function is run is said by its annotations: `render.ferroplane.io/command` starts a program, as in
-/// "./my-function" or "python main.py --address {address} --insecure";
-/// `render.crossplane.io/runtime: Development` calls one that is running at localhost:9443, or at
+/// Annotations of a Function say how to call it. `render.ferroplane.io/command` starts a program, such as
+/// "./my-function" or "python main.py --address {address} --insecure".
+/// `render.crossplane.io/runtime: Development` calls a function that is running at localhost:9443, or at
 /// `render.crossplane.io/runtime-development-target`, with mutual TLS if `render.ferroplane.io/tls-certs-dir` names
-/// a directory with ca.crt, tls.crt and tls.key. Relative paths start where the Function's file is.
+/// a directory with ca.crt, tls.crt and tls.key. Relative paths start at the directory of the Function's file.
 ///
-/// Exits with 3 when a function returns a fatal result; what was rendered until then is still printed.
+/// Exits with 3 when a function returns a fatal result; what was rendered before it is still printed.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[command(after_help = "Examples:
@@ -47,35 +47,35 @@ pub(crate) struct Render {
     #[command(flatten)]
     inputs: Inputs,
 
-    /// Print what functions had to say, as objects of kind Result
+    /// Print the results of functions, as objects of kind Result
     #[arg(short = 'r', long)]
     include_function_results: bool,
 
-    /// Print the XR with the metadata and spec it came with
+    /// Print the XR with its metadata and spec
     #[arg(short = 'x', long)]
     include_full_xr: bool,
 
-    /// Print the context as the last function left it, as an object of kind Context
+    /// Print the final context, as an object of kind Context
     #[arg(short = 'c', long)]
     include_context: bool,
 
-    /// Do not print what would be deleted, as objects of kind Deletion
+    /// Do not print deletions (objects of kind Deletion)
     #[arg(long)]
     hide_deletions: bool,
 
-    /// How to print. As JSON, each XR and what it becomes is one List
+    /// Output format; in JSON, each XR and its resources are one List
     #[arg(long, value_enum, default_value_t)]
     output: Format,
 
-    /// Render again whenever one of the files changes. Not with `-`
+    /// Render again whenever a file changes; does not work with `-`
     #[arg(long)]
     watch: bool,
 
-    /// How long rendering may take
+    /// Time limit for rendering
     #[arg(long, default_value = "1m", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// How many XRs are rendered at once
+    /// Number of XRs to render at the same time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_concurrency: u32,
 
@@ -210,7 +210,7 @@ impl Results {
         match result {
             Ok(printed) => {
                 if let Some(fatal) = printed.fatal {
-                    terminal.warn(&fatal);
+                    terminal.failure(&fatal);
                     self.verdict = Verdict::No;
                 }
                 terminal.data(&printed.text)

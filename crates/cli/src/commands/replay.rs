@@ -1,32 +1,33 @@
-//! `ferroplane replay`: have a reconcile again that was recorded.
+//! `ferroplane replay`: repeats a recorded reconcile.
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use ferroplane_functions::Library;
+use ferroplane_offline::manifest::yaml;
 use ferroplane_offline::replay::{comparison, document, listing, rerun};
 
 use crate::Verdict;
 use crate::recordings::{RecordingSelector, RecordingsLocation};
 use crate::terminal::Terminal;
 
-/// Have a recorded reconcile again, offline, and see whether it comes to the same
+/// Replay a recorded reconcile and compare the result
 ///
-/// `ferroplane up` records what every composite resource was made from, what functions answered, what was decided and
-/// what came of it, without secrets. A replay asks nobody: it needs neither the control plane nor the functions. It can be done while
-/// the control plane runs.
+/// `ferroplane up` and `ferroplane start` record every reconcile of a composite resource without secrets: its inputs, the responses of
+/// functions, the decisions and their result. A replay runs offline: it needs neither the control plane nor the functions, and can be
+/// done while the control plane runs.
 ///
-/// Exit codes: 0 it comes to the same, byte for byte; 3 it does not; 1 it could not be replayed.
+/// Exit codes: 0 the result is the same, byte for byte; 3 it differs; 1 the recording cannot be replayed
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "Examples:
   ferroplane replay list app/shop
-  ferroplane replay app/shop                  # the last one
-  ferroplane replay app/shop --at 2h          # the one that was the last two hours ago
-  ferroplane replay 1234 --functions built-in # asks built-in functions again
+  ferroplane replay app/shop                  # the last reconcile
+  ferroplane replay app/shop --at 2h          # the last reconcile that had started two hours ago
+  ferroplane replay 1234 --functions built-in # run the built-in functions again
   ferroplane replay show 1234
   ferroplane replay export 1234 -o shop.recording"
 )]
@@ -37,7 +38,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     selector: RecordingSelector,
 
-    /// Which functions are asked again; the others answer as they did
+    /// Which functions to run again; the others return their recorded responses
     #[arg(long, value_enum, default_value_t = Functions::None)]
     functions: Functions,
 
@@ -47,9 +48,9 @@ pub(crate) struct Replay {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Functions {
-    /// All answer as they did.
+    /// None: all return their recorded responses
     None,
-    /// Those that are built in.
+    /// The built-in functions
     BuiltIn,
 }
 
@@ -60,22 +61,26 @@ enum Command {
     Export(Export),
 }
 
-/// List what was recorded, newest last
+/// List recordings, newest last
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Only this composite resource: `KIND/NAME`
+    /// Only recordings of this composite resource: `KIND/NAME`
     #[arg(value_name = "KIND/NAME")]
     what: Option<String>,
 
-    /// Its namespace
+    /// The namespace of the composite resource
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 
     #[command(flatten)]
     recordings: RecordingsLocation,
 }
 
-/// Show everything that was recorded of a reconcile, as YAML
+/// Print a recording as YAML
 #[derive(Debug, clap::Args)]
 struct Show {
     #[command(flatten)]
@@ -85,9 +90,9 @@ struct Show {
     recordings: RecordingsLocation,
 }
 
-/// Write a recording to a file of its own, to give it to somebody
+/// Export a recording to a file, to share it
 ///
-/// Secrets are not in it. Everything else is: names, specifications, what functions said.
+/// Secrets are redacted. Everything else is in the file: names, specifications, responses of functions.
 #[derive(Debug, clap::Args)]
 struct Export {
     #[command(flatten)]
@@ -99,6 +104,14 @@ struct Export {
 
     #[command(flatten)]
     recordings: RecordingsLocation,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    #[default]
+    Table,
+    Json,
+    Yaml,
 }
 
 impl Replay {
@@ -138,10 +151,18 @@ impl Replay {
 impl List {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let heads = self.recordings.recordings()?.heads(self.what.as_deref(), self.namespace.as_deref())?;
+        if let (true, Some(what)) = (heads.is_empty(), &self.what) {
+            bail!("nothing was recorded of `{what}`");
+        }
+        let text = match self.output {
+            Format::Table => listing::table(&heads),
+            Format::Json => format!("{:#}\n", listing::document(&heads)),
+            Format::Yaml => yaml::print(&listing::document(&heads))?,
+        };
         if heads.is_empty() {
             terminal.note("nothing was recorded");
         }
-        terminal.data(listing::table(&heads).as_bytes())?;
+        terminal.data(text.as_bytes())?;
         Ok(Verdict::Yes)
     }
 }

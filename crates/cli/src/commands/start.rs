@@ -6,28 +6,28 @@ use crate::Verdict;
 use crate::start::{self, Configuration, File, Options, Upstream};
 use crate::terminal::Terminal;
 
-/// Run the controllers on a Kubernetes cluster, in a pod of it or from outside
+/// Run the controllers on a Kubernetes cluster
 ///
-/// Installs the kinds it serves and the certificates it needs, answers the API server's questions as a webhook, and makes composite
-/// resources what they should be. Of several replicas one leads; the others stand by, and take over when it ends. Runs until it is told
-/// to end (SIGTERM, Ctrl-C): then it begins nothing new, finishes what is under way, and gives the lease back.
+/// Installs its CRDs and certificates, serves admission webhooks, and reconciles composite resources and claims. It can run in a pod or
+/// outside the cluster. One of several replicas leads; the others stand by. On SIGTERM or Ctrl-C it starts nothing new, finishes the
+/// reconciles that are running, and releases the lease.
 ///
-/// It takes the place of `crossplane core start`: the same Secrets, lease, webhook and flags. It refuses to start beside a
-/// Crossplane that runs; `--dry-run` says what it would do to a cluster, and who works there, and changes nothing.
+/// It replaces `crossplane core start`: it uses the same Secrets, lease, webhook and flags, and refuses to start beside a running
+/// Crossplane. `--dry-run` shows what it would change on a cluster, and who works there.
 ///
-/// Every flag can be given by the environment, and most in a file (--config). A flag counts more than the environment, and that more
-/// than the file. docs/start.md tells it all.
+/// Most options can also be set by an environment variable (see each option) or in a file (--config). Flags win over the environment, and
+/// the environment wins over the file. See docs/start.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Try:
-  ferroplane start --dry-run                                 what would happen to the cluster of your kubeconfig?
-  ferroplane start --kubeconfig FILE --enable-webhooks=false controllers on this machine, for a cluster elsewhere
-  kubectl -n crossplane-system get lease                     who leads?")]
+  ferroplane start --dry-run                                 show what would change on the cluster of your kubeconfig
+  ferroplane start --kubeconfig FILE --enable-webhooks=false run the controllers on this machine, for a cluster elsewhere
+  kubectl -n crossplane-system get lease                     show which replica leads")]
 pub(crate) struct Start {
-    /// Say what would be done, and to what, and change nothing
+    /// Show what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Options in a file of YAML: the names of flags, without dashes (`healthAddress: 0.0.0.0:8081`)
+    /// YAML file with options, named like the flags in camel case (`healthAddress: 0.0.0.0:8081`)
     #[arg(long, value_name = "FILE", env = "FERROPLANE_CONFIG")]
     config: Option<PathBuf>,
 
@@ -44,6 +44,10 @@ impl Start {
         let advice = self.upstream.advice()?;
         let configuration = Configuration::new(self.options.or(file.0))?;
         if self.dry_run {
+            // Whoever tries a start with the flags of a Crossplane wants to know now what becomes of them.
+            for words in &advice {
+                terminal.note(words);
+            }
             return start::dry_run(&configuration, terminal);
         }
         start::run(&configuration, &advice)

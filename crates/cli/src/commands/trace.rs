@@ -9,27 +9,27 @@ use crate::explain::{Inquiry, Subject, block_on};
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 
-/// Show the tree of what something is composed of
+/// Show the tree of resources that an object is composed of
 ///
-/// Works for composite resources, claims, Compositions, Functions and definitions. Shows of each object whether it is synced and ready, and the first
-/// thing that is wrong with it. STEP is the step of the pipeline that made it: the one whose input names the resource, or the only
-/// one that composes; `-` if that cannot be told from what the API server has.
+/// Works for composite resources, claims, Compositions, Functions and definitions. For each object it shows whether it is synced and ready, and
+/// the first problem. STEP is the pipeline step that made the resource: the step whose input names it, or the only step that composes; `-`
+/// if the API server does not tell.
 ///
-/// Exit codes: 0 all is ready, 3 something is not, 1 that could not be found out.
+/// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]
 pub(crate) struct Trace {
     #[command(flatten)]
     subject: Subject,
 
-    /// How to show it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Default)]
     output: Format,
 
-    /// Only what is wrong, and what leads there
+    /// Show only objects with problems, and their owners
     #[arg(long)]
     broken: bool,
 
-    /// Show it again whenever something changes
+    /// Show the tree again whenever something changes
     #[arg(short, long)]
     watch: bool,
 }

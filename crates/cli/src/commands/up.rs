@@ -10,64 +10,63 @@ use crate::Verdict;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use crate::up::{self, Configuration, Selection, Simulated, Wanted, data_directory};
-use crate::{duration, size};
+use crate::{address, duration, size};
 
 /// Start a control plane on this machine, without Kubernetes
 ///
-/// Starts a Kubernetes-compatible API server and the controllers in this process, and keeps everything in one directory.
-/// kubectl and every other Kubernetes client can use it: the kubeconfig that is written says how. Runs until it is told to end (Ctrl-C), and
-/// goes on from where it was when it is started again.
+/// Starts a Kubernetes-compatible API server and the controllers in this process, stores all data in one directory, and writes a
+/// kubeconfig for kubectl and other clients. It runs until you press Ctrl-C, and continues where it stopped when you start it again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
     #[command(flatten)]
     manifests: Manifests,
 
-    /// Where to keep everything [default: ~/.local/share/ferroplane]
+    /// Data directory [default: ~/.local/share/ferroplane]
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR", conflicts_with = "in_memory")]
     data_dir: Option<PathBuf>,
 
-    /// Where to listen for clients; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    /// Address to listen on for clients: HOST:PORT, or :PORT for all interfaces; port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443", value_parser = address::parse)]
     listen: SocketAddr,
 
-    /// Where to write the kubeconfig for clients [default: kubeconfig in the data directory]
+    /// Kubeconfig file to write for clients [default: kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Forget everything at the end
+    /// Keep all data in memory, and lose it at the end
     #[arg(long)]
     in_memory: bool,
 
-    /// Static tokens: a file with lines of token,user,uid,"group1,group2"
+    /// File of static tokens, a line each: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Where to write down who changed what [default: audit.log in the data directory]
+    /// Audit log file [default: audit.log in the data directory]
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
-    /// How much is kept of what was recorded of every reconcile, without secrets; 0 records nothing
+    /// Maximum size of the reconcile recordings (secrets redacted); 0 disables recording
     ///
-    /// `ferroplane replay` has a recorded reconcile again, `ferroplane why --at` says what was wrong then. Recordings are in the data
-    /// directory; the oldest go first.
+    /// `ferroplane replay` repeats a recorded reconcile, and `ferroplane why --at` explains the past. Recordings are in the data
+    /// directory; the oldest are removed first.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse_recording)]
     recording_size: u64,
 
-    /// Install a small platform with a simulated cloud, and show what becomes of it
+    /// Install an example platform on a simulated cloud
     ///
-    /// A kind of composite resource, a Composition with a pipeline of several functions, two composite resources, and kinds of
-    /// a cloud that is simulated in this process. It stays until it is removed; what of it is there already is left as it is.
+    /// The platform is an XRD, a Composition with a pipeline of five functions, two composite resources, and the CRDs of a cloud that is
+    /// simulated in this process. It stays until you delete it; objects that exist already are not changed.
     #[arg(long)]
     demo: bool,
 
     #[command(flatten)]
     simulation: Simulation,
 
-    /// Only the API server: nothing is composed
+    /// Start the API server without controllers
     #[arg(long)]
     no_controllers: bool,
 
-    /// Certificates to call functions with: a directory with ca.crt, tls.crt and tls.key
+    /// Directory of the client certificate for calls to functions: ca.crt, tls.crt and tls.key
     #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
     tls_client_certs_dir: Option<PathBuf>,
 
@@ -80,26 +79,26 @@ pub(crate) struct Up {
 struct Manifests {
     /// Files and directories of manifests to apply (`-` is standard input)
     ///
-    /// They are applied on the server's side by the manager `ferroplane/up`: definitions first, and objects whose kind is not
-    /// served yet when it is. What a file says wins over what others have changed, and that is said. A mistake is
-    /// shown with its file and line, and stops nothing else.
+    /// They are applied with server-side apply by the field manager `ferroplane/up`: definitions first, and objects as soon as their kind is
+    /// served. Files win over changes that others made, with a warning. A mistake is shown with its file and line; everything else is
+    /// still applied.
     #[arg(value_name = "MANIFESTS")]
     paths: Vec<PathBuf>,
 
-    /// Apply the manifests again whenever one is saved
+    /// Apply the manifests again whenever a file is saved
     #[arg(long, requires = "paths")]
     watch: bool,
 
-    /// Run the programs that Functions in these files name with render.ferroplane.io/command
+    /// Run the programs that Functions in these files name with `render.ferroplane.io/command`
     ///
-    /// A program runs as you, until the control plane ends. Its output is in the log with the name of the Function; when it ends, it is
-    /// started again; with --watch, also when its files change. Functions that come through the API never start programs.
+    /// A program runs with your rights until the control plane ends, and its output is in the log. It is restarted when it ends and, with
+    /// --watch, when its files change. Functions that are written through the API never start programs.
     #[arg(long, requires = "paths")]
     allow_commands: bool,
 
-    /// Delete what was applied and is in no file any more; otherwise it stays
+    /// Delete applied objects that are removed from the files; otherwise they stay
     ///
-    /// Only objects that this process has applied itself are deleted.
+    /// Only objects that this process has applied are deleted.
     #[arg(long, requires = "watch")]
     prune: bool,
 }

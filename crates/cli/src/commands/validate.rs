@@ -9,19 +9,17 @@ use ferroplane_offline::validate::{self, Layout, Style, Validated, Validation};
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Check manifests as an API server would, without one
+/// Validate manifests as an API server would, without one
 ///
-/// Everything that is given is validated, and defines what it defines for everything else: composite and custom
-/// resources are checked against the XRDs and CRDs that are given, Crossplane's and Kubernetes' own kinds against what
-/// is known of them. Unknown and duplicate fields are found, CEL rules are tried, XRDs and CRDs are checked themselves,
-/// and so are the inputs of the functions that Compositions and Operations call: those that are built in, and those
-/// whose input is of a kind that is given.
+/// Composite and custom resources are validated against the XRDs and CRDs among the files, and Crossplane's and Kubernetes' own kinds against
+/// built-in schemas: unknown and duplicate fields, types, CEL rules. XRDs and CRDs are validated themselves, and so are the inputs of
+/// functions in Compositions and Operations: those of built-in functions, and those whose kind is defined in the files.
 ///
-/// Every error comes with its file, line and field. Packages are not downloaded: what they define has to be given, or
-/// to be in the cache of Crossplane's command line.
+/// Every error names its file, line and field. Packages are not downloaded: add their CRDs to the files, or let Crossplane's command line
+/// cache them.
 ///
-/// Exits with 3 if anything is invalid, with 1 if something cannot be read. Objects whose kind nobody defines are no
-/// error, unless --error-on-missing-schemas makes them one.
+/// Exits with 3 if anything is invalid, and with 1 if something cannot be read. Objects of unknown kinds are no error, unless
+/// --error-on-missing-schemas makes them one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane validate manifests/
@@ -29,11 +27,11 @@ use crate::terminal::Terminal;
   ferroplane render xr.yaml composition.yaml -x | ferroplane validate - --schemas xrds/
   ferroplane validate . --error-on-missing-schemas --output json")]
 pub(crate) struct Validate {
-    /// What to validate: files, directories and all below them, or `-`
+    /// Files and directories to validate (`-` is standard input)
     #[arg(required = true, value_delimiter = ',')]
     files: Vec<PathBuf>,
 
-    /// What defines kinds but is not validated itself: files or directories
+    /// Files and directories with XRDs and CRDs that are not validated themselves
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     schemas: Vec<PathBuf>,
 
@@ -45,19 +43,19 @@ pub(crate) struct Validate {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Options {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 
-    /// Print only what is wrong
+    /// Print only problems
     #[arg(long)]
     skip_success_results: bool,
 
-    /// Exit with 3 if there is an object whose kind nobody defines
+    /// Exit with 3 if the schema of an object is missing
     #[arg(long)]
     error_on_missing_schemas: bool,
 
-    /// Where Crossplane's command line keeps what packages define. Only read [default: ~/.crossplane/cache]
+    /// Package cache of Crossplane's command line, which is only read [default: ~/.crossplane/cache]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
 

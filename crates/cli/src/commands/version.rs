@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 /// Print the version
 #[derive(Debug, clap::Args)]
 pub(crate) struct Version {
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }

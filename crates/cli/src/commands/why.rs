@@ -1,6 +1,6 @@
 //! `ferroplane why`: why is it not ready?
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ferroplane_explain::{Purpose, diagnose};
 use ferroplane_offline::manifest::yaml;
@@ -13,19 +13,19 @@ use crate::explain::{Subject, block_on, drawing};
 use crate::recordings::{locate, parse_time};
 use crate::terminal::Terminal;
 
-/// Say why something is not ready: the root cause first
+/// Explain why an object is not ready, root cause first
 ///
-/// The first line names the object that is to blame, the step and the field if there are any, what is wrong, and since when. Then
-/// follow what leads there, and what to do. Reads only what the API server has: objects, conditions, events. With --at, it says
-/// what was wrong with a composite resource at some time in the past, as it was recorded.
+/// The first line names the object that causes the problem, the step and the field if there are any, the message, and since when. Then it
+/// shows how the problem reaches your object, and what to do. It reads objects, conditions and events from the API server, and nothing else. With
+/// --at, it explains a recorded state of the past.
 ///
-/// Exit codes: 0 it is ready, 3 it is not, 1 that could not be found out.
+/// Exit codes: 0 the object is ready; 3 it is not ready; 1 error
 #[derive(Debug, clap::Args)]
 pub(crate) struct Why {
     #[command(flatten)]
     subject: Subject,
 
-    /// How to say it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 
@@ -37,13 +37,13 @@ pub(crate) struct Why {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "The past")]
 struct AtThen {
-    /// Say what was wrong then instead of now: a time such as 2026-01-31T12:00:00Z, or so long ago, such as 2h
+    /// Explain the past: a timestamp (2026-01-31T12:00:00Z) or an age (2h)
     ///
-    /// Reads what `ferroplane up` recorded of a composite resource, in place of the API server: the last reconcile that had begun by then.
+    /// Reads the recordings of `ferroplane up` instead of the API server: the last reconcile that had started by then.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<Timestamp>,
 
-    /// A file that `ferroplane replay export` wrote, or a directory of recordings [default: those in the data directory]
+    /// File that `ferroplane replay export` wrote, or directory of recordings [default: those in the data directory]
     #[arg(long, value_name = "PATH", requires = "at")]
     recordings: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ impl Why {
     fn run_then(&self, at: Timestamp, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let (kind, name) = self.subject.names()?;
         let (what, namespace) = (format!("{kind}/{name}"), self.subject.namespace());
-        let recordings = locate(self.subject.data_dir().map(Path::to_owned), self.then.recordings.clone())?;
+        let recordings = locate(self.subject.data_dir(), self.then.recordings.clone())?;
         let namespace = namespace.map(str::to_owned);
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording);

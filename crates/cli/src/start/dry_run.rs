@@ -4,7 +4,7 @@
 //! * The way to the API server that is used here lets no write through.
 
 use anyhow::Context as _;
-use ferroplane_client::ApiClient;
+use ferroplane_client::{ApiClient, ObjectPath, Resource};
 use ferroplane_controllers::{
     Counted, Neighbours, Standing, Term, credentials_standing, definitions_standing, inventory, neighbours,
     standing,
@@ -27,20 +27,42 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
         neighbours(&cluster, &configuration.namespace, Timestamp::now()).await.with_context(reach)?;
     let mut text = format!("On {}, in the namespace `{}`:\n", site.server, configuration.namespace);
     text += &changes(configuration, &cluster).await?;
-    text += "\nWho works there:\n";
+    text += "\nControllers that run there:\n";
     text += &tell_company(&company);
     let found = inventory(&cluster).await.context("cannot count what is there")?;
     if !found.is_empty() {
-        text += "\nWhat is there:\n";
+        text += "\nObjects that exist:\n";
         text += &tell_inventory(&found);
     }
-    let objection = company.objection();
+    let mut objection = company.objection();
+    if objection.is_none() && !has_namespace(&cluster, &configuration.namespace).await {
+        objection = Some(no_namespace(&configuration.namespace));
+    }
     text += &match &objection {
         Some(objection) => format!("\nIt would refuse to start: {objection}\n"),
         None => "\nIt would start. Nothing was changed.\n".to_owned(),
     };
     terminal.data(text.as_bytes())?;
     Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
+}
+
+/// Whether the namespace exists. Whoever may not look is in it, or has been told that it is there.
+async fn has_namespace(cluster: &ApiClient, name: &str) -> bool {
+    let resource = Resource {
+        api_version: "v1".to_owned(),
+        kind: "Namespace".to_owned(),
+        plural: "namespaces".to_owned(),
+        is_namespaced: false,
+    };
+    let path = ObjectPath { resource: &resource, namespace: "", name };
+    !matches!(cluster.get(path).await, Ok(None))
+}
+
+/// A start would fail to write its Secrets.
+fn no_namespace(name: &str) -> String {
+    format!(
+        "there is no namespace `{name}`; create it with `kubectl create namespace {name}`, or name another one with --namespace"
+    )
 }
 
 async fn changes(configuration: &Configuration, cluster: &ApiClient) -> anyhow::Result<String> {
@@ -91,7 +113,7 @@ fn tell_company(company: &Neighbours) -> String {
     if company.is_embedded {
         text += "  the controllers of `ferroplane up`, in the process of the API server\n";
     }
-    if text.is_empty() { "  nobody, as far as can be seen\n".to_owned() } else { text }
+    if text.is_empty() { "  none found\n".to_owned() } else { text }
 }
 
 fn tell_inventory(found: &[Counted]) -> String {
@@ -100,7 +122,7 @@ fn tell_inventory(found: &[Counted]) -> String {
         text += &format!("  {count:6} {what}\n");
         if *is_package && *count > 0 {
             let names = names.join(", ");
-            text += &format!("         {names}: what packages have installed goes on; nobody updates it\n");
+            text += &format!("         {names}: installed packages keep running, but are not updated\n");
         }
     }
     text

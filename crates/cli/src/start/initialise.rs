@@ -21,7 +21,7 @@ pub(super) async fn kinds(site: &Site) -> anyhow::Result<()> {
 pub(super) async fn credentials(configuration: &Configuration, site: &Site) -> anyhow::Result<Credentials> {
     let credentials =
         ferroplane_controllers::credentials(&site.cluster, &names(configuration), Timestamp::now()).await;
-    credentials.context("cannot have certificates")
+    credentials.context("cannot load or create certificates")
 }
 
 /// Has the API server ask us.
@@ -31,7 +31,7 @@ pub(super) async fn webhooks(
     credentials: &Credentials,
 ) -> anyhow::Result<()> {
     for wanted in wanted_webhooks(configuration, &credentials.authority) {
-        announce(&site.cluster, &wanted).await.context("cannot have the API server ask us")?;
+        announce(&site.cluster, &wanted).await.context("cannot register webhooks")?;
     }
     Ok(())
 }

@@ -10,95 +10,99 @@ use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
 use crate::telemetry::{Format, Telemetry};
-use crate::{duration, size};
+use crate::{address, duration, size};
 
 /// Options, as far as they were given. The environment counts as flags.
 #[derive(Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Options {
-    /// How to reach the API server [default: $KUBECONFIG, or the pod that this is, or ~/.kube/config]
+    /// Kubeconfig file [default: $KUBECONFIG, in-cluster config, or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Which context of the kubeconfig
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Where the lease and the Secrets are [default: crossplane-system]
+    /// Namespace of the lease and the Secrets [default: crossplane-system]
     #[arg(short, long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// The service account that this runs as; functions know it by that [default: crossplane]
+    /// Service account that this runs as; it is in the client certificate that functions see [default: crossplane]
     #[arg(long, env = "POD_SERVICE_ACCOUNT", value_name = "NAME")]
     service_account: Option<String>,
 
-    /// Let one of several replicas lead [default: true]
+    /// Elect one of several replicas as the leader [default: true]
     #[arg(short, long, env = "LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     leader_election: Option<bool>,
 
-    /// How long a leader that is not heard of any more still leads [default: 15s]
+    /// Lease duration: how long a silent leader keeps leadership [default: 15s]
     ///
-    /// It renews its lease after a third of that, and changes nothing any more when it could not after two thirds.
+    /// The leader renews its lease after a third of this time, and stops writing if it could not renew it after two thirds.
     #[arg(long, env = "LEASE_DURATION", value_name = "DURATION")]
     lease_duration: Option<Span>,
 
-    /// Where to serve /livez, /readyz and /healthz [default: 0.0.0.0:8081]
-    #[arg(long, env = "HEALTH_ADDRESS", value_name = "ADDRESS")]
+    /// Address to serve /livez, /readyz and /healthz on [default: 0.0.0.0:8081]
+    #[arg(long, env = "HEALTH_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     health_address: Option<SocketAddr>,
 
-    /// Where to serve /metrics [default: 0.0.0.0:8080]
-    #[arg(long, env = "METRICS_ADDRESS", value_name = "ADDRESS")]
+    /// Address to serve /metrics on [default: 0.0.0.0:8080]
+    #[arg(long, env = "METRICS_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     metrics_address: Option<SocketAddr>,
 
-    /// Answer the API server's questions: what is in use is not deleted [default: true]
+    /// Serve admission webhooks (required for Usage protection) [default: true]
     #[arg(long, alias = "webhook-enabled", env = "ENABLE_WEBHOOKS", value_name = "BOOL", num_args = 0..=1,
         require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     enable_webhooks: Option<bool>,
 
-    /// Where to serve webhooks, over TLS [default: 0.0.0.0:9443]
-    #[arg(long, env = "WEBHOOK_ADDRESS", value_name = "ADDRESS")]
+    /// Address to serve webhooks on, over TLS [default: 0.0.0.0:9443]
+    #[arg(long, env = "WEBHOOK_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     webhook_address: Option<SocketAddr>,
 
-    /// The Service in front of that, which the API server asks [default: crossplane-webhooks]
+    /// Service through which the API server calls the webhooks [default: crossplane-webhooks]
     #[arg(long, alias = "webhook-service-name", env = "WEBHOOK_SERVICE", value_name = "NAME")]
     webhook_service: Option<String>,
 
-    /// Where the API server reaches webhooks if not by a Service: https://HOST:PORT
+    /// URL at which the API server calls the webhooks instead of the Service: https://HOST:PORT
     ///
-    /// For replicas that do not run in the cluster. The certificate is for this host, too.
+    /// For replicas that run outside the cluster. The certificate includes this host.
     #[arg(long, env = "WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
 
-    /// The Secret with the certificate authority [default: crossplane-root-ca]
+    /// Secret of the certificate authority [default: crossplane-root-ca]
     #[arg(long, env = "TLS_CA_SECRET_NAME", value_name = "NAME")]
     tls_ca_secret_name: Option<String>,
 
-    /// The Secret with the certificate of webhooks [default: crossplane-tls-server]
+    /// Secret of the webhook server certificate [default: crossplane-tls-server]
     #[arg(long, env = "TLS_SERVER_SECRET_NAME", value_name = "NAME")]
     tls_server_secret_name: Option<String>,
 
-    /// The Secret with the certificate that functions are called with [default: crossplane-tls-client]
+    /// Secret of the client certificate for calls to functions [default: crossplane-tls-client]
     #[arg(long, env = "TLS_CLIENT_SECRET_NAME", value_name = "NAME")]
     tls_client_secret_name: Option<String>,
 
-    /// Where to keep answers of functions for as long as they hold [default: in memory]
+    /// Directory of the function response cache [default: in memory]
     #[arg(long, env = "XFN_CACHE_DIR", value_name = "DIR")]
     xfn_cache_dir: Option<PathBuf>,
 
-    /// How much is kept of what was recorded of every reconcile, without secrets; 0 records nothing [default: 16MiB]
+    /// Maximum size of the reconcile recordings (secrets redacted); 0 disables recording [default: 16MiB]
     #[arg(long, env = "RECORDING_SIZE", value_name = "SIZE")]
     recording_size: Option<Size>,
 
-    /// Where to keep recordings [default: in memory]
+    /// Directory of the recordings [default: in memory]
     #[arg(long, env = "RECORDING_DIR", value_name = "DIR")]
     recording_dir: Option<PathBuf>,
 
-    /// Where to give recordings away, without asking who wants them: for `kubectl port-forward` [default: 127.0.0.1:8082]
-    #[arg(long, env = "RECORDING_ADDRESS", value_name = "ADDRESS")]
+    /// Address to serve recordings on, unauthenticated, for `kubectl port-forward` [default: 127.0.0.1:8082]
+    #[arg(long, env = "RECORDING_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     recording_address: Option<SocketAddr>,
 
-    /// Keep roles for what is defined, as Crossplane's RBAC manager does [default: true]
+    /// Write cluster roles for XRDs, as Crossplane's RBAC manager does [default: true]
     #[arg(long, env = "WRITE_ROLES", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     write_roles: Option<bool>,
@@ -115,16 +119,16 @@ pub(crate) struct Options {
     #[arg(long, env = "WEBHOOK_PORT", value_name = "PORT", hide = true)]
     webhook_port: Option<u16>,
 
-    /// Log more
+    /// Log at debug level
     #[arg(short, long, env = "DEBUG", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     debug: Option<bool>,
 
-    /// How much to log: off, error, warn, info, debug or trace [default: info]
+    /// Log level: off, error, warn, info, debug or trace [default: info]
     #[arg(long, env = "FERROPLANE_LOG", value_name = "LEVEL")]
     log_level: Option<String>,
 
-    /// What log lines look like [default: text on a terminal, otherwise json]
+    /// Log format [default: text on a terminal, otherwise json]
     #[arg(long, env = "FERROPLANE_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     log_format: Option<Format>,
 
@@ -132,8 +136,8 @@ pub(crate) struct Options {
     #[arg(
         long,
         value_name = "URL",
-        help = "Where to send traces, by OTLP over gRPC, such as http://collector:4317",
-        long_help = "Where to send traces, by OTLP over gRPC, such as http://collector:4317\n\nThe standard variables count, too: \
+        help = "OTLP/gRPC endpoint to send traces to, such as http://collector:4317",
+        long_help = "OTLP/gRPC endpoint to send traces to, such as http://collector:4317\n\nThe standard variables are read, too: \
             OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and so on."
     )]
     otlp_endpoint: Option<String>,

@@ -51,8 +51,7 @@ impl Plane {
         let store = open(configuration.data_dir.as_deref())?;
         let certificates = Arc::new(certificates(configuration)?);
         let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
-        let door =
-            door.context("cannot open the door for clients; another address can be named with --listen")?;
+        let door = door.context("cannot listen for clients; choose another address with --listen")?;
         let address = door.address();
 
         let settings = Settings { authority: Some(certificates.bundle().to_owned()) };

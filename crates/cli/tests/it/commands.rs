@@ -36,6 +36,27 @@ fn help_teaches() {
 }
 
 #[test]
+fn help_of_help_is_help() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.run(&["help"]).ok();
+    assert_eq!(sandbox.run(&["help", "--help"]).ok(), help);
+    assert!(help.contains("Exit codes: 0 success; 1 error; 2 usage error; 3 negative result"), "{help}");
+    assert_eq!(sandbox.run(&["help", "up", "-h"]).ok(), sandbox.run(&["help", "up"]).ok());
+}
+
+#[test]
+fn hidden_commands_are_not_suggested() {
+    for command in ["get", "init", "install", "resources"] {
+        let said = Sandbox::new().run(&[command]).fails_with(2);
+        assert!(
+            !said.contains("beta") && !said.contains("internal") && !said.contains("'resource'"),
+            "{said}"
+        );
+    }
+    assert!(Sandbox::new().run(&["rendr"]).fails_with(2).contains("'render'"));
+}
+
+#[test]
 fn seam_refuses_what_is_no_request() {
     let sandbox = Sandbox::new();
     let said = sandbox.run(&["internal", "render"]).fails_with(1);

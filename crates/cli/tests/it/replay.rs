@@ -112,7 +112,7 @@ fn recorded_reconcile_is_replayed_while_the_plane_runs_and_after() {
     let directory = plane.path("");
     let ran = replay(&directory, &[id_of(&line)]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("run 1: same, byte for byte"), "{ran:?}");
+    assert!(ran.stdout.contains("run 1: the result is the same, byte for byte"), "{ran:?}");
     assert!(ran.stderr.contains("without its secrets"), "{ran:?}");
 
     let directory = plane.stop();
@@ -147,8 +147,15 @@ fn built_in_functions_can_be_asked_again() {
     let directory = plane.stop();
     let ran = replay(directory.path(), &[id_of(&line), "--functions", "built-in"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
+    let is_plain = |line: &str| line.ends_with(": the result is the same, byte for byte");
+    assert!(ran.stdout.lines().all(is_plain), "{ran:?}");
+    let listed = replay(directory.path(), &["list", "shop/one", "-o", "json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let mut listed = listed["recordings"].as_array().unwrap().iter();
+    let listed = listed.find(|recording| recording["id"].as_u64() == id_of(&line).parse().ok()).unwrap();
+    assert!(listed["name"] == "one" && line.contains(listed["startedAt"].as_str().unwrap()), "{listed}");
     let ran = replay(directory.path(), &[id_of(&line)]);
-    assert!(ran.stdout.contains("with 2 requests that are the same"), "{ran:?}");
+    assert!(ran.stdout.contains("and so are 2 requests"), "{ran:?}");
 }
 
 #[test]
@@ -316,7 +323,7 @@ fn what_is_not_there_is_said() {
     for (arguments, words) in [
         (&["list"][..], "nothing was recorded in `data`"),
         (&["12"], "nothing was recorded in `data`"),
-        (&["shop/one", "--at", "yesterday"], "expected a time such as"),
+        (&["shop/one", "--at", "yesterday"], "expected a timestamp"),
     ] {
         let ran = replay(directory.path(), arguments);
         assert_ne!(ran.code, Some(0), "{ran:?}");
@@ -326,6 +333,7 @@ fn what_is_not_there_is_said() {
     for (arguments, words) in [
         (&["12"][..], "there is no recording 12 (any more)"),
         (&["shop/one"], "nothing was recorded of `shop/one`"),
+        (&["list", "shop/one"], "nothing was recorded of `shop/one`"),
         (&["nonsense"], "name a composite resource as KIND/NAME"),
     ] {
         let ran = replay(directory.path(), arguments);

@@ -62,6 +62,58 @@ fn a_backup_of_a_running_plane_can_be_restored_elsewhere() {
 }
 
 #[test]
+fn backup_goes_through_a_pipe() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    plane.says("kubectl create cm saved");
+    let binary = env!("CARGO_BIN_EXE_ferroplane");
+    plane.says(&format!("{binary} backup - --data-dir data | {binary} restore - --data-dir other"));
+    assert!(!plane.path("-").exists());
+    let plane = Plane::start(plane.stop(), &["--data-dir", "other"]);
+    plane.says("kubectl get cm saved");
+    let said = plane.fails(&format!("{binary} backup file --data-dir nodir"), "");
+    assert_eq!(said, "error: cannot back up `nodir`: there is no store\n");
+}
+
+#[test]
+fn address_is_taken_as_people_write_it() {
+    for address in ["localhost:0", "0"] {
+        let directory = TempDir::new().unwrap();
+        let command = ferroplane(directory.path(), &["up", "--in-memory", "--listen", address]);
+        Plane::run_by(directory, command).stop();
+    }
+    let said = refused(&TempDir::new().unwrap(), &["--in-memory", "--listen", "nonsense"]);
+    assert!(said.contains("expected an address such as 127.0.0.1:6443"), "{said}");
+}
+
+#[test]
+fn file_that_does_not_exist_is_said_before_anything_else() {
+    for flags in [&["nofile.yaml"][..], &["nofile.yaml", "--watch"]] {
+        let flags = [&["--in-memory", "--listen", "127.0.0.1:0"], flags].concat();
+        let said = refused(&TempDir::new().unwrap(), &flags);
+        assert!(said.starts_with("error: cannot read `nofile.yaml`: "), "{said}");
+    }
+}
+
+#[test]
+fn standard_error_is_text_or_json_but_not_both() {
+    let mut plane = Plane::start(TempDir::new().unwrap(), &["--in-memory", "--log-format", "json"]);
+    plane.signal(Signal::TERM);
+    plane.end();
+    for line in plane.heard_to_the_end() {
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
+    }
+    let mut plane = Plane::start(TempDir::new().unwrap(), &["--in-memory", "--log-level", "debug"]);
+    plane.signal(Signal::TERM);
+    plane.end();
+    let said = plane.heard_to_the_end();
+    assert!(!said.iter().any(|line| line.starts_with('{')), "{said:#?}");
+}
+
+#[test]
 fn a_second_process_and_a_busy_port_are_refused() {
     let plane = Plane::new();
     let directory = TempDir::new().unwrap();
@@ -73,7 +125,7 @@ fn a_second_process_and_a_busy_port_are_refused() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
     let said = refused(&directory, &["--listen", &address, "--data-dir", "data"]);
-    assert!(said.contains("another address can be named with --listen"), "{said}");
+    assert!(said.contains("choose another address with --listen"), "{said}");
 }
 
 #[test]

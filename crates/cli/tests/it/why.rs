@@ -376,3 +376,24 @@ fn advice_does_not_send_to_pods_where_there_are_none() {
         assert!(!answer.contains("kubectl get providers"), "{answer}");
     }
 }
+
+#[test]
+fn kubeconfig_of_the_environment_wins_over_the_data_directory_of_the_environment() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let (one, other) = (Plane::new(), Plane::new());
+    one.says("kubectl create configmap mine");
+    let binary = env!("CARGO_BIN_EXE_ferroplane");
+    let data = other.path("data");
+    let data = data.display();
+    // As kubectl beside it: $KUBECONFIG says where.
+    one.says(&format!("FERROPLANE_DATA_DIR={data} {binary} why configmap/mine"));
+    // What is said on the command line counts more.
+    std::fs::copy(other.path("kubeconfig"), other.path("data/kubeconfig")).unwrap();
+    let said = one.fails(&format!("{binary} why configmap/mine --data-dir {data}"), "");
+    assert!(said.contains("mine"), "{said}");
+    let said =
+        one.fails(&format!("unset KUBECONFIG; FERROPLANE_DATA_DIR={data} {binary} why configmap/mine"), "");
+    assert!(said.contains("mine"), "{said}");
+}

@@ -181,11 +181,10 @@ fn conditions_before(facts: &Facts<'_>) -> Vec<Condition> {
     let mut conditions = conditions.map(conditions_in).unwrap_or_default();
     let responsive = match &facts.circuit {
         Circuit::Closed => Condition::new("Responsive", Status::True, "WatchCircuitClosed"),
-        Circuit::Open { source } => {
-            Condition::new("Responsive", Status::False, "WatchCircuitOpen").with_message(format!(
-                "too much happens to what it composes, most of it to {source}; it is looked at every 30 seconds only"
-            ))
-        }
+        Circuit::Open { source } => Condition::new("Responsive", Status::False, "WatchCircuitOpen")
+            .with_message(format!(
+                "Too many changes to composed resources, mostly {source}; reconciling every 30s only"
+            )),
     };
     for condition in std::iter::once(responsive).chain(facts.contested.clone()) {
         set_condition(&mut conditions, dated(condition, facts));

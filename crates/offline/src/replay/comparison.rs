@@ -12,14 +12,17 @@ const SHOWN: usize = 120;
 pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bool) -> String {
     if replayed.is_same {
         let requests = match replayed.compared {
-            0 if is_redacted => ", requests were not compared, for they held secrets".to_owned(),
-            count => format!(", with {count} requests that are the same"),
+            0 if is_redacted => "; requests are not compared, because they held secrets".to_owned(),
+            // Functions that are run again are given what the replay gives them: there is nothing to compare.
+            0 => String::new(),
+            1 => ", and so is 1 request".to_owned(),
+            count => format!(", and so are {count} requests"),
         };
-        return format!("run {number}: same, byte for byte ({} bytes{requests})\n", take.outcome.len());
+        return format!("run {number}: the result is the same, byte for byte{requests}\n");
     }
-    let mut text = format!("run {number}: different\n");
+    let mut text = format!("run {number}: the result differs\n");
     for step in &replayed.unlike {
-        text += &format!("  step `{step}` is asked something else\n");
+        text += &format!("  the request to step `{step}` differs\n");
     }
     if let Some(astray) = &replayed.astray {
         return text + &format!("  {astray}\n");

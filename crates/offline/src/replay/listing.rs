@@ -2,6 +2,7 @@
 
 use ferroplane_recorder::{Ending, Head};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::began_at;
 
@@ -16,14 +17,14 @@ pub fn table(heads: &[Head]) -> String {
     let rows = heads.iter().map(|head| {
         [
             head.id.to_string(),
-            began_at(head).to_string(),
+            to_millisecond(began_at(head)),
             composite(head),
             head.revision.clone(),
             came_to(head),
             message(head),
         ]
     });
-    let titles = ["ID", "BEGAN", "WHAT", "REVISION", "CAME TO", "MESSAGE"].map(str::to_owned);
+    let titles = ["ID", "STARTED", "RESOURCE", "REVISION", "RESULT", "MESSAGE"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: [usize; 6] = std::array::from_fn(width);
@@ -34,6 +35,19 @@ pub fn table(heads: &[Head]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The same for programs.
+pub fn document(heads: &[Head]) -> Value {
+    let recordings = heads.iter().map(|head| {
+        json!({
+            "id": head.id, "startedAt": to_millisecond(began_at(head)), "durationMicroseconds": head.micros,
+            "apiVersion": head.api_version, "kind": head.kind, "namespace": head.namespace, "name": head.name,
+            "uid": head.uid, "composition": head.composition, "revision": head.revision,
+            "result": came_to(head), "message": head.trouble,
+        })
+    });
+    json!({"recordings": recordings.collect::<Vec<_>>()})
 }
 
 /// What a recording is of, in a line.
@@ -71,6 +85,11 @@ fn message(head: &Head) -> String {
     line
 }
 
+/// Always as long, so that columns line up and texts sort as times do.
+fn to_millisecond(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
 fn to_second(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
@@ -91,10 +110,12 @@ mod tests {
             ..Head::default()
         };
         let expected = format!(
-            "ID  BEGAN                 WHAT      REVISION  CAME TO  MESSAGE\n7   1970-01-01T00:00:00Z  App/shop  apps-1    failed   {}…\n",
+            "ID  STARTED                   RESOURCE  REVISION  RESULT  MESSAGE\n7   1970-01-01T00:00:00.000Z  App/shop  apps-1    failed  {}…\n",
             "x".repeat(100)
         );
         assert_eq!(table(&[head]), expected);
         assert_eq!(table(&[]), "");
+        let document = document(&[Head { began_at: 1_700_000_000_690, ..Head::default() }]);
+        assert_eq!(document["recordings"][0]["startedAt"], "2023-11-14T22:13:20.690Z");
     }
 }

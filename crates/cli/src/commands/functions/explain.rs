@@ -9,20 +9,20 @@ use crate::Verdict;
 use crate::functions::explain::{field, find, whole};
 use crate::terminal::Terminal;
 
-/// Document a built-in function: what it does, every field of its input, and an example
+/// Document a built-in function: purpose, input fields and an example
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane functions explain function-patch-and-transform
   ferroplane functions explain patch-and-transform resources.patches
   ferroplane functions explain function-sequencer --recursive")]
 pub(crate) struct Explain {
-    /// The function, with or without `function-`
+    /// The function, with or without the prefix `function-`
     name: String,
 
     /// A field of its input, such as `resources.patches`
     field: Option<String>,
 
-    /// List all fields, however deep they are
+    /// List all nested fields
     #[arg(long)]
     recursive: bool,
 }

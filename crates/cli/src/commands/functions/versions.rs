@@ -15,12 +15,12 @@ use crate::Verdict;
 use crate::functions::table::{or_dash, table};
 use crate::terminal::Terminal;
 
-/// List the versions of the built-in functions, or the steps that will have to change
+/// List the versions of the built-in functions
 ///
-/// A version is available, stable (it runs for those who name none), deprecated (it runs with a warning) or removed.
-/// Removal is announced two minor releases ahead, and with --used you see what it will mean for your own manifests.
+/// A version is available, stable (the default for steps that name no version), deprecated (it runs with a warning) or removed.
+/// Removal is announced two minor releases ahead. With --used, it lists the steps in your manifests that would warn or break.
 ///
-/// Exits with 3 if a step would break at the release in question.
+/// Exit codes: 0 success; 3 a step would break at the given release
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane functions versions
@@ -28,23 +28,22 @@ use crate::terminal::Terminal;
   ferroplane functions versions --state deprecated -o json
   ferroplane functions versions --used compositions/ functions.yaml --at 0.5.0")]
 pub(crate) struct Versions {
-    /// Only this function, in detail. With or without `function-`
+    /// Only this function, in detail, with or without the prefix `function-`
     name: Option<String>,
 
-    /// Only versions in this state; several are possible
+    /// Only versions in these states
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<State>,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// List the steps of the Compositions in these files and directories that would warn or break. Functions among
-    /// them say which packages are called
+    /// List steps of the Compositions in these files and directories that would warn or break; include the Functions that they call
     #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with_all = ["name", "state"])]
     used: Vec<PathBuf>,
 
-    /// Look at it as this release of Ferroplane would
+    /// Evaluate against this Ferroplane release
     #[arg(long, value_name = "RELEASE")]
     at: Option<Version>,
 }

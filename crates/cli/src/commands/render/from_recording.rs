@@ -13,14 +13,14 @@ use crate::terminal::Terminal;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "From a recording")]
 pub(super) struct Recorded {
-    /// Write a recorded reconcile as files to render, with what is expected of them: a number of
+    /// Write a recorded reconcile as files to render, with the expected output: an ID of
     /// `ferroplane replay list`, or KIND/NAME for the last one
     ///
-    /// Functions that are not built in answer from files of what they said. Secrets are placeholders.
+    /// Functions that are not built in return recorded responses from files. Secrets are placeholders.
     #[arg(long, value_name = "ID|KIND/NAME", requires = "into", conflicts_with_all = ["composite_resource", "watch"])]
     pub(super) from_recording: Option<String>,
 
-    /// The directory to write the files to; it must be empty or not exist
+    /// Directory to write to, which must be empty or not exist
     #[arg(long, value_name = "DIR", requires = "from_recording")]
     pub(super) into: Option<PathBuf>,
 
@@ -39,13 +39,13 @@ impl Recorded {
         let selector = Selector { which: Some(which.to_owned()), ..Selector::default() };
         let recording = self.recordings.recordings()?.get(&selector)?;
         let test = write_test(&recording, into).await?;
+        let directory = into.display();
         terminal.note(&format!(
-            "wrote `{}`; to render it:\n\n    ferroplane render {}\n",
-            into.display(),
+            "wrote `{directory}`; to render it, and get what is in `{directory}/expected.yaml`:\n\n    ferroplane render {}\n",
             test.arguments.join(" ")
         ));
         if let Some(fatal) = test.fatal {
-            terminal.warn(&fatal);
+            terminal.failure(&fatal);
         } else if !test.is_same {
             let why = if recording.head.is_redacted {
                 ": it held secrets, and functions see placeholders"

@@ -7,38 +7,38 @@ use ferroplane_offline::render::InputFiles;
 /// The files to render from.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Inputs {
-    /// The XR: a file, a directory of files, or `-`. Several XRs are rendered at once
+    /// The XR or XRs: a file, a directory, or `-` for standard input
     #[arg(required_unless_present = "from_recording")]
     composite_resource: Option<PathBuf>,
 
-    /// The Composition to render it with
+    /// The Composition file
     #[arg(required_unless_present = "from_recording")]
     composition: Option<PathBuf>,
 
-    /// The Functions that the Composition calls: a file or directory. Not needed for built-in functions
+    /// The Functions that the Composition calls: a file or directory; not needed for built-in functions
     functions: Option<PathBuf>,
 
-    /// What the first function finds in its context under this key, as a file of JSON or YAML
+    /// Initial context value of a key, from a JSON or YAML file
     #[arg(long, value_name = "KEY=FILE", value_delimiter = ',', value_parser = pair)]
     context_files: Vec<(String, String)>,
 
-    /// The same as JSON or YAML. Wins over --context-files
+    /// Initial context value of a key, as JSON or YAML; wins over --context-files
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     context_values: Vec<(String, String)>,
 
-    /// Composed resources that exist already: a file or directory
+    /// Composed resources that exist: a file or directory
     #[arg(short = 'o', long, value_name = "PATH")]
     observed_resources: Vec<PathBuf>,
 
-    /// Resources that functions may ask for: a file or directory
+    /// Resources that functions may require: a file or directory
     #[arg(short = 'e', long, value_name = "PATH", alias = "extra-resources")]
     required_resources: Vec<PathBuf>,
 
-    /// OpenAPI v3 documents that functions may ask for: a directory of JSON files
+    /// OpenAPI v3 documents that functions may require: a directory of JSON files
     #[arg(short = 's', long, value_name = "DIR")]
     required_schemas: Vec<PathBuf>,
 
-    /// Secrets that the Composition gives to functions: a file or directory
+    /// Secrets with credentials for functions: a file or directory
     #[arg(long, value_name = "PATH")]
     function_credentials: Vec<PathBuf>,
 
@@ -46,7 +46,7 @@ pub(super) struct Inputs {
     #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
     function_annotations: Vec<(String, String)>,
 
-    /// The CompositeResourceDefinition of the XR, for its defaults and its layout
+    /// The XRD (CompositeResourceDefinition) of the XR, for its defaults and its layout
     #[arg(long, value_name = "PATH")]
     xrd: Option<PathBuf>,
 }

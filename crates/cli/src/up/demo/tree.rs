@@ -12,7 +12,7 @@ const WIDTH: usize = 24;
 
 /// Every composite resource and what it became.
 pub(super) fn print(picture: &Picture, terminal: &Terminal) -> String {
-    let heading = format!("\n{:WIDTH$} SYNCED  READY   WHAT IT TELLS\n", "NAME");
+    let heading = format!("\n{:WIDTH$} SYNCED  READY   DETAILS\n", "NAME");
     picture.of(BACKEND).fold(heading, |text, backend| text + &branch(picture, backend, terminal))
 }
 

@@ -47,7 +47,13 @@ pub(super) fn refused(ground: &Ground, flags: &[&str]) -> String {
 
 /// What a dry run says, and how it ends.
 pub(super) fn dry_run(ground: &Ground) -> (Option<i32>, String) {
-    let ran = Ran::from(command(ground, free_ports(), &["--dry-run"]).output().unwrap());
+    dry_run_with(ground, &[])
+}
+
+/// The same with these flags.
+pub(super) fn dry_run_with(ground: &Ground, flags: &[&str]) -> (Option<i32>, String) {
+    let flags = [&["--dry-run"], flags].concat();
+    let ran = Ran::from(command(ground, free_ports(), &flags).output().unwrap());
     (ran.code, ran.stdout + &ran.stderr)
 }
 

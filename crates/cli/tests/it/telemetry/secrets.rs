@@ -58,7 +58,7 @@ fn what_is_secret_is_told_nobody() {
     let header = format!("authorization=Bearer {HEADER}");
     let mut plane = bare(
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint), ("OTEL_EXPORTER_OTLP_HEADERS", &header)],
-        &["--log-level", "trace", "--token-auth-file", tokens.to_str().unwrap()],
+        &["--log-format", "json", "--log-level", "trace", "--token-auth-file", tokens.to_str().unwrap()],
     );
     define(&plane, &PLATFORM.replace("PORT", &greeter.port.to_string()));
     plane.told("kubectl apply -f -", SITE);

@@ -40,7 +40,7 @@ pub(super) struct Controller {
 
 impl Controller {
     pub(super) fn start(kind: Kind, shared: Arc<Shared>) -> Arc<Self> {
-        info!(definition = kind.definition, "starts to compose");
+        info!(definition = kind.definition, "started a composite controller");
         let (resource, metrics) = (kind.resource.clone(), shared.context.metrics.clone());
         let name = format!("composite/{}", kind.definition);
         metrics.controller_started(&name);
@@ -75,7 +75,7 @@ impl Controller {
         let metrics = &self.shared.context.metrics;
         metrics.end_tally(&self.kind.resource, &self.tally);
         metrics.controller_stopped(&format!("composite/{}", self.kind.definition));
-        info!(definition = self.kind.definition, "composes no longer");
+        info!(definition = self.kind.definition, "stopped a composite controller");
     }
 
     pub(super) fn generation(&self) -> i64 {

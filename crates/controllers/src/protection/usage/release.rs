@@ -86,7 +86,7 @@ impl Controller {
             return Ok(());
         }
         match self.context.cluster.delete(path, Some(meta::uid(used)), propagation).await {
-            Ok(()) => info!(kind = path.resource.kind, name = path.name, "made up for a deletion"),
+            Ok(()) => info!(kind = path.resource.kind, name = path.name, "replayed a deletion"),
             // It is not ours to insist.
             Err(Error::Refused(refusal)) if refusal.code < 500 => {
                 warn!(
