@@ -433,7 +433,7 @@ pub(crate) fn controllers_of(suspect: &Suspect<'_>, finding: Finding) -> Finding
     match suspect.snapshot.home() {
         Home::Cluster => finding.advice("kubectl get providers"),
         Home::Embedded => finding.advice(
-            "`ferroplane up` runs no providers and no pods: run what looks after the kind yourself, against this API server",
+            "`ferroplane up` runs no providers and no pods: run what looks after the kind against this API server, or simulate it with `ferroplane up --simulate`",
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! Which functions there are in which versions, as a document, and as an answer to a web request.
 //!
-//! Performs no I/O: whoever has a server mounts [`Versions::answer`]. It tells nothing about users, so that anybody
-//! may ask.
+//! Performs no I/O. `ferroplane functions versions` prints the document; no server of ours has a page for
+//! [`Versions::answer`] yet. It tells nothing about users, so that anybody may ask.
 
 use ferroplane_engine::versions::{Catalogue, Family, Question, Record, State, Version, resolve};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};

@@ -108,11 +108,11 @@ struct Manifests {
 struct Simulation {
     /// Make resources ready that no controller looks after: workloads, and objects of CRDs
     ///
-    /// There is no kubelet and no cloud here. Ferroplane writes the status that they would write, for
-    /// Deployments, Jobs, Pods and other workloads, and for objects of CRDs that belong neither to an XRD
-    /// nor to Crossplane. An object whose status somebody else writes is left alone. KINDS limits it:
-    /// `--simulate=deployments.apps,*.example.org`. Annotations of an object, or of its CRD, ask for delays,
-    /// failures and fields of the status:
+    /// There is no kubelet and no cloud here. Ferroplane writes the status that they would
+    /// write, for Deployments, Jobs, Pods and other workloads, and for objects of CRDs that
+    /// belong neither to an XRD nor to Crossplane. An object whose status somebody else
+    /// writes is left alone. KINDS limits it: `--simulate=deployments.apps,*.example.org`.
+    /// Annotations of an object, or of its CRD, ask for delays, failures and fields:
     ///
     ///   simulate.ferroplane.io/delay: 5s
     ///   simulate.ferroplane.io/failure: quota exceeded

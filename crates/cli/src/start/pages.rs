@@ -53,7 +53,7 @@ impl Pages {
             None => None,
         };
         if let Some(recordings) = &recordings {
-            info!(address = %recordings.local_addr()?, "gives recordings away");
+            info!(address = %recordings.local_addr()?, "serves recordings");
         }
         Ok(Self { health, metrics, recordings, state: site.health.clone(), recorder: site.recorder.clone() })
     }
@@ -72,7 +72,7 @@ impl Pages {
 
 async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    listener.with_context(|| format!("cannot listen on {address}; another address can be named with {flag}"))
+    listener.with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
 }
 
 fn health(state: &Health, path: &str) -> (StatusCode, Bytes) {

@@ -64,7 +64,7 @@ impl WebhookServer {
         let settings = https::Settings { connections: 256, streams: 256, ..https::Settings::default() };
         let listener = Https::with_config(address, config, settings).await;
         let listener =
-            listener.context("cannot serve webhooks; another address can be named with --webhook-address")?;
+            listener.context("cannot serve webhooks; choose another address with --webhook-address")?;
         info!(address = %listener.address(), "serves webhooks");
         Ok(Self { listener: Mutex::new(Some(listener)), service: WebhookService::default(), certificate })
     }

@@ -143,7 +143,7 @@ fn start_without_its_namespace_says_so() {
 fn what_was_recorded_on_a_cluster_can_be_had_again() {
     let ground = Ground::new();
     let replica = Replica::begin(&ground, &[]);
-    let gives = replica.until("gives recordings away");
+    let gives = replica.until("serves recordings");
     let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
     replica.until("leads");
     ground.define();
