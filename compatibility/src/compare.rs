@@ -1,6 +1,7 @@
 //! Asks both, and says whether they agree.
 
 use anyhow::{Context as _, Result};
+use ferroplane_functions::Builtin;
 use ferroplane_runner::Program;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{from_json, to_json};
@@ -29,9 +30,10 @@ pub(crate) async fn compare(
     corpus: &Corpus,
     version: &str,
     original: &Program,
+    builtin: Option<Builtin>,
     request: &Value,
 ) -> Result<Verdict> {
-    let Some(builtin) = (corpus.builtin)(version) else { return Ok(Verdict::Uncovered) };
+    let Some(builtin) = builtin else { return Ok(Verdict::Uncovered) };
     let message: RunFunctionRequest =
         from_json(request).with_context(|| format!("the corpus made no request: {request}"))?;
     let theirs = match original.call(&message).await {

@@ -4,6 +4,7 @@
 //! equal: message by message, texts included. A difference is either recognised as one we chose, by a narrow
 //! predicate in the corpus of its function, or it is a fault.
 
+mod catalogue;
 mod compare;
 mod corpus;
 mod dice;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use ferroplane_functions::Library;
 
 use corpus::{CORPORA, Corpus};
 use original::Original;
@@ -45,10 +47,11 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    let library = Library::built_in()?;
     let mut reports = Vec::new();
     for corpus in CORPORA.iter().filter(|corpus| is_wanted(corpus, arguments.filter.as_deref())) {
         for original in Original::find(&arguments.originals, corpus.function)? {
-            let report = compare_all(corpus, original, &arguments).await?;
+            let report = compare_all(corpus, original, &library, &arguments).await?;
             println!("{report}");
             reports.push(report);
         }
@@ -61,7 +64,9 @@ async fn main() -> Result<ExitCode> {
         }
     }
     if let Some(path) = &arguments.write {
-        std::fs::write(path, report::page(&reports))?;
+        let compared: Vec<_> = reports.iter().map(Report::subject).collect();
+        catalogue::check_claims(&library, &compared)?;
+        std::fs::write(path, report::page(&reports, &catalogue::read_only(&library)))?;
     }
     let is_clean = reports.iter().all(|report| report.faults.is_empty());
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
@@ -71,15 +76,25 @@ fn is_wanted(corpus: &Corpus, filter: Option<&str>) -> bool {
     filter.is_none_or(|filter| corpus.function.contains(filter))
 }
 
-async fn compare_all(corpus: &Corpus, original: Original, arguments: &Arguments) -> Result<Report> {
+async fn compare_all(
+    corpus: &Corpus,
+    original: Original,
+    library: &Library,
+    arguments: &Arguments,
+) -> Result<Report> {
     let mut report = Report::new(corpus.function, &original.version);
     let running = original.start().await?;
-    let generated = (arguments.seed..arguments.seed + arguments.cases)
-        .map(|seed| (format!("seed {seed}"), (corpus.generate)(&mut dice::Dice::new(seed))));
+    let builtin = catalogue::replacement(library, corpus.function, &original.version);
+    let generated = (arguments.seed..arguments.seed + arguments.cases).map(|seed| {
+        let mut dice = dice::Dice::new(seed);
+        let mut request = (corpus.generate)(&mut dice);
+        (corpus.adapt)(&original.version, &mut dice, &mut request);
+        (format!("seed {seed}"), request)
+    });
     let made_by_hand =
         (corpus.by_hand)().into_iter().map(|(name, request)| (format!("by hand: {name}"), request));
     for (name, request) in made_by_hand.chain(generated) {
-        let verdict = compare::compare(corpus, &original.version, &running, &request).await?;
+        let verdict = compare::compare(corpus, &original.version, &running, builtin, &request).await?;
         report.add(name, request, verdict, arguments.show);
     }
     running.stop().await;

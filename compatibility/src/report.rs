@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::catalogue::ReadOnly;
 use crate::compare::Verdict;
 
 /// What came of all cases of one function against one version of its original.
@@ -45,6 +46,11 @@ impl Report {
         }
     }
 
+    /// The function and the version of the original.
+    pub(crate) fn subject(&self) -> (String, String) {
+        (self.function.to_owned(), self.version.clone())
+    }
+
     pub(crate) fn add(&mut self, name: String, request: Value, verdict: Verdict, keep: usize) {
         self.cases += 1;
         match verdict {
@@ -82,7 +88,7 @@ impl fmt::Display for Report {
 }
 
 /// The page that says how alike the functions are.
-pub(crate) fn page(reports: &[Report]) -> String {
+pub(crate) fn page(reports: &[Report], read_only: &[ReadOnly]) -> String {
     let mut page = String::from(PREFACE);
     for report in reports.iter().filter(|report| report.uncovered < report.cases) {
         page.push_str(&format!(
@@ -95,6 +101,10 @@ pub(crate) fn page(reports: &[Report]) -> String {
             report.faults.len()
         ));
     }
+    page.push_str(READ);
+    for ReadOnly { function, version, releases } in read_only {
+        page.push_str(&format!("| {function} | {} | {version} |\n", releases.join(", ")));
+    }
     page.push_str("\n## Differences on purpose\n");
     for report in reports.iter().filter(|report| !report.deliberate.is_empty()) {
         page.push_str(&format!("\n### {} against {}\n\n", report.function, report.version));
@@ -104,6 +114,16 @@ pub(crate) fn page(reports: &[Report]) -> String {
     }
     page
 }
+
+const READ: &str = "
+## Read, not compared
+
+Nobody ran these releases beside the built-in function. Their published source was read; most of them change nothing but
+dependencies.
+
+| Function | Releases | Built-in version that stands for them |
+|---|---|---|
+";
 
 const PREFACE: &str = "\
 # Compatibility of the built-in functions

@@ -37,6 +37,8 @@ struct Function {
     stable: String,
     package: Option<String>,
     #[serde(default)]
+    mirrors: Vec<String>,
+    #[serde(default)]
     never_composes: bool,
     #[serde(default)]
     declares_readiness: bool,
@@ -51,6 +53,10 @@ struct Version {
     removed_in: Option<String>,
     replaced_by: Option<String>,
     covers: Option<String>,
+    #[serde(default)]
+    compared: Vec<String>,
+    #[serde(default)]
+    read: Vec<String>,
     #[serde(default = "composition")]
     capabilities: Vec<String>,
 }
@@ -81,7 +87,7 @@ pub(crate) fn write(root: &Path, check: bool) -> Result<Vec<String>> {
 }
 
 fn write_function(code: &mut String, folder: &Path, name: &str, function: &Function) -> Result<()> {
-    let Function { about, stable, package, never_composes, declares_readiness, versions } = function;
+    let Function { about, stable, package, mirrors, never_composes, declares_readiness, versions } = function;
     let module = PathBuf::from("src").join(name.trim_start_matches("function-").replace('-', "_"));
     let input = read_if_there(folder, &module.join("input.yaml"))?;
     let input = input.map(|text| to_json(&text)).transpose();
@@ -92,18 +98,20 @@ fn write_function(code: &mut String, folder: &Path, name: &str, function: &Funct
     writeln!(code, "        about: {about:?},")?;
     writeln!(code, "        stable: {stable:?},")?;
     writeln!(code, "        package: {package:?},")?;
+    writeln!(code, "        mirrors: &{mirrors:?},")?;
     writeln!(code, "        never_composes: {never_composes},")?;
     writeln!(code, "        declares_readiness: {declares_readiness},")?;
     writeln!(code, "        input: {input:?},")?;
     writeln!(code, "        example: {example:?},")?;
     writeln!(code, "        versions: &[")?;
     for (number, version) in versions {
-        let Version { introduced_in, deprecated_in, removed_in, replaced_by, covers, capabilities } = version;
+        let Version { introduced_in, deprecated_in, removed_in, replaced_by, .. } = version;
+        let Version { covers, compared, read, capabilities, .. } = version;
         writeln!(
             code,
             "            ListedVersion {{ version: {number:?}, introduced_in: {introduced_in:?}, \
              deprecated_in: {deprecated_in:?}, removed_in: {removed_in:?}, replaced_by: {replaced_by:?}, \
-             covers: {covers:?}, capabilities: &{capabilities:?} }},"
+             covers: {covers:?}, compared: &{compared:?}, read: &{read:?}, capabilities: &{capabilities:?} }},"
         )?;
     }
     writeln!(code, "        ],\n    }},")?;

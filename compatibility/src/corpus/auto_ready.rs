@@ -4,20 +4,11 @@ mod objects;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-auto-ready", builtin, generate, by_hand, deliberate };
-
-fn builtin(version: &str) -> Option<ferroplane_functions::Builtin> {
-    let behaves_as = match version.split('.').nth(1) {
-        Some("2" | "3" | "4" | "5") => Some("v0.5.2"),
-        Some("6") => Some("v0.6.7"),
-        _ => None,
-    };
-    ferroplane_functions::builtin(CORPUS.function, behaves_as)
-}
+    Corpus { function: "function-auto-ready", generate, adapt: as_it_is, by_hand, deliberate };
 
 fn generate(dice: &mut Dice) -> Value {
     let mut desired = Map::new();

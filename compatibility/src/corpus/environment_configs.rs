@@ -3,18 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake, message};
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-environment-configs", builtin, generate, by_hand, deliberate };
-
-/// Older ones ask for objects in another field of the requirements, and have other words for them; newer ones are
-/// not released.
-fn builtin(version: &str) -> Option<ferroplane_functions::Builtin> {
-    let is_covered = matches!(version, "v0.7.0" | "v0.7.1");
-    ferroplane_functions::builtin("function-environment-configs", Some("v0.7.1")).filter(|_| is_covered)
-}
+    Corpus { function: "function-environment-configs", generate, adapt: as_it_is, by_hand, deliberate };
 
 const KEY: &str = "apiextensions.crossplane.io/environment";
 /// Where the environment is in an answer.

@@ -3,17 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake};
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-extra-resources", builtin, generate, by_hand, deliberate };
-
-/// Older ones ask for objects in another field of the requirements; newer ones are not released.
-fn builtin(version: &str) -> Option<ferroplane_functions::Builtin> {
-    let is_covered = version == "v0.3.0";
-    ferroplane_functions::builtin("function-extra-resources", Some("v0.3.0")).filter(|_| is_covered)
-}
+    Corpus { function: "function-extra-resources", generate, adapt: as_it_is, by_hand, deliberate };
 
 const KEY: &str = "apiextensions.crossplane.io/extra-resources";
 

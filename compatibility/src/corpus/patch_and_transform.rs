@@ -1,6 +1,7 @@
 //! `function-patch-and-transform`: compositions of a few resources, most of them sound, some with a mistake.
 
 mod by_hand;
+mod earlier;
 mod transforms;
 
 use serde_json::{Map, Value, json};
@@ -11,12 +12,8 @@ use crate::dice::Dice;
 /// The cases.
 pub(crate) const CORPUS: Corpus = Corpus {
     function: "function-patch-and-transform",
-    // Before v0.10, newer composite resources got no connection secret.
-    builtin: |version| {
-        let is_covered = version == "newest" || version.starts_with("v0.10.");
-        is_covered.then(|| ferroplane_functions::builtin("function-patch-and-transform", None)).flatten()
-    },
     generate,
+    adapt: earlier::adapt,
     by_hand: by_hand::cases,
     deliberate,
 };
@@ -287,7 +284,24 @@ fn patch(dice: &mut Dice, copies: &[&str], combines: &[&str]) -> Value {
     if dice.chance(40) {
         patch["policy"] = policy(dice);
     }
+    // Likewise, what goes to the environment may be made something of later.
+    let is_for_environment = patch["type"].as_str().is_some_and(|kind| kind.contains("ToEnvironment"));
+    if is_for_environment {
+        replace_whole_verbs(&mut patch);
+    }
     patch
+}
+
+fn replace_whole_verbs(patch: &mut Value) {
+    if let Some(format) = patch.pointer_mut("/combine/string/fmt").filter(|format| prints_whole(format)) {
+        *format = json!("%v");
+    }
+    let transforms = patch.get_mut("transforms").and_then(Value::as_array_mut);
+    for transform in transforms.into_iter().flatten() {
+        if let Some(format) = transform.pointer_mut("/string/fmt").filter(|format| prints_whole(format)) {
+            *format = json!("%v");
+        }
+    }
 }
 
 fn policy(dice: &mut Dice) -> Value {
@@ -347,7 +361,12 @@ fn input(dice: &mut Dice) -> Value {
     if dice.chance(30) {
         let copies = COPIES;
         let count = dice.below(3);
-        let patches = (0..count).map(|_| patch(dice, copies, &COMBINES[..2])).collect();
+        let patches = (0..count).map(|_| {
+            let mut patch = patch(dice, copies, &COMBINES[..2]);
+            replace_whole_verbs(&mut patch);
+            patch
+        });
+        let patches = patches.collect();
         input["environment"] = json!({ "patches": Value::Array(patches) });
     }
     let count = 1 + dice.below(3);
@@ -697,12 +716,16 @@ fn aliased(theirs: &mut Value, ours: &mut Value) -> Option<&'static str> {
 
 /// Words of Go that we say better.
 fn explained(theirs: &mut Value, ours: &mut Value) -> Option<&'static str> {
-    let message =
-        |answer: &Value| Some(answer["results"].as_array()?.last()?["message"].as_str()?.to_owned());
-    let (go, rust) = (message(theirs)?, message(ours)?);
-    let reason = explanation(&go, &rust)?;
-    *ours["results"].as_array_mut()?.last_mut()? = theirs["results"].as_array()?.last()?.clone();
-    Some(reason)
+    let message = |result: &Value| Some(result["message"].as_str()?.to_owned());
+    let (go, rust) = (theirs["results"].as_array()?, ours.get_mut("results")?.as_array_mut()?);
+    let mut reason = None;
+    for (go, rust) in go.iter().zip(rust) {
+        if let Some(found) = message(go).zip(message(rust)).and_then(|(go, rust)| explanation(&go, &rust)) {
+            *rust = go.clone();
+            reason = Some(found);
+        }
+    }
+    reason
 }
 
 fn explanation(theirs: &str, ours: &str) -> Option<&'static str> {
@@ -712,6 +735,15 @@ fn explanation(theirs: &str, ours: &str) -> Option<&'static str> {
     }
     if both("cannot get Function input: ") {
         return Some("an input that cannot be read is explained with the field, not with types of Go");
+    }
+    let plain = |text: &str| text.replace("\\u003c", "<").replace("\\u003e", ">").replace("\\u0026", "&");
+    if both("invalid Function input: ") && plain(theirs) == plain(ours) {
+        return Some("the value of a mistaken field is shown as later releases show it");
+    }
+    let by_default = "FromCompositeFieldPath";
+    let untyped = |text: &str| text.replace(by_default, "");
+    if both("invalid Function input: ") && !theirs.contains(by_default) && untyped(ours) == theirs {
+        return Some("the type that a patch has by default is named, as in later releases");
     }
     let spaceless = |text: &str| text.replace(' ', "");
     if both("cannot parse base template of composed resource ") && spaceless(theirs) == spaceless(ours) {

@@ -3,17 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::auto_ready::{LITERAL, SYNTAX, is_about_input, is_about_literal, is_about_syntax};
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-sequencer", builtin, generate, by_hand, deliberate };
-
-/// Before v0.6.0, usages were made in other cases.
-fn builtin(version: &str) -> Option<ferroplane_functions::Builtin> {
-    let is_covered = version == "newest" || version.starts_with("v0.6.");
-    ferroplane_functions::builtin(CORPUS.function, None).filter(|_| is_covered)
-}
+    Corpus { function: "function-sequencer", generate, adapt: as_it_is, by_hand, deliberate };
 
 const NAMES: [&str; 12] = [
     "first",

@@ -6,16 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
-pub(crate) const CORPUS: Corpus = Corpus {
-    function: "function-status-transformer",
-    builtin: |_| ferroplane_functions::builtin("function-status-transformer", None),
-    generate,
-    by_hand,
-    deliberate,
-};
+pub(crate) const CORPUS: Corpus =
+    Corpus { function: "function-status-transformer", generate, adapt: as_it_is, by_hand, deliberate };
 
 const NAMES: [&str; 7] = ["bucket", "bucket-2", "cluster", "db-primary", "db-replica", "user.admin", "x(y"];
 

@@ -4,16 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, as_it_is};
 use crate::dice::Dice;
 
-pub(crate) const CORPUS: Corpus = Corpus {
-    function: "function-tag-manager",
-    builtin: |_| ferroplane_functions::builtin("function-tag-manager", None),
-    generate,
-    by_hand,
-    deliberate,
-};
+pub(crate) const CORPUS: Corpus =
+    Corpus { function: "function-tag-manager", generate, adapt: as_it_is, by_hand, deliberate };
 
 const KINDS: [(&str, &str); 14] = [
     ("ec2.aws.upbound.io/v1beta1", "VPC"),

@@ -119,6 +119,30 @@ fn unversioned_function_is_listed_once_and_runs_for_those_who_name_nothing() {
 }
 
 #[test]
+fn function_with_a_further_name_is_listed_once_and_gives_the_name_up() {
+    let mut catalogue = catalogue();
+    let before = catalogue.families().count();
+    let family = catalogue.family("f").unwrap().clone();
+    catalogue.name_further("maker-f", &family);
+    assert_eq!(ask(&catalogue, &Question::about("maker-f")), "f-v0.1.0");
+    assert_eq!(ask(&catalogue.at(version("0.1.0")), &Question::about("maker-f")), "f-v0.1.0");
+    assert_eq!(catalogue.families().count(), before);
+
+    catalogue.add(Family::unversioned("maker-f")).unwrap();
+    assert_eq!(
+        ask(&catalogue, &Question::about("maker-f")),
+        "maker-f-v0.0.0",
+        "a function of that name wins"
+    );
+    catalogue.remove("maker-f");
+    assert!(
+        catalogue.family("maker-f").is_none(),
+        "nothing else takes the place of a function that was removed"
+    );
+    assert!(catalogue.family("f").is_some());
+}
+
+#[test]
 fn fallback_is_decided_for_each_function_by_itself() {
     let mut catalogue = catalogue();
     catalogue.add(family("g", "v9.9.9", &[("v0.0.0", "-"), ("v9.9.9", "-")], "0.1.0")).unwrap();

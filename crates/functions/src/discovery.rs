@@ -86,6 +86,12 @@ impl Versions<'_> {
         insert(&mut document, "replacedBy", life.replaced_by.as_ref().map(Version::to_string));
         if let Some(metadata) = metadata {
             insert(&mut document, "covers", metadata.covers.as_ref().map(ToString::to_string));
+            for (field, releases) in [("compared", &metadata.compared), ("readNotCompared", &metadata.read)] {
+                if !releases.is_empty() {
+                    let releases: Vec<_> = releases.iter().map(ToString::to_string).collect();
+                    document.insert(field.to_owned(), releases.into());
+                }
+            }
             document.insert("capabilities".to_owned(), metadata.capabilities.clone().into());
         }
         Value::Object(document)

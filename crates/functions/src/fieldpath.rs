@@ -28,6 +28,14 @@ pub(crate) const MAX_INDEX: usize = 1024;
 pub(crate) struct Path {
     text: String,
     segments: Vec<Segment>,
+    nulls: Nulls,
+}
+
+/// What a path that leads through null comes to. Crossplane changed its mind about this in crossplane-runtime 1.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Missing,
+    Failing,
 }
 
 /// One step into an object or an array.
@@ -48,7 +56,13 @@ impl Path {
     /// Read a path. Remembers the text, because some errors repeat it as it was written.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let segments = parse::segments(text).map_err(|error| error.wrap(cannot_parse(text)))?;
-        Ok(Self { text: text.to_owned(), segments })
+        Ok(Self { text: text.to_owned(), segments, nulls: Nulls::Missing })
+    }
+
+    /// The same path, as Crossplane followed it before: one that leads through null fails, where now nothing is found.
+    #[must_use]
+    pub(crate) fn failing_on_null(self) -> Self {
+        Self { nulls: Nulls::Failing, ..self }
     }
 
     /// The path as it was written.
@@ -67,7 +81,7 @@ impl Path {
 
     /// The value at this path. Null if that is what is there.
     pub(crate) fn get<'a>(&self, object: &'a Map<String, Value>) -> Result<&'a Value, Error> {
-        get(object, &self.segments)
+        get(object, &self.segments, self.nulls)
     }
 
     /// The text at this path.
@@ -125,7 +139,7 @@ impl std::error::Error for Error {}
 
 static NULL: Value = Value::Null;
 
-fn get<'a>(object: &'a Map<String, Value>, segments: &[Segment]) -> Result<&'a Value, Error> {
+fn get<'a>(object: &'a Map<String, Value>, segments: &[Segment], nulls: Nulls) -> Result<&'a Value, Error> {
     let Some((first, rest)) = segments.split_first() else { return Ok(&NULL) };
     let Segment::Field(name) = first else { return Err(Error::new(": not an array".to_owned())) };
     let mut value = object.get(name).ok_or_else(|| no_such_field(&segments[..1]))?;
@@ -139,7 +153,7 @@ fn get<'a>(object: &'a Map<String, Value>, segments: &[Segment]) -> Result<&'a V
             (Segment::Field(name), Value::Object(object)) => {
                 object.get(name).ok_or_else(|| no_such_field(through))?
             }
-            (Segment::Field(_), Value::Null) => {
+            (Segment::Field(_), Value::Null) if nulls == Nulls::Missing => {
                 // Missing, not wrong: optional patches pass over it, as in the original.
                 return Err(Error::not_found(format!("{}: expected map, got nil", Segments(before))));
             }

@@ -65,7 +65,16 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-patch-and-transform",
         stable: "v0.10.8",
-        versions: &[("v0.10.8", patch_and_transform::run)],
+        versions: &[
+            ("v0.2.1", patch_and_transform::run_v0_2),
+            ("v0.3.0", patch_and_transform::run_v0_3),
+            ("v0.4.0", patch_and_transform::run_v0_4),
+            ("v0.5.0", patch_and_transform::run_v0_5),
+            ("v0.6.0", patch_and_transform::run_v0_6),
+            ("v0.7.0", patch_and_transform::run_v0_7),
+            ("v0.9.3", patch_and_transform::run_v0_8),
+            ("v0.10.8", patch_and_transform::run),
+        ],
     },
     BuiltinFunction {
         function: "function-sequencer",

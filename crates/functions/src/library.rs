@@ -47,6 +47,8 @@ pub struct Contract {
     pub about: String,
     /// The upstream package that it reproduces, without registry.
     pub package: Option<String>,
+    /// Packages of other organizations that are the same package, built again.
+    pub mirrors: Vec<String>,
     /// It adds no composed resources of its own.
     pub never_composes: bool,
     /// It says which composed resources are ready, whoever added them.
@@ -57,6 +59,19 @@ pub struct Contract {
     pub example: Option<&'static str>,
 }
 
+impl Contract {
+    /// The packages that hold the function, without registry.
+    pub fn packages(&self) -> impl Iterator<Item = &str> {
+        self.package.iter().chain(&self.mirrors).map(String::as_str)
+    }
+
+    /// What Crossplane's package manager calls a Function that it installs because a package depends on it: the
+    /// path of the package, as a DNS label.
+    fn package_manager_names(&self) -> impl Iterator<Item = String> {
+        self.packages().map(|package| package.replace('/', "-"))
+    }
+}
+
 /// What one version of a function says about itself.
 #[derive(Debug, Clone, Default)]
 pub struct VersionMetadata {
@@ -65,6 +80,10 @@ pub struct VersionMetadata {
     pub capabilities: Vec<String>,
     /// The versions of the upstream package whose behaviour it reproduces.
     pub covers: Option<semver::VersionReq>,
+    /// Of these, the ones whose answers were compared with its own.
+    pub compared: Vec<Version>,
+    /// Of these, the ones that could not be run: their published source was read.
+    pub read: Vec<Version>,
 }
 
 /// A function of somebody else's, with several versions.
@@ -155,7 +174,10 @@ impl Library {
             .iter()
             .map(|(version, metadata, code)| (version.clone(), metadata.lifecycle.clone(), code.is_some()));
         let family = Family::built_in(&function, stable, records);
-        self.catalogue.add(family).map_err(InvalidLibrary)?;
+        self.catalogue.add(family.clone()).map_err(InvalidLibrary)?;
+        for name in contract.package_manager_names() {
+            self.catalogue.name_further(&name, &family);
+        }
         let versions =
             versions.into_iter().map(|(version, metadata, code)| (version, (metadata, code))).collect();
         self.entries.insert(function, Entry { contract, versions });
@@ -181,6 +203,15 @@ impl Library {
     /// What can be called.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// The name under which a function is listed, given any of its names.
+    pub fn listed_name(&self, name: &str) -> Option<&str> {
+        if let Some((listed, _)) = self.entries.get_key_value(name) {
+            return Some(listed);
+        }
+        let is_named = |entry: &Entry| entry.contract.package_manager_names().any(|other| other == name);
+        self.entries.iter().find(|(_, entry)| is_named(entry)).map(|(listed, _)| listed.as_str())
     }
 
     /// What a function says about itself.

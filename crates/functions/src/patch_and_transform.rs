@@ -3,6 +3,8 @@
 //! Patches copy values from what is observed (the composite resource, composed resources) and from the
 //! environment to what is desired and to the environment, and may transform them on the way. The input is made
 //! ready once and kept with the message it came in, so a step that runs often reads its input once.
+//!
+//! Upstream has behaved in eight ways, and each can be asked for; [`release`] says how they differ.
 
 mod connection;
 mod document;
@@ -10,6 +12,8 @@ mod input;
 mod patch;
 mod prepare;
 mod ready;
+mod release;
+mod rounds;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -17,7 +21,7 @@ mod validate;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use ferroplane_golang::fmt::Numbers;
 use ferroplane_golang::strconv::quote;
@@ -31,28 +35,71 @@ use connection::Details;
 use document::{Budget, Document, metadata, text};
 use patch::From;
 use prepare::{Direction, Patch, Prepared, Template};
+use release::Release;
 
 /// Where in the context the environment is.
 const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 
-/// Compose resources from the templates of the input.
+/// As upstream from v0.10.0 on.
 pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_10, request)
+}
+
+/// As upstream in v0.2.0 and v0.2.1.
+pub(crate) fn run_v0_2(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_2, request)
+}
+
+/// As upstream in v0.3.0.
+pub(crate) fn run_v0_3(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_3, request)
+}
+
+/// As upstream in v0.4.0.
+pub(crate) fn run_v0_4(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_4, request)
+}
+
+/// As upstream in v0.5.0.
+pub(crate) fn run_v0_5(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_5, request)
+}
+
+/// As upstream in v0.6.0.
+pub(crate) fn run_v0_6(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_6, request)
+}
+
+/// As upstream in v0.7.0.
+pub(crate) fn run_v0_7(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_7, request)
+}
+
+/// As upstream from v0.8.0 to v0.9.3.
+pub(crate) fn run_v0_8(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_8, request)
+}
+
+/// Compose resources from the templates of the input.
+fn run_as(release: Release, request: &RunFunctionRequest) -> RunFunctionResponse {
     let mut response = response::to(request);
-    let composed = match &request.input {
-        Some(input) => input
-            .reading(Prepared::read)
-            .as_ref()
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|prepared| compose(request, prepared, &mut response)),
-        None => {
-            Prepared::read(&Struct::default()).and_then(|prepared| compose(request, &prepared, &mut response))
-        }
+    let read = |input: &Struct| (release, Prepared::read(input, release));
+    let mut reading = match &request.input {
+        Some(input) => input.reading(read),
+        None => Arc::new(read(&Struct::default())),
     };
-    match composed {
-        Ok(()) => response,
-        Err(problem) => response::fatal(response, problem),
+    // Two steps can share an input and call different versions. What the first one made of it is kept.
+    if let Some(input) = request.input.as_ref().filter(|_| reading.0 != release) {
+        reading = Arc::new(read(input));
     }
+    let prepared = reading.1.as_ref().map_err(Clone::clone);
+    if let Err(problem) = prepared.and_then(|prepared| compose(request, prepared, &mut response)) {
+        response = response::fatal(response, problem);
+    }
+    if !release.targets_results() {
+        response.results.iter_mut().for_each(|result| result.target = None);
+    }
+    response
 }
 
 /// The story. The error is a fatal result; then everything stays as it is, but for warnings so far.
@@ -61,7 +108,7 @@ fn compose(
     prepared: &Prepared,
     response: &mut RunFunctionResponse,
 ) -> Result<(), String> {
-    let mut composition = Composition::observe(request)?;
+    let mut composition = Composition::observe(request, prepared.release)?;
     let templates =
         prepared.templates.as_ref().map_err(|problem| format!("cannot resolve PatchSets: {problem}"))?;
     // First, because templates read the environment; what they write to it is seen by the templates after
@@ -77,6 +124,7 @@ fn compose(
 
 /// Everything patches read from and write to.
 struct Composition<'a> {
+    release: Release,
     xr: &'a Map<String, Value>,
     observed: Option<&'a BTreeMap<String, Resource>>,
     desired_xr: Document<'a>,
@@ -88,7 +136,7 @@ struct Composition<'a> {
 }
 
 impl<'a> Composition<'a> {
-    fn observe(request: &'a RunFunctionRequest) -> Result<Self, String> {
+    fn observe(request: &'a RunFunctionRequest, release: Release) -> Result<Self, String> {
         let (observed, desired) = (request.observed.as_ref(), request.desired.as_ref());
         let observed_xr = observed.and_then(State::composite).and_then(|xr| xr.resource.as_ref());
         let xr = match observed_xr {
@@ -104,11 +152,12 @@ impl<'a> Composition<'a> {
         desired_xr.set_text("apiVersion", text(xr, "apiVersion"));
         desired_xr.set_text("kind", text(xr, "kind"));
         Ok(Self {
+            release,
             xr,
             observed: observed.map(State::resources),
             desired_xr,
             desired: desired.map(|state| state.resources().clone()).unwrap_or_default(),
-            environment: environment(request.context.as_ref())?,
+            environment: environment(request.context.as_ref(), release)?,
             details: desired_composite.map(|xr| xr.connection_details.clone()).unwrap_or_default(),
             has_skipped: false,
             budget: Budget::default(),
@@ -117,6 +166,9 @@ impl<'a> Composition<'a> {
 
     /// Patches between the composite resource and the environment.
     fn patch_environment(&mut self, patches: &[Patch]) -> Result<(), String> {
+        if self.release.patches_in_rounds() {
+            return self.patch_environment_in_rounds(patches);
+        }
         for (at, patch) in patches.iter().enumerate() {
             let xr = From { object: self.xr, numbers: Numbers::Floats };
             let applied = match patch.direction {
@@ -129,7 +181,10 @@ impl<'a> Composition<'a> {
                 }
             };
             match applied {
-                Err(error) if !(error.is_not_found() && patch.is_optional) => {
+                Err(error)
+                    if !(error.is_not_found() && patch.is_optional)
+                        || self.release.needs_fields_for_the_environment() =>
+                {
                     let kind = quote(&patch.kind);
                     return Err(format!("cannot apply the {kind} environment patch at index {at}: {error}"));
                 }
@@ -151,19 +206,20 @@ impl<'a> Composition<'a> {
                     "composed resource {name} has no base template, and was not produced by a previous Function in the pipeline"
                 ));
             }
-            None => Document::of(before.as_ref()).map_err(cannot_get_desired)?,
+            None => Document::of(before.as_ref()).map_err(|error| self.cannot_get_desired(error))?,
         };
         let mut is_ready = false;
         let mut existing = None;
         if let Some(observed) = self.observed.and_then(|observed| observed.get(name)) {
             let object = object(observed).map_err(|error| {
-                format!("cannot get observed composed resources from *v1.RunFunctionRequest: {error}")
+                let protocol = self.release.protocol();
+                format!("cannot get observed composed resources from *{protocol}.RunFunctionRequest: {error}")
             })?;
             // Before patches, so that they can use the name, and never overwrite it by accident of the base.
             target.set_metadata("namespace", metadata(object, "namespace"));
             target.set_metadata("name", metadata(object, "name"));
             connection::extract(observed, object, &template.details, &mut self.details);
-            is_ready = ready::is_ready(object, &template.checks).unwrap_or_else(|problem| {
+            is_ready = ready::is_ready(object, &template.checks, self.release).unwrap_or_else(|problem| {
                 let name = quote(name);
                 let message = format!("cannot check readiness of composed resource {name}: {problem}");
                 response::warn(response, message);
@@ -171,8 +227,13 @@ impl<'a> Composition<'a> {
             });
             existing = Some(object);
         }
-        if !self.patch(template, existing, &mut target, response)? {
-            self.has_skipped = true;
+        let is_patched = if self.release.patches_in_rounds() {
+            self.patch_in_rounds(template, existing, &mut target, response)
+        } else {
+            self.patch(template, existing, &mut target, response)?
+        };
+        if !is_patched {
+            self.has_skipped |= self.release.is_unready_while_waiting();
             return Ok(());
         }
         let resource = match target.object {
@@ -251,7 +312,8 @@ impl<'a> Composition<'a> {
 
     /// Where composite resources have no connection details of their own, a composed secret keeps them.
     fn keep_connection_details(&mut self, prepared: &Prepared) -> Result<(), String> {
-        if self.details.is_empty() || connection::is_supported_by(self.xr) {
+        let has_own = connection::is_supported_by(self.xr) || !self.release.composes_connection_secrets();
+        if self.details.is_empty() || has_own {
             return Ok(());
         }
         let secret = connection::secret(self.xr, &self.details, prepared.secret.as_ref(), &mut self.budget)
@@ -263,13 +325,19 @@ impl<'a> Composition<'a> {
         Ok(())
     }
 
+    fn cannot_get_desired(&self, error: StructError) -> String {
+        let protocol = self.release.protocol();
+        format!("cannot get desired composed resources from *{protocol}.RunFunctionRequest: {error}")
+    }
+
     fn answer(
         mut self,
         request: &RunFunctionRequest,
         response: &mut RunFunctionResponse,
     ) -> Result<(), String> {
         let xr = Struct::try_from(self.desired_xr.object.into_owned()).map_err(|error| {
-            format!("cannot set desired composite resource in *v1.RunFunctionResponse: {error}")
+            let protocol = self.release.protocol();
+            format!("cannot set desired composite resource in *{protocol}.RunFunctionResponse: {error}")
         })?;
         let ready = if self.has_skipped { Ready::False } else { Ready::Unspecified };
         for resource in self.desired.values_mut() {
@@ -297,10 +365,12 @@ impl<'a> Composition<'a> {
 }
 
 /// The environment of the context, or an empty one. It needs a kind to be patched, so it gets one.
-fn environment(context: Option<&Struct>) -> Result<Document<'_>, String> {
+fn environment(context: Option<&Struct>, release: Release) -> Result<Document<'_>, String> {
     let cannot = |error| {
-        let key = quote(ENVIRONMENT);
-        format!("cannot get Composition environment from *v1.RunFunctionRequest context key {key}: {error}")
+        let (protocol, key) = (release.protocol(), quote(ENVIRONMENT));
+        format!(
+            "cannot get Composition environment from *{protocol}.RunFunctionRequest context key {key}: {error}"
+        )
     };
     let context = context.map(Struct::json).transpose().map_err(cannot)?;
     let mut environment = match context.and_then(|context| context.get(ENVIRONMENT)) {
@@ -309,6 +379,9 @@ fn environment(context: Option<&Struct>) -> Result<Document<'_>, String> {
         }
         _ => Document { object: Cow::Owned(Map::new()), numbers: Numbers::Floats },
     };
+    if !release.gives_the_environment_a_kind() {
+        return Ok(environment);
+    }
     let version = text(&environment.object, "apiVersion");
     let is_malformed = version.matches('/').count() > 1;
     if is_malformed || (matches!(version, "" | "/") && text(&environment.object, "kind").is_empty()) {
@@ -316,10 +389,6 @@ fn environment(context: Option<&Struct>) -> Result<Document<'_>, String> {
         environment.set_text("kind", "Environment");
     }
     Ok(environment)
-}
-
-fn cannot_get_desired(error: StructError) -> String {
-    format!("cannot get desired composed resources from *v1.RunFunctionRequest: {error}")
 }
 
 fn cannot_set_desired(name: &str, error: StructError) -> String {

@@ -48,6 +48,26 @@ fn package_of_another_maker_or_version_is_not_replaced() {
     }
 }
 
+/// Crossplane's package manager names a Function that it installs as a dependency after its package, and Upbound publishes
+/// the same packages under its own name.
+#[test]
+fn names_of_the_package_manager_and_mirrors_reach_the_built_in() {
+    for name in ["crossplane-contrib-function-auto-ready", "upbound-function-auto-ready"] {
+        let sandbox = Sandbox::new().with("composition.yaml", &composition(&[("one", name, "")]));
+        sandbox.render(&[]).ok();
+        let said = sandbox.run(&["validate", "composition.yaml", "composition.yaml"]).ok();
+        assert!(!said.contains("neither built in"), "{said}");
+    }
+    let mirrored = "xpkg.example/upbound/function-auto-ready:v0.2.1";
+    let ran = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", &packaged(mirrored, ""))
+        .render(&[]);
+    assert_eq!(ran.stderr, format!("note: function `f`: built-in v0.5.2 runs in place of {mirrored}\n"));
+    let explained = Sandbox::new().run(&["functions", "explain", "upbound-function-auto-ready"]).ok();
+    assert!(explained.contains("function-auto-ready"), "{explained}");
+}
+
 #[test]
 fn annotation_turns_replacing_off_and_insists_on_it() {
     let said = sandbox(COVERED, &format!("{NATIVE}: 'false'")).render(&[]).fails_with(1);

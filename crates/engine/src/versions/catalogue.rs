@@ -15,6 +15,9 @@ pub const STABILITY_LABEL: &str = "ferroplane.io/stability";
 pub struct Catalogue {
     release: Version,
     families: BTreeMap<String, Family>,
+    /// The same functions under further names, which hold where no other function has the name. They are kept
+    /// apart so that a list of all functions has each function once.
+    further_names: BTreeMap<String, Family>,
 }
 
 /// All versions of one function.
@@ -68,7 +71,7 @@ impl Source {
 impl Catalogue {
     /// A catalogue of nothing.
     pub fn new(release: Version) -> Self {
-        Self { release, families: BTreeMap::new() }
+        Self { release, families: BTreeMap::new(), further_names: BTreeMap::new() }
     }
 
     /// Add all versions of a function. Refused, with every reason, if they break the rules.
@@ -96,9 +99,24 @@ impl Catalogue {
         self.families.insert(name.to_owned(), family);
     }
 
-    /// Forget a function.
+    /// Let a function be called by a further name, as long as no other function has that name.
+    ///
+    /// Crossplane's package manager names a Function after its package when it installs it as a dependency, so
+    /// published Compositions call `crossplane-contrib-function-auto-ready`.
+    pub fn name_further(&mut self, name: &str, family: &Family) {
+        let family = Family { function: name.to_owned(), ..family.clone() };
+        self.further_names.insert(name.to_owned(), family);
+    }
+
+    /// All further names of functions, with the functions that they stand for.
+    pub fn further_names(&self) -> impl Iterator<Item = &Family> {
+        self.further_names.values()
+    }
+
+    /// Forget a function, by whichever of its names. Its other names stay.
     pub fn remove(&mut self, function: &str) {
         self.families.remove(function);
+        self.further_names.remove(function);
     }
 
     /// The release that everything is judged by.
@@ -108,7 +126,7 @@ impl Catalogue {
 
     /// All versions of the function.
     pub fn family(&self, function: &str) -> Option<&Family> {
-        self.families.get(function)
+        self.families.get(function).or_else(|| self.further_names.get(function))
     }
 
     /// All functions, by name.
@@ -120,7 +138,7 @@ impl Catalogue {
     /// allowed now may break them then, which is for its user to know.
     #[must_use]
     pub fn at(&self, release: Version) -> Self {
-        Self { release, families: self.families.clone() }
+        Self { release, families: self.families.clone(), further_names: self.further_names.clone() }
     }
 }
 

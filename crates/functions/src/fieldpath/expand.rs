@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Error, Path, Segment, Segments, get, parse};
+use super::{Error, Nulls, Path, Segment, Segments, get, parse};
 
 impl Path {
     /// The paths this path stands for in this object, without those that lead nowhere.
@@ -11,12 +11,15 @@ impl Path {
     /// in quotes is not found.
     pub(crate) fn expand(&self, object: &Map<String, Value>) -> Result<Vec<Path>, Error> {
         let mut found = Vec::new();
-        expand(object, self.segments.clone(), 0, &mut found).map_err(|error| {
+        expand(object, self.segments.clone(), 0, self.nulls, &mut found).map_err(|error| {
             let segments = ferroplane_golang::strconv::quote(&Segments(&self.segments).to_string());
             error.wrap(format!("cannot expand wildcards for segments: {segments}"))
         })?;
         // By way of text on purpose, with all that does not survive it.
-        found.iter().map(|segments| Path::parse(&Segments(segments).to_string())).collect()
+        let parse = |segments: &Vec<Segment>| {
+            Ok(Path { nulls: self.nulls, ..Path::parse(&Segments(segments).to_string())? })
+        };
+        found.iter().map(parse).collect()
     }
 }
 
@@ -26,22 +29,23 @@ fn expand(
     object: &Map<String, Value>,
     segments: Vec<Segment>,
     start: usize,
+    nulls: Nulls,
     found: &mut Vec<Vec<Segment>>,
 ) -> Result<(), Error> {
     let is_wildcard = |segment: &Segment| matches!(segment, Segment::Field(name) if name == "*");
     let Some(at) = segments[start..].iter().position(is_wildcard).map(|offset| start + offset) else {
-        match get(object, &segments) {
+        match get(object, &segments, nulls) {
             Ok(_) => found.push(segments),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
         return Ok(());
     };
-    for segment in choices(object, &segments[..at])? {
+    for segment in choices(object, &segments[..at], nulls)? {
         let mut expanded = segments.clone();
         expanded[at] = segment;
         let text = Segments(&expanded).to_string();
-        expand(object, expanded, at + 1, found).map_err(|error| {
+        expand(object, expanded, at + 1, nulls, found).map_err(|error| {
             error.wrap(format!("{}: cannot expand wildcards", ferroplane_golang::strconv::quote(&text)))
         })?;
     }
@@ -49,16 +53,16 @@ fn expand(
 }
 
 /// What a wildcard behind these segments stands for.
-fn choices(object: &Map<String, Value>, before: &[Segment]) -> Result<Vec<Segment>, Error> {
+fn choices(object: &Map<String, Value>, before: &[Segment], nulls: Nulls) -> Result<Vec<Segment>, Error> {
     let keys = |object: &Map<String, Value>| object.keys().map(|key| parse::field(key)).collect();
     if before.is_empty() {
         return Ok(keys(object));
     }
     let quoted = || ferroplane_golang::strconv::quote(&Segments(before).to_string());
-    match get(object, before) {
+    match get(object, before, nulls) {
         Ok(Value::Array(items)) => Ok((0..items.len()).map(Segment::Index).collect()),
         Ok(Value::Object(object)) => Ok(keys(object)),
-        Ok(Value::Null) => {
+        Ok(Value::Null) if nulls == Nulls::Missing => {
             Err(Error::not_found(format!("wildcard field {} is not found in the path", quoted())))
         }
         Ok(_) => Err(Error::new(format!("{}: unexpected wildcard usage", quoted()))),

@@ -15,11 +15,13 @@ pub(crate) struct MergeOptions {
     pub(crate) keep_map_values: bool,
     /// Arrays are appended to, not replaced. At the path itself, items that are there are not added again.
     pub(crate) append_slice: bool,
+    /// All numbers of the value are floats. Otherwise, whole ones are integers.
+    pub(crate) has_floats: bool,
 }
 
 impl Path {
-    /// Merge a value with what is here. What is missing or null is simply set. Whole numbers of the value are
-    /// integers; `numbers` says what those of the object are.
+    /// Merge a value with what is here. What is missing or null is simply set. `numbers` says what the whole numbers
+    /// of the object are.
     pub(crate) fn merge(
         &self,
         object: &mut Map<String, Value>,
@@ -50,8 +52,9 @@ fn merge_values(
     if let (Value::Array(items), Value::Array(new)) = (&there, &mut value)
         && options.append_slice
     {
+        let types = (numbers, if options.has_floats { Numbers::Floats } else { Numbers::Integers });
         // Quadratic, as the original is; the budget for patches bounds both lists.
-        new.retain(|item| !items.iter().any(|other| is_same(other, numbers, item)));
+        new.retain(|item| !items.iter().any(|other| is_same(other, item, types)));
         // The original ends up with no array at all when there is nothing to append to nothing.
         if items.is_empty() && new.is_empty() {
             return Ok(Value::Null);
@@ -111,18 +114,18 @@ fn merge_field(
 }
 
 /// Whether Go would call them deeply equal: an integer is never equal to a float.
-fn is_same(there: &Value, numbers: Numbers, new: &Value) -> bool {
+fn is_same(there: &Value, new: &Value, types: (Numbers, Numbers)) -> bool {
     match (there, new) {
-        (Value::Number(_), Value::Number(_)) => Any::of(there, numbers) == Any::of(new, Numbers::Integers),
+        (Value::Number(_), Value::Number(_)) => Any::of(there, types.0) == Any::of(new, types.1),
         (Value::Array(there), Value::Array(new)) => {
-            there.len() == new.len() && there.iter().zip(new).all(|(there, new)| is_same(there, numbers, new))
+            there.len() == new.len() && there.iter().zip(new).all(|(there, new)| is_same(there, new, types))
         }
         (Value::Object(there), Value::Object(new)) => {
             there.len() == new.len()
                 && there
                     .iter()
                     .zip(new)
-                    .all(|(there, new)| there.0 == new.0 && is_same(there.1, numbers, new.1))
+                    .all(|(there, new)| there.0 == new.0 && is_same(there.1, new.1, types))
         }
         _ => there == new,
     }
@@ -146,10 +149,10 @@ mod tests {
     use super::super::tests::object;
     use super::*;
 
-    const KEEP: MergeOptions = MergeOptions { keep_map_values: true, append_slice: false };
-    const KEEP_APPEND: MergeOptions = MergeOptions { keep_map_values: true, append_slice: true };
-    const FORCE: MergeOptions = MergeOptions { keep_map_values: false, append_slice: false };
-    const FORCE_APPEND: MergeOptions = MergeOptions { keep_map_values: false, append_slice: true };
+    const KEEP: MergeOptions = MergeOptions { keep_map_values: true, append_slice: false, has_floats: false };
+    const KEEP_APPEND: MergeOptions = MergeOptions { append_slice: true, ..KEEP };
+    const FORCE: MergeOptions = MergeOptions { keep_map_values: false, ..KEEP };
+    const FORCE_APPEND: MergeOptions = MergeOptions { append_slice: true, ..FORCE };
 
     fn merge(there: impl Into<Value>, value: Value, options: MergeOptions) -> Result<Value, String> {
         let mut target = object(json!({"a": there.into()}));

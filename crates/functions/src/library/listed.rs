@@ -11,6 +11,7 @@ pub(super) struct Listed {
     pub(super) about: &'static str,
     pub(super) stable: &'static str,
     pub(super) package: Option<&'static str>,
+    pub(super) mirrors: &'static [&'static str],
     pub(super) never_composes: bool,
     pub(super) declares_readiness: bool,
     pub(super) input: Option<&'static str>,
@@ -27,6 +28,8 @@ pub(super) struct ListedVersion {
     pub(super) removed_in: Option<&'static str>,
     pub(super) replaced_by: Option<&'static str>,
     pub(super) covers: Option<&'static str>,
+    pub(super) compared: &'static [&'static str],
+    pub(super) read: &'static [&'static str],
     pub(super) capabilities: &'static [&'static str],
 }
 
@@ -42,6 +45,7 @@ impl Listed {
             contract: Contract {
                 about: self.about.to_owned(),
                 package: self.package.map(str::to_owned),
+                mirrors: self.mirrors.iter().map(|mirror| (*mirror).to_owned()).collect(),
                 never_composes: self.never_composes,
                 declares_readiness: self.declares_readiness,
                 input: self.input,
@@ -54,7 +58,7 @@ impl Listed {
 }
 
 impl ListedVersion {
-    fn version_metadata(&self) -> VersionMetadata {
+    pub(super) fn version_metadata(&self) -> VersionMetadata {
         let parse = |text: Option<&str>| text.and_then(|text| text.parse().ok());
         VersionMetadata {
             lifecycle: Lifecycle {
@@ -65,6 +69,8 @@ impl ListedVersion {
             },
             capabilities: self.capabilities.iter().map(|capability| (*capability).to_owned()).collect(),
             covers: self.covers.and_then(|range| semver::VersionReq::parse(range).ok()),
+            compared: self.compared.iter().filter_map(|number| number.parse().ok()).collect(),
+            read: self.read.iter().filter_map(|number| number.parse().ok()).collect(),
         }
     }
 }

@@ -7,18 +7,18 @@ use super::Library;
 
 impl Library {
     /// Whether this package, as a Function names it, can be replaced. Which registry it comes from does not
-    /// matter, as packages are often mirrored; who made it does.
+    /// matter, as packages are often mirrored; who made it does. Organizations that publish the same package
+    /// under their own name are listed as its mirrors.
     pub fn native(&self, package: &str) -> Native {
         let ImageReference { repository, tag, .. } = ImageReference::parse(package);
         if repository.is_empty() {
             return Native::Unknown;
         }
-        let is_it = |of: &Option<String>| {
-            of.as_deref()
-                .and_then(|of| repository.strip_suffix(of))
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        let is_it = |package: &str| {
+            repository.strip_suffix(package).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         };
-        let Some((function, entry)) = self.entries.iter().find(|(_, entry)| is_it(&entry.contract.package))
+        let Some((function, entry)) =
+            self.entries.iter().find(|(_, entry)| entry.contract.packages().any(is_it))
         else {
             return Native::Unknown;
         };

@@ -136,6 +136,7 @@ const FILE: [Listed; 1] = [Listed {
     about: "Mine",
     stable: "v0.1.0",
     package: Some("maker/function-mine"),
+    mirrors: &["other-maker/function-mine"],
     never_composes: false,
     declares_readiness: false,
     input: None,
@@ -147,6 +148,8 @@ const FILE: [Listed; 1] = [Listed {
         removed_in: None,
         replaced_by: None,
         covers: Some(">=0.2.0, <0.4.0"),
+        compared: &["v0.3.1"],
+        read: &["v0.2.0"],
         capabilities: &["composition"],
     }],
 }];
@@ -188,6 +191,8 @@ fn package_is_replaced_when_its_maker_and_version_are_covered() {
         ("registry.example/maker/function-mine:v0.3.1", &covered),
         ("registry.example:5000/mirror/maker/function-mine:0.2.0@sha256:abc", &covered),
         ("maker/function-mine:v0.2.0", &covered),
+        ("registry.example/other-maker/function-mine:v0.3.1", &covered),
+        ("registry.example/other-maker/function-mine:v0.4.0", &not_covered),
         ("registry.example/maker/function-mine:v0.4.0", &not_covered),
         ("registry.example/maker/function-mine:latest", &not_covered),
         ("registry.example/maker/function-mine", &not_covered),
@@ -198,5 +203,40 @@ fn package_is_replaced_when_its_maker_and_version_are_covered() {
     ];
     for (package, expected) in table {
         assert_eq!(&library.native(package), expected, "{package}");
+    }
+}
+
+/// Crossplane's package manager names a Function that it installs as a dependency after its package.
+#[test]
+fn function_is_found_by_the_names_that_the_package_manager_gives_it() {
+    let library = join(&code("v0.1.0", &["v0.1.0"])).unwrap();
+    for name in ["mine", "maker-function-mine", "other-maker-function-mine"] {
+        assert_eq!(library.listed_name(name), Some("mine"), "{name}");
+        let family = library.catalogue().family(name).unwrap();
+        assert_eq!((family.function.as_str(), family.records.len()), (name, 1));
+    }
+    assert_eq!(library.listed_name("somebody-function-mine"), None);
+    assert_eq!(library.catalogue().families().count(), 1, "each function is listed once");
+}
+
+/// A release that is covered was compared, or at least its source was read. Both ends of the range are named, so that
+/// the range claims no more than the lists do.
+#[test]
+fn every_version_that_is_covered_was_compared_or_read() {
+    for function in LISTED.iter().filter(|function| function.package.is_some()) {
+        for version in function.versions.iter().map(ListedVersion::version_metadata) {
+            let range = version.covers.expect("a version of a package covers something");
+            let known: Vec<_> = version.compared.iter().chain(&version.read).collect();
+            assert!(
+                known.iter().all(|release| range.matches(release.semver())),
+                "{}: {range}",
+                function.function
+            );
+            for end in &range.comparators {
+                let text = format!("v{}.{}.{}", end.major, end.minor.unwrap(), end.patch.unwrap());
+                let is_named = known.iter().any(|release| release.to_string() == text);
+                assert!(is_named, "{}: {text} of {range} was neither compared nor read", function.function);
+            }
+        }
     }
 }

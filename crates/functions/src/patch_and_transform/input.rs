@@ -1,12 +1,13 @@
 //! The input as it is written: the `Resources` of `pt.fn.crossplane.io/v1beta1`, field by field.
 //!
-//! Unknown fields are refused, null stands for nothing. Whether what is written makes sense is asked in
+//! Unknown fields are refused, unless the release ignored them, and null stands for nothing. Whether what is written makes sense is asked in
 //! `validate`.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::release::Release;
 use ferroplane_golang::json::integer;
 
 #[derive(Debug, Default)]
@@ -167,8 +168,8 @@ impl fmt::Display for Problem {
 type Result<T> = std::result::Result<T, Problem>;
 
 impl Resources {
-    pub(super) fn read(input: &Map<String, Value>) -> Result<Self> {
-        let fields = Fields(Some(input)).only(&[
+    pub(super) fn read(input: &Map<String, Value>, release: Release) -> Result<Self> {
+        const NAMES: &[&str] = &[
             "apiVersion",
             "kind",
             "metadata",
@@ -176,7 +177,9 @@ impl Resources {
             "environment",
             "resources",
             "writeConnectionSecretToRef",
-        ])?;
+        ];
+        let fields = Fields { object: Some(input), known: None, release };
+        let fields = fields.only(if release.composes_connection_secrets() { NAMES } else { &NAMES[..6] })?;
         // Only for the type: the original decodes it into Go's `TypeMeta` and does not compare it.
         fields.text("apiVersion")?;
         fields.text("kind")?;
@@ -184,7 +187,8 @@ impl Resources {
         Ok(Self {
             patch_sets: fields.list("patchSets", PatchSet::read)?,
             environment: fields.optional("environment", |fields| {
-                fields.only(&["patches"])?.list("patches", |fields| Patch::read(fields, false))
+                let may_name_set = release.has_one_kind_of_patch();
+                fields.only(&["patches"])?.list("patches", |fields| Patch::read(fields, may_name_set))
             })?,
             resources: fields.list("resources", Template::read)?,
             write_connection_secret_to_ref: fields
@@ -195,8 +199,9 @@ impl Resources {
 
 impl PatchSet {
     fn read(fields: Fields<'_>) -> Result<Self> {
+        let may_name_set = fields.release.has_one_kind_of_patch();
         let fields = fields.only(&["name", "patches"])?;
-        let patches = fields.list("patches", |fields| Patch::read(fields, false))?;
+        let patches = fields.list("patches", |fields| Patch::read(fields, may_name_set))?;
         Ok(Self { name: fields.text("name")?, patches })
     }
 }
@@ -238,7 +243,9 @@ impl Patch {
             combine: fields.optional("combine", Combine::read)?,
             transforms: fields.list("transforms", Transform::read)?,
             policy: fields.optional("policy", |fields| {
-                let fields = fields.only(&["fromFieldPath", "toFieldPath"])?;
+                const NAMES: &[&str] = &["fromFieldPath", "toFieldPath"];
+                let has_both = fields.release.has_to_field_path_policy();
+                let fields = fields.only(if has_both { NAMES } else { &NAMES[..1] })?;
                 let from_field_path = fields.optional_text("fromFieldPath")?;
                 Ok(Policy { from_field_path, to_field_path: fields.optional_text("toFieldPath")? })
             })?,
@@ -264,7 +271,7 @@ impl Transform {
         Ok(Self {
             kind: fields.text("type")?,
             math: fields.optional("math", Math::read)?,
-            map: fields.optional("map", |fields| Ok(fields.0.cloned().unwrap_or_default()))?,
+            map: fields.optional("map", |fields| Ok(fields.object.cloned().unwrap_or_default()))?,
             matching: fields.optional("match", Match::read)?,
             string: fields.optional("string", StringTransform::read)?,
             convert: fields.optional("convert", |fields| {
@@ -308,7 +315,8 @@ impl Match {
 
 impl StringTransform {
     fn read(fields: Fields<'_>) -> Result<Self> {
-        let fields = fields.only(&["type", "fmt", "convert", "trim", "regexp", "join", "replace"])?;
+        const NAMES: &[&str] = &["type", "fmt", "convert", "trim", "regexp", "join", "replace"];
+        let fields = fields.only(if fields.release.joins_and_replaces() { NAMES } else { &NAMES[..5] })?;
         Ok(Self {
             kind: fields.text("type")?,
             format: fields.optional_text("fmt")?,
@@ -358,31 +366,38 @@ impl ReadinessCheck {
 
 /// The fields of an object that is being read. Null has none.
 #[derive(Clone, Copy)]
-struct Fields<'a>(Option<&'a Map<String, Value>>);
+struct Fields<'a> {
+    object: Option<&'a Map<String, Value>>,
+    /// What the release knows of them. The rest is not there for it.
+    known: Option<&'static [&'static str]>,
+    release: Release,
+}
 
 impl<'a> Fields<'a> {
-    fn of(value: &'a Value) -> Result<Self> {
-        match value {
-            Value::Object(object) => Ok(Self(Some(object))),
-            Value::Null => Ok(Self(None)),
-            _ => Err(Problem::new("is not an object")),
-        }
+    fn of(value: &'a Value, release: Release) -> Result<Self> {
+        let object = match value {
+            Value::Object(object) => Some(object),
+            Value::Null => None,
+            _ => return Err(Problem::new("is not an object")),
+        };
+        Ok(Self { object, known: None, release })
     }
 
-    /// The same, if there is nothing in it but these.
-    fn only(self, names: &[&str]) -> Result<Self> {
+    /// The same, if there is nothing in it but these, or if nobody minds.
+    fn only(self, names: &'static [&'static str]) -> Result<Self> {
         let is_unknown = |name: &&String| !names.contains(&name.as_str());
-        match self.0.and_then(|object| object.keys().find(is_unknown)) {
-            Some(name) => {
+        match self.object.and_then(|object| object.keys().find(is_unknown)) {
+            Some(name) if !self.release.ignores_unknown_fields() => {
                 Err(Problem::new(format!("there is no such field; known are {}", names.join(", ")))
                     .under(name))
             }
-            None => Ok(self),
+            _ => Ok(Self { known: Some(names), ..self }),
         }
     }
 
     fn value(self, name: &str) -> Option<&'a Value> {
-        self.0?.get(name).filter(|value| !value.is_null())
+        let is_known = self.known.is_none_or(|known| known.contains(&name));
+        self.object?.get(name).filter(|value| is_known && !value.is_null())
     }
 
     fn text(self, name: &str) -> Result<String> {
@@ -405,7 +420,7 @@ impl<'a> Fields<'a> {
 
     fn optional<T>(self, name: &str, read: impl FnOnce(Fields<'a>) -> Result<T>) -> Result<Option<T>> {
         let Some(value) = self.value(name) else { return Ok(None) };
-        Fields::of(value).and_then(read).map(Some).map_err(|problem| problem.under(name))
+        Fields::of(value, self.release).and_then(read).map(Some).map_err(|problem| problem.under(name))
     }
 
     fn list<T>(self, name: &str, read: impl Fn(Fields<'a>) -> Result<T>) -> Result<Vec<T>> {
@@ -415,7 +430,9 @@ impl<'a> Fields<'a> {
             Some(_) => return Err(Problem::new("is not a list").under(name)),
         };
         let read_item = |(at, item)| {
-            Fields::of(item).and_then(&read).map_err(|problem| problem.under(&format!("{name}[{at}]")))
+            Fields::of(item, self.release)
+                .and_then(&read)
+                .map_err(|problem| problem.under(&format!("{name}[{at}]")))
         };
         items.iter().enumerate().map(read_item).collect()
     }
@@ -428,13 +445,13 @@ mod tests {
     use super::*;
 
     fn mistake(input: &Value) -> String {
-        Resources::read(input.as_object().unwrap()).unwrap_err().to_string()
+        Resources::read(input.as_object().unwrap(), Release::V0_10).unwrap_err().to_string()
     }
 
     #[test]
     fn null_stands_for_nothing() {
         let input = json!({"patchSets": null, "resources": [null, {"name": null, "base": null}], "environment": null});
-        let resources = Resources::read(input.as_object().unwrap()).unwrap();
+        let resources = Resources::read(input.as_object().unwrap(), Release::V0_10).unwrap();
         assert_eq!(resources.resources.len(), 2);
         assert!(resources.environment.is_none() && resources.resources[1].base.is_none());
     }

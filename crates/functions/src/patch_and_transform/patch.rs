@@ -40,6 +40,7 @@ impl Patch {
             Source::Field(path) => from.get(path),
             Source::Combined { variables, format } => {
                 let values: Vec<_> = variables.iter().map(|path| from.get(path)).collect::<Result<_, _>>()?;
+                let format = format.as_ref().map_err(|problem| Error::new(problem.clone()))?;
                 sprintf_any(format, &values).map_err(|problem| Error::new(problem.to_string()))
             }
             Source::Broken(problem) => Err(Error::new(problem.clone())),
@@ -55,11 +56,9 @@ impl Patch {
         if let Any::Float(float) = value
             && !float.is_finite()
         {
-            let context = match self.from {
-                Source::Field(_) => "",
-                // Here the original notices only when it puts the value.
-                _ => "cannot patch to object: ",
-            };
+            // Putting it into many fields, the original says nothing else.
+            let is_plain = self.reads_before_writing || self.to.has_wildcards;
+            let context = if is_plain { "" } else { "cannot patch to object: " };
             let float = format_float(float, 'g', None);
             let problem = format!("cannot marshal value to JSON: json: unsupported value: {float}");
             return Err(Error::new(format!("{context}{problem}")));

@@ -3,15 +3,20 @@
 use serde_json::{Map, Value};
 
 use super::input::ReadinessCheck;
-use crate::fieldpath::{Error, Path};
+use super::release::Release;
+use crate::fieldpath::Error;
 
 /// Whether all checks hold. Without any, the condition `Ready` has to be `True`.
-pub(super) fn is_ready(object: &Map<String, Value>, checks: &[ReadinessCheck]) -> Result<bool, String> {
+pub(super) fn is_ready(
+    object: &Map<String, Value>,
+    checks: &[ReadinessCheck],
+    release: Release,
+) -> Result<bool, String> {
     if checks.is_empty() {
         return Ok(condition_status(object, "Ready") == "True");
     }
     for (at, check) in checks.iter().enumerate() {
-        let holds = holds(object, check);
+        let holds = holds(object, check, release);
         if !holds.map_err(|problem| format!("cannot run readiness check at index {at}: {problem}"))? {
             return Ok(false);
         }
@@ -19,8 +24,8 @@ pub(super) fn is_ready(object: &Map<String, Value>, checks: &[ReadinessCheck]) -
     Ok(true)
 }
 
-fn holds(object: &Map<String, Value>, check: &ReadinessCheck) -> Result<bool, String> {
-    let path = || Path::parse(check.field_path.as_deref().unwrap_or_default());
+fn holds(object: &Map<String, Value>, check: &ReadinessCheck, release: Release) -> Result<bool, String> {
+    let path = || release.parse(check.field_path.as_deref().unwrap_or_default());
     let held = match check.kind.as_str() {
         "None" => Ok(true),
         "MatchCondition" => {

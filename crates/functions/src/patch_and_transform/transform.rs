@@ -11,6 +11,7 @@ use ferroplane_golang::regexp::{self, Expression};
 use serde_json::{Map, Value};
 
 use super::input;
+use super::release::Release;
 use super::validate;
 
 use convert::Convert;
@@ -50,14 +51,15 @@ enum Fallback {
     Both,
 }
 
-impl From<input::Transform> for Transform {
-    fn from(transform: input::Transform) -> Self {
+impl Transform {
+    /// Make a transform ready. One that cannot run says so when it is used.
+    pub(super) fn new(transform: input::Transform, release: Release) -> Self {
         let input::Transform { kind, math, map, matching, string, convert } = transform;
         let made = match kind.as_str() {
             "math" => math.as_ref().map(from_math),
             "map" => map.map(Self::Map),
             "match" => matching.map(|matching| Self::Match(Match::from(matching))),
-            "string" => string.map(|string| Text::try_from(string).map_or_else(Self::Broken, Self::Text)),
+            "string" => string.map(|string| Text::new(string, release).map_or_else(Self::Broken, Self::Text)),
             "convert" => convert.map(|convert| match validate::convert(&convert) {
                 Ok(()) => Self::Convert(Convert::from(convert)),
                 Err(invalid) => Self::Broken(invalid.to_string()),

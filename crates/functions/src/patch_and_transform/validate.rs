@@ -12,6 +12,7 @@ use super::input::{
     Combine, ConnectionDetail, Convert, Match, Math, Patch, PatchSet, Pattern, Policy, ReadinessCheck,
     Resources, StringTransform, Template, Transform,
 };
+use super::release::Release;
 
 /// A field, and what is wrong with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,89 +58,114 @@ fn each<T>(items: &[T], name: &str, check: impl Fn(&T) -> Result) -> Result {
 }
 
 /// Patches of a secret's reference are not looked at here: the original does not, either.
-pub(super) fn resources(resources: &Resources) -> Result {
+pub(super) fn resources(resources: &Resources, release: Release) -> Result {
     // Without the position of the set in the message, as in the original, and before anything else.
-    resources.patch_sets.iter().try_for_each(patch_set)?;
-    if resources.resources.is_empty() && resources.environment.as_ref().is_none_or(Vec::is_empty) {
-        return required("resources", "resources or environment patches are required");
+    resources.patch_sets.iter().try_for_each(|set| patch_set(set, release))?;
+    let has_environment = resources.environment.as_ref().is_some_and(|patches| !patches.is_empty());
+    match (resources.resources.is_empty(), release.patches_the_environment_alone()) {
+        (true, true) if !has_environment => {
+            return required("resources", "resources or environment patches are required");
+        }
+        (true, false) => return required("resources", "resources is required"),
+        _ => {}
     }
-    each(&resources.resources, "resources", template)?;
-    resources.environment.as_deref().map_or(Ok(()), environment).map_err(|error| error.under("environment"))
+    each(&resources.resources, "resources", |candidate| template(candidate, release))?;
+    let patches = resources.environment.as_deref().unwrap_or_default();
+    environment(patches, release).map_err(|error| error.under("environment"))
 }
 
-fn patch_set(set: &PatchSet) -> Result {
+fn patch_set(set: &PatchSet, release: Release) -> Result {
     if set.name.is_empty() {
         return required("name", "name is required");
     }
     each(&set.patches, "patches", |candidate| {
-        if candidate.kind == "PatchSet" {
+        if candidate.kind == "PatchSet" && !release.has_one_kind_of_patch() {
             let detail = "patch type *v1beta1.PatchSetPatch does not support patch of type PatchSet";
             return invalid("type", &candidate.kind, detail);
         }
-        patch(candidate)
+        patch(candidate, release)
     })
 }
 
-fn template(template: &Template) -> Result {
+fn template(template: &Template, release: Release) -> Result {
     if template.name.is_empty() {
         return required("name", "name is required");
     }
-    each(&template.patches, "patches", patch)?;
+    each(&template.patches, "patches", |candidate| patch(candidate, release))?;
     each(&template.connection_details, "connectionDetails", connection_detail)?;
     each(&template.readiness_checks, "readinessChecks", readiness_check)
 }
 
-fn environment(patches: &[Patch]) -> Result {
+fn environment(patches: &[Patch], release: Release) -> Result {
     for (at, candidate) in patches.iter().enumerate() {
-        match candidate.kind.as_str() {
-            "FromCompositeFieldPath"
-            | "ToCompositeFieldPath"
-            | "CombineFromComposite"
-            | "CombineToComposite"
-            | "FromEnvironmentFieldPath"
-            | "ToEnvironmentFieldPath" => {}
-            kind => {
-                return invalid(format!("patches[{at}][type]"), kind, "invalid environment patch type");
-            }
+        let kind = candidate.kind.as_str();
+        if !may_patch_environment(kind, release) {
+            return invalid(format!("patches[{at}][type]"), kind, "invalid environment patch type");
         }
-        patch(candidate).map_err(|error| error.under(format_args!("patches[{at}]")))?;
+        patch(candidate, release).map_err(|error| error.under(format_args!("patches[{at}]")))?;
     }
     Ok(())
 }
 
-fn patch(patch: &Patch) -> Result {
+fn may_patch_environment(kind: &str, release: Release) -> bool {
+    match kind {
+        "FromCompositeFieldPath" | "ToCompositeFieldPath" | "CombineFromComposite" | "CombineToComposite" => {
+            !release.names_the_environment_in_its_patches()
+        }
+        "FromEnvironmentFieldPath" | "ToEnvironmentFieldPath" => {
+            release.names_the_environment_in_its_patches() || release.patches_the_environment_alone()
+        }
+        "CombineFromEnvironment" | "CombineToEnvironment" => release.names_the_environment_in_its_patches(),
+        _ => false,
+    }
+}
+
+/// Whether a field that has to be there is missing. The oldest release takes text without a letter for a value.
+fn is_missing(field: Option<&str>, release: Release) -> bool {
+    field.is_none_or(|text| text.is_empty() && !release.has_one_kind_of_patch())
+}
+
+fn patch(patch: &Patch, release: Release) -> Result {
     let kind = patch.kind.as_str();
     match kind {
         "FromCompositeFieldPath"
         | "ToCompositeFieldPath"
         | "FromEnvironmentFieldPath"
         | "ToEnvironmentFieldPath" => {
-            if patch.from_field_path.as_deref().unwrap_or_default().is_empty() {
+            if is_missing(patch.from_field_path.as_deref(), release) {
                 let detail = format!("fromFieldPath must be set for patch type {kind}");
                 return required("fromFieldPath", detail);
             }
         }
         "PatchSet" => {
-            if patch.patch_set_name.as_deref().unwrap_or_default().is_empty() {
+            if is_missing(patch.patch_set_name.as_deref(), release) {
                 return required("patchSetName", format!("patchSetName must be set for patch type {kind}"));
             }
         }
         "CombineFromComposite" | "CombineToComposite" | "CombineFromEnvironment" | "CombineToEnvironment" => {
-            // The transforms and the policy of such a patch are only looked at when it is applied.
-            return combining(patch);
+            combining(patch, release)?;
+            if !release.checks_combinations_late() {
+                // The transforms and the policy of such a patch are only looked at when it is applied.
+                return Ok(());
+            }
         }
         _ => return invalid("type", kind, "unknown patch type"),
     }
-    each(&patch.transforms, "transforms", transform)?;
-    patch.policy.as_ref().map_or(Ok(()), policy)
+    each(&patch.transforms, "transforms", |candidate| transform(candidate, release))?;
+    patch.policy.as_ref().map_or(Ok(()), |candidate| policy(candidate, release))
 }
 
-fn combining(patch: &Patch) -> Result {
+fn combining(patch: &Patch, release: Release) -> Result {
     let Some(combine) = &patch.combine else {
         return required("combine", format!("combine must be set for patch type {}", patch.kind));
     };
-    if patch.to_field_path.as_deref().or(patch.from_field_path.as_deref()).unwrap_or_default().is_empty() {
+    let by_default = patch.from_field_path.as_deref().filter(|_| !release.checks_combinations_late());
+    let to = patch.to_field_path.as_deref().or(by_default);
+    if is_missing(to, release) {
         return required("toFieldPath", format!("toFieldPath must be set for patch type {}", patch.kind));
+    }
+    if release.checks_combinations_late() {
+        return Ok(());
     }
     check_combine(combine).map_err(|error| error.under("combine"))
 }
@@ -165,15 +191,17 @@ fn check_combine(combine: &Combine) -> Result {
     }
 }
 
-fn policy(policy: &Policy) -> Result {
+fn policy(policy: &Policy, release: Release) -> Result {
+    if !release.has_to_field_path_policy() {
+        return Ok(());
+    }
     match policy.to_field_path.as_deref().unwrap_or("Replace") {
-        "Replace"
-        | "MergeObjects"
+        "Replace" | "MergeObject" | "AppendArray" => {}
+        "MergeObjects"
         | "MergeObjectsAppendArrays"
         | "ForceMergeObjects"
         | "ForceMergeObjectsAppendArrays"
-        | "MergeObject"
-        | "AppendArray" => {}
+            if release.merges_in_all_ways() => {}
         unknown => return invalid("policy.toFieldPathPolicy", unknown, "unknown toFieldPathPolicy"),
     }
     match policy.from_field_path.as_deref().unwrap_or("Optional") {
@@ -182,7 +210,7 @@ fn policy(policy: &Policy) -> Result {
     }
 }
 
-fn transform(transform: &Transform) -> Result {
+fn transform(transform: &Transform, release: Release) -> Result {
     let kind = transform.kind.as_str();
     let checked = match kind {
         "math" => transform.math.as_ref().map(math),
@@ -196,7 +224,7 @@ fn transform(transform: &Transform) -> Result {
             Ok(())
         }),
         "match" => transform.matching.as_ref().map(matching),
-        "string" => transform.string.as_ref().map(string),
+        "string" => transform.string.as_ref().map(|transform| string(transform, release)),
         "convert" => transform.convert.as_ref().map(convert),
         unknown => return invalid("type", unknown, "unknown transform type"),
     };
@@ -247,8 +275,11 @@ fn pattern(pattern: &Pattern) -> Result {
     }
 }
 
-fn string(string: &StringTransform) -> Result {
+fn string(string: &StringTransform, release: Release) -> Result {
     match string.kind.as_str() {
+        unknown @ ("Join" | "Replace") if !release.joins_and_replaces() => {
+            invalid("type", unknown, "unknown string transform type")
+        }
         "" => required("type", "string transform type is required"),
         "Format" if string.format.is_none() => required("fmt", "format transform requires a format"),
         "Convert" if string.convert.is_none() => {

@@ -41,6 +41,11 @@ impl Runtimes {
             runtimes.catalogue.alias(&family.function, family, None);
             runtimes.add_code(family, library);
         }
+        let further = library.catalogue().further_names();
+        for family in further.filter(|family| !functions.contains(&family.function)) {
+            runtimes.catalogue.name_further(&family.function, family);
+            runtimes.add_code(family, library);
+        }
         Ok(runtimes)
     }
 
@@ -73,8 +78,9 @@ impl Runtimes {
 
     fn add_code(&mut self, family: &Family, library: &Library) {
         for record in &family.records {
-            let version = record.version.as_ref();
-            let code = version.and_then(|version| library.implementation(&family.function, version));
+            let listed = library.listed_name(&family.function);
+            let version = listed.zip(record.version.as_ref());
+            let code = version.and_then(|(function, version)| library.implementation(function, version));
             if let Some(code) = code {
                 self.by_revision.insert(record.revision.name.clone(), Runtime::BuiltIn(code.clone()));
             }

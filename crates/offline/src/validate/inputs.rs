@@ -112,9 +112,11 @@ impl Functions {
                 Native::Covered { function, .. } => Callee::BuiltIn(function),
                 Native::NotCovered { .. } | Native::Unknown => Callee::Foreign,
             },
-            _ if library.contract(name).is_some() => Callee::BuiltIn(name.to_owned()),
-            Some(_) => Callee::Foreign,
-            None => Callee::Unknown,
+            given => match (library.listed_name(name), given) {
+                (Some(listed), _) => Callee::BuiltIn(listed.to_owned()),
+                (None, Some(_)) => Callee::Foreign,
+                (None, None) => Callee::Unknown,
+            },
         }
     }
 

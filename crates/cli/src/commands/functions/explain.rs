@@ -51,9 +51,10 @@ impl Explain {
     }
 }
 
-/// Most names start with `function-`, which nobody wants to type.
+/// The name that is listed. Most start with `function-`, which nobody wants to type; some are known by the name
+/// that Crossplane's package manager gives them.
 pub(super) fn full_name(library: &Library, name: &str) -> String {
-    let full = format!("function-{name}");
-    let is_short = library.catalogue().family(name).is_none() && library.catalogue().family(&full).is_some();
-    if is_short { full } else { name.to_owned() }
+    let listed = library.listed_name(name).map(str::to_owned);
+    let full = || Some(format!("function-{name}")).filter(|full| library.catalogue().family(full).is_some());
+    listed.or_else(full).unwrap_or_else(|| name.to_owned())
 }

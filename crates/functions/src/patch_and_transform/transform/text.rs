@@ -13,6 +13,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::super::input;
+use super::super::release::Release;
 
 #[derive(Debug)]
 pub(in super::super) enum Text {
@@ -25,12 +26,13 @@ pub(in super::super) enum Text {
     Replace { search: String, replacement: String },
 }
 
-impl TryFrom<input::StringTransform> for Text {
-    type Error = String;
-
-    fn try_from(string: input::StringTransform) -> Result<Self, String> {
+impl Text {
+    pub(super) fn new(string: input::StringTransform, release: Release) -> Result<Self, String> {
         let kind = string.kind;
         let made = match kind.as_str() {
+            unknown @ ("Join" | "Replace") if !release.joins_and_replaces() => {
+                return Err(unsupported(unknown));
+            }
             "Format" => string.format.map(Self::Format).ok_or("fmt"),
             "Convert" => string.convert.map(Self::Convert).ok_or("convert"),
             "TrimPrefix" => string.trim.map(Self::TrimPrefix).ok_or("trim"),
@@ -48,13 +50,11 @@ impl TryFrom<input::StringTransform> for Text {
                 .replace
                 .map(|(search, replacement)| Self::Replace { search, replacement })
                 .ok_or("replace"),
-            unknown => return Err(format!("type {unknown} is not supported for string transform type")),
+            unknown => return Err(unsupported(unknown)),
         };
         made.map_err(|missing| format!("string transform of type {kind} {missing} is not set"))
     }
-}
 
-impl Text {
     pub(super) fn resolve<'v>(&self, value: Any<'v>) -> Result<Any<'v>, String> {
         let too_long = |problem: TooLong| problem.to_string();
         Ok(match self {
@@ -87,6 +87,10 @@ impl Text {
             }
         })
     }
+}
+
+fn unsupported(kind: &str) -> String {
+    format!("type {kind} is not supported for string transform type")
 }
 
 /// The value printed. What is no text in it is replaced.

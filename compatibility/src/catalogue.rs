@@ -1,0 +1,97 @@
+//! What the catalogue of built-in functions claims about originals.
+
+use anyhow::{Result, bail};
+use ferroplane_functions::{Builtin, Library, Native, builtin};
+
+/// The organization that publishes the originals.
+const MAKER: &str = "crossplane-contrib";
+
+/// The code that runs in place of this version of the original, if any does.
+pub(crate) fn replacement(library: &Library, function: &str, version: &str) -> Option<Builtin> {
+    builtin(function, Some(&replaced_by(library, function, version)?))
+}
+
+/// The built-in version that runs in place of this version of the original. A file without a version is compared with
+/// what runs for those who name none.
+fn replaced_by(library: &Library, function: &str, version: &str) -> Option<String> {
+    if version == "newest" {
+        return library.catalogue().family(function)?.stable.as_ref().map(ToString::to_string);
+    }
+    // What follows a plus says how the original was started, not which one it is.
+    let release = version.split('+').next().unwrap_or_default();
+    match library.native(&format!("{MAKER}/{function}:{release}")) {
+        Native::Covered { version, .. } => Some(version.to_string()),
+        Native::NotCovered { .. } | Native::Unknown => None,
+    }
+}
+
+/// A built-in version that stands for releases that nobody ran.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReadOnly {
+    pub(crate) function: String,
+    pub(crate) version: String,
+    pub(crate) releases: Vec<String>,
+}
+
+/// Every built-in version that stands for releases whose source was only read.
+pub(crate) fn read_only(library: &Library) -> Vec<ReadOnly> {
+    let mut found = Vec::new();
+    for family in library.catalogue().families() {
+        for version in family.records.iter().filter_map(|record| record.version.as_ref()) {
+            let metadata = library.version_metadata(&family.function, version);
+            let releases: Vec<_> =
+                metadata.into_iter().flat_map(|metadata| &metadata.read).map(ToString::to_string).collect();
+            if !releases.is_empty() {
+                let (function, version) = (family.function.clone(), version.to_string());
+                found.push(ReadOnly { function, version, releases });
+            }
+        }
+    }
+    found
+}
+
+/// Refuse a page that shows less than `versions.yaml` says was compared.
+pub(crate) fn check_claims(library: &Library, compared: &[(String, String)]) -> Result<()> {
+    let mut missing = Vec::new();
+    for family in library.catalogue().families() {
+        for version in family.records.iter().filter_map(|record| record.version.as_ref()) {
+            let metadata = library.version_metadata(&family.function, version);
+            for release in metadata.into_iter().flat_map(|metadata| &metadata.compared) {
+                let claim = (family.function.clone(), release.to_string());
+                if !compared.contains(&claim) {
+                    missing.push(format!("{}@{}", claim.0, claim.1));
+                }
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "versions.yaml says that these were compared, but they are not among the originals: {}",
+        missing.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compared_has_to_be_among_the_originals() {
+        let library = Library::built_in().unwrap();
+        let error = check_claims(&library, &[]).unwrap_err().to_string();
+        assert!(error.contains("function-patch-and-transform@v0.2.1"), "{error}");
+    }
+
+    #[test]
+    fn original_is_compared_with_what_runs_in_its_place() {
+        let library = Library::built_in().unwrap();
+        let function = "function-auto-ready";
+        let table = [("v0.7.0+cel", "v0.7.0"), ("v0.2.1", "v0.5.2"), ("newest", "v0.7.0")];
+        for (original, version) in table {
+            assert_eq!(replaced_by(&library, function, original).as_deref(), Some(version), "{original}");
+        }
+        assert_eq!(replaced_by(&library, function, "v9.0.0"), None);
+    }
+}
