@@ -5,6 +5,7 @@ mod apply;
 mod compose;
 mod create;
 mod custom;
+mod damage;
 mod functions;
 mod get;
 mod nodes;

@@ -18,6 +18,7 @@ fn tables_have_the_columns_of_a_real_cluster() {
             "NAME READY UP-TO-DATE AVAILABLE AGE CONTAINERS IMAGES SELECTOR",
             "deployment.apps/web 0/2 0 0 AGE web nginx:1 app=web",
             "NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE SELECTOR",
+            "service/kubernetes ClusterIP 10.96.0.1 <none> 443/TCP AGE <none>",
             &*format!("service/web ClusterIP {address} <none> 80/TCP AGE app=web"),
         ]
     );

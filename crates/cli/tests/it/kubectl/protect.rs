@@ -77,7 +77,7 @@ fn environments_that_compose_usages_go_with_their_namespace_and_their_definition
         plane.says(&format!("kubectl create ns {namespace}"));
         for index in 0..5 {
             let environment = format!(
-                "{{apiVersion: example.org/v1, kind: Environment, metadata: {{name: e{index}, namespace: {namespace}}}}}"
+                "{{apiVersion: example.org/v1, kind: Environment, metadata: {{name: e{index}, namespace: {namespace}}}, spec: {{}}}}"
             );
             plane.told("kubectl create -f -", &environment);
         }
