@@ -27,6 +27,8 @@ pub(super) struct Checked {
     pub(super) node: ProgramNode,
     pub(super) kind: Type,
     pub(super) places: usize,
+    /// What compiling all constant patterns costs.
+    pub(super) pattern_weight: u64,
     /// Which variables the expression looks at.
     pub(super) used: BTreeSet<usize>,
 }
@@ -85,6 +87,7 @@ pub(super) fn check(
         types: Substitutions::default(),
         mistakes: Vec::new(),
         constant: None,
+        pattern_weight: 0,
         aggregates: Vec::new(),
         formats: 0,
         formatted: None,
@@ -110,7 +113,8 @@ pub(super) fn check(
     for kind in checker.notes.iter_mut().flat_map(|notes| notes.kinds.values_mut()) {
         *kind = checker.types.apply(kind, true);
     }
-    Ok(Checked { node, kind, places: checker.places, used: checker.used.take() })
+    let (places, pattern_weight) = (checker.places, checker.pattern_weight);
+    Ok(Checked { node, kind, places, pattern_weight, used: checker.used.take() })
 }
 
 struct Checker<'e> {
@@ -123,6 +127,8 @@ struct Checker<'e> {
     mistakes: Vec<Mistake>,
     /// Why a constant could not be computed.
     constant: Option<String>,
+    /// What compiling all constant patterns costs.
+    pattern_weight: u64,
     /// Elements of lists, keys or values of maps, which must have one type.
     aggregates: Vec<Vec<(Position, Type)>>,
     /// How many calls of `format` we are in. What it prints may be of many types.
@@ -476,7 +482,10 @@ impl Checker<'_> {
             return None;
         }
         match compile_regex(nodes.get(1)?.as_constant()?.as_str()?) {
-            Ok(regex) => Some(regex),
+            Ok(regex) => {
+                self.pattern_weight = self.pattern_weight.saturating_add(regex.weight());
+                Some(regex)
+            }
             Err(error) => {
                 // The first reason wins, as cel-go plans constants in order and stops there.
                 self.constant.get_or_insert(error.to_string());

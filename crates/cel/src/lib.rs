@@ -165,6 +165,12 @@ impl Program {
         &self.checked.kind
     }
 
+    /// What compiling the constant patterns of the expression costs, which happens when it is first evaluated. The unit is that of
+    /// [`ferroplane_golang::regexp::Expression::weight`].
+    pub fn pattern_weight(&self) -> u64 {
+        self.checked.pattern_weight
+    }
+
     /// Whether the expression looks at the variable. If not, it need not be given a value.
     pub fn uses(&self, name: &str) -> bool {
         self.checked.used.iter().any(|number| self.variables[*number].0 == name)

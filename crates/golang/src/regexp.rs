@@ -8,18 +8,23 @@
 
 mod class;
 mod translate;
+mod weight;
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use regex::{Regex, RegexBuilder};
+
+/// What [`MAX_DEPTH`] means to the `regex` crate, where each group may add an alternation, a repetition and a class.
+const NEST_LIMIT: u32 = 500;
 
 /// Groups can be nested this deep. It bounds how deep any recursion over the expression goes.
 // Go allows 1000 (`maxHeight` in regexp/syntax/parse.go), but has a stack that grows; threads here
 // do not.
 const MAX_DEPTH: usize = 100;
 
-/// How large a compiled expression may become, in bytes.
-const MAX_SIZE: usize = 10 << 20;
+/// How heavy an expression may be: about 10 MiB and a tenth of a second when it is compiled.
+const MAX_WEIGHT: u64 = 1_000_000;
 
 /// A regular expression with the meaning it has in Go.
 #[derive(Clone, Debug)]
@@ -33,7 +38,31 @@ pub struct Expression {
 #[derive(Clone, Debug)]
 enum Matcher {
     Literal(String),
-    Engine(Regex),
+    Engine(Arc<Engine>),
+}
+
+/// An expression that is compiled when it is first used. Schemas hold thousands that nobody ever uses, and whoever writes one must
+/// not be able to make the reader of it work: what compiling costs is known from [`weight`] without doing it.
+#[derive(Debug)]
+struct Engine {
+    pattern: String,
+    weight: u64,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Engine {
+    /// The compiled expression. There always is one: the syntax is valid, and the weight was checked.
+    fn regex(&self) -> Option<&Regex> {
+        let compile = || {
+            RegexBuilder::new(&self.pattern)
+                .size_limit(usize::MAX)
+                // The translation has bounded the groups; each may add an alternation, a repetition and a class.
+                .nest_limit(NEST_LIMIT)
+                .build()
+                .ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
 }
 
 /// Why an expression is none, in Go's words.
@@ -46,33 +75,37 @@ pub struct Error {
 impl Expression {
     /// Read an expression.
     pub fn new(pattern: &str) -> Result<Self, Error> {
-        Self::bounded(pattern, MAX_SIZE)
+        Self::bounded(pattern, MAX_WEIGHT)
     }
 
-    /// Read an expression that may become so large, in bytes.
-    pub fn bounded(pattern: &str, size: usize) -> Result<Self, Error> {
+    /// Read an expression that may be so heavy, in the unit of [`Expression::weight`].
+    pub fn bounded(pattern: &str, heaviest: u64) -> Result<Self, Error> {
         // Without any of these there is nothing that could be a mistake, either, so that the check
         // of the syntax can be skipped, too.
         if !pattern.contains(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']) {
             return Ok(Self { matcher: Matcher::Literal(pattern.to_owned()), names: Vec::new() });
         }
         let translated = translate::translate(pattern)?;
-        let engine = RegexBuilder::new(&translated.pattern)
-            .size_limit(size)
-            // The translation has bounded the groups; each may add an alternation, a repetition and a class.
-            .nest_limit(u32::try_from(MAX_DEPTH * 5).unwrap_or(u32::MAX))
-            .build()
-            // The translation is valid syntax by construction; only the size limit is left as a
-            // reason to fail.
-            .map_err(|_| Error::new("expression too large", pattern))?;
-        Ok(Self { matcher: Matcher::Engine(engine), names: translated.names })
+        // The translation is valid syntax by construction; only its size is left as a reason to fail.
+        let weight = weight::of(&translated.pattern, NEST_LIMIT).filter(|weight| *weight <= heaviest);
+        let Some(weight) = weight else { return Err(Error::new("expression too large", pattern)) };
+        let engine = Engine { pattern: translated.pattern, weight, compiled: OnceLock::new() };
+        Ok(Self { matcher: Matcher::Engine(Arc::new(engine)), names: translated.names })
+    }
+
+    /// What compiling the expression costs, which it does when it is first used: the number of its states, about.
+    pub fn weight(&self) -> u64 {
+        match &self.matcher {
+            Matcher::Literal(_) => 0,
+            Matcher::Engine(engine) => engine.weight,
+        }
     }
 
     /// Whether the expression matches anywhere in the text.
     pub fn is_match(&self, text: &str) -> bool {
         match &self.matcher {
             Matcher::Literal(literal) => text.contains(literal.as_str()),
-            Matcher::Engine(engine) => engine.is_match(text),
+            Matcher::Engine(engine) => engine.regex().is_some_and(|regex| regex.is_match(text)),
         }
     }
 
@@ -93,7 +126,8 @@ impl Expression {
                 ends.take(limit).map(|at| &text[at..at]).collect()
             }
             Matcher::Engine(engine) => {
-                engine.find_iter(text).take(limit).map(|found| found.as_str()).collect()
+                let found = engine.regex().into_iter().flat_map(|regex| regex.find_iter(text));
+                found.take(limit).map(|found| found.as_str()).collect()
             }
         }
     }
@@ -106,7 +140,7 @@ impl Expression {
                 Some(&text[start..start + literal.len()])
             }
             Matcher::Engine(engine) => {
-                let captures = engine.captures(text).filter(|captures| number < captures.len())?;
+                let captures = engine.regex()?.captures(text).filter(|captures| number < captures.len())?;
                 // Go does not tell a group that took no part from one that took nothing: both are
                 // empty text.
                 Some(captures.get(number).map_or("", |group| group.as_str()))
@@ -118,7 +152,7 @@ impl Expression {
     pub fn groups<'a>(&'a self, text: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
         match &self.matcher {
             Matcher::Literal(literal) => text.contains(literal.as_str()).then(Vec::new),
-            Matcher::Engine(engine) => engine.captures(text).map(|captures| {
+            Matcher::Engine(engine) => engine.regex()?.captures(text).map(|captures| {
                 let values = captures.iter().skip(1).map(|group| group.map_or("", |group| group.as_str()));
                 self.names.iter().map(String::as_str).zip(values).collect()
             }),

@@ -11,8 +11,8 @@ use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::value::Value;
 
-/// How large a compiled expression may be, in bytes.
-const SIZE_LIMIT: usize = 1 << 20;
+/// How heavy an expression may be: about 1 MiB when it is compiled.
+const HEAVIEST: u64 = 100_000;
 /// How many expressions are kept.
 const KEPT: usize = 64;
 
@@ -21,7 +21,7 @@ const KEPT: usize = 64;
 pub(crate) struct Regexes(RefCell<HashMap<String, Expression>>);
 
 pub(crate) fn compile(pattern: &str) -> Result<Expression, Error> {
-    Expression::bounded(pattern, SIZE_LIMIT)
+    Expression::bounded(pattern, HEAVIEST)
 }
 
 pub(super) fn search<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {

@@ -15,6 +15,7 @@ mod conversion;
 mod defaults;
 mod definition;
 mod parts;
+mod pattern_budget;
 mod pem;
 mod strictness;
 

@@ -4,9 +4,12 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cel::Program;
 use ferroplane_golang::json;
+use ferroplane_golang::regexp::Expression;
 
 use super::budget::Budget;
+use super::pattern_budget::PatternBudget;
 use super::strictness::Strictness;
 use crate::field::{BadValue, Error, Path};
 use crate::meta::MAX_SHOWN;
@@ -26,8 +29,13 @@ pub(super) fn check(
     path: &Path<'_>,
     errors: &mut Vec<Error>,
 ) {
-    let mut walk =
-        Walk { strictness, errors: Vec::new(), rule_errors: Vec::new(), budget: Budget::default() };
+    let mut walk = Walk {
+        strictness,
+        errors: Vec::new(),
+        rule_errors: Vec::new(),
+        budget: Budget::default(),
+        patterns: PatternBudget::default(),
+    };
     let context = Context { is_root: true, may_have_rules, most: Some(1), ..Context::default() };
     walk.node(schema, context, path);
     errors.extend(walk.errors);
@@ -56,6 +64,7 @@ struct Walk<'w> {
     errors: Vec<Error>,
     rule_errors: Vec<Error>,
     budget: Budget,
+    patterns: PatternBudget,
 }
 
 impl Walk<'_> {
@@ -67,6 +76,9 @@ impl Walk<'_> {
                 &path.child("uniqueItems"),
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             ));
+        }
+        if let Ok(pattern) = Expression::new(&schema.pattern) {
+            self.weigh(pattern.weight(), &path.child("pattern"));
         }
         self.below(schema, context, path);
         self.extensions(schema, path);
@@ -100,6 +112,8 @@ impl Walk<'_> {
             // limits of lists and maps around it, or by what fits into a request.
             let cost = compiled.cost.saturating_mul(context.most.unwrap_or(unlimited));
             self.spend("estimated rule cost", cost, &at.child("rule"));
+            let programs = [&compiled.program, &compiled.message].into_iter().flatten().flatten();
+            self.weigh(programs.map(Program::pattern_weight).sum(), &at);
             if let Some(Err(problem)) = &compiled.program {
                 self.rule_errors.push(Error::invalid(&at.child("rule"), shown(), problem));
             }
@@ -129,6 +143,11 @@ impl Walk<'_> {
         let problem = self.budget.spend(what, cost, path);
         // A new release that estimates higher must not make stored definitions impossible to update.
         self.rule_errors.extend(problem.filter(|_| !self.strictness.forgives_cost));
+    }
+
+    fn weigh(&mut self, weight: u64, path: &Path<'_>) {
+        let problem = self.patterns.spend(weight, path);
+        self.errors.extend(problem.filter(|_| !self.strictness.forgives_cost));
     }
 
     fn standard(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
