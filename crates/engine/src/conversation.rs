@@ -88,7 +88,7 @@ impl Call {
 
     /// Whether the step has not been called before in this run.
     pub fn is_first(&self) -> bool {
-        self.given.calls == 0
+        self.given.calls == 0 && self.given.discarded == 0
     }
 
     /// What it said the last time it was asked the same, when that was all it had to say.
@@ -107,9 +107,13 @@ impl Call {
             let step = self.step().to_owned();
             return self.run.fail(Failure::BadResponse { step, source });
         }
+        // Before anything else, a fatal result included: it may be due to nothing but the answer to an older question.
+        if self.is_first() && self.given.is_outdated(&response) {
+            return self.start_over();
+        }
         self.given.calls += 1;
         match self.given.resolve(&response) {
-            Resolution::Settled => accept(self.run, response, self.given.calls),
+            Resolution::Settled => accept(self.run, response, self.given.called()),
             Resolution::Fetch(wants) if wants.is_empty() => {
                 iterate(self.run, self.request, self.given, response, Vec::new())
             }
@@ -119,6 +123,14 @@ impl Call {
                 then: Then::Iterate(Box::new(Pending { request: self.request, given: self.given, response })),
             }),
         }
+    }
+
+    /// Ask the same again, without what the step asked for in the last run. That happens once at most in a run: what is asked
+    /// for from now on is answered in this one.
+    fn start_over(mut self: Box<Self>) -> Turn {
+        self.given.start_over();
+        self.request = self.run.request(&self.given);
+        Turn::Call(self)
     }
 
     /// It could not be called, or did not answer.
@@ -234,7 +246,7 @@ fn iterate(
     // After the first call only: a function that asks for what it was given up front has seen it. Later ones
     // compare with what they asked for before.
     if given.calls == 1 && next.is_in(&request) {
-        return accept(run, response, given.calls);
+        return accept(run, response, given.called());
     }
     if given.calls == MAX_CALLS {
         return run.fail(Failure::NeverSettles { step, calls: MAX_CALLS });

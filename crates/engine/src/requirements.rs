@@ -19,12 +19,18 @@ use crate::run::Run;
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     pub(crate) credentials: BTreeMap<String, Credentials>,
-    pub(crate) resources: BTreeMap<String, Resources>,
+    /// What the composition requires for it.
+    resources: BTreeMap<String, Resources>,
     pub(crate) schemas: BTreeMap<String, Schema>,
     pub(crate) input: Option<Struct>,
+    /// What it asked for in the last run, by the name it gave it, read anew. It is given up front in the hope that the step asks
+    /// for the same again.
+    remembered: BTreeMap<String, (ResourceSelector, Resources)>,
     /// What it asked for in the call before.
     pub(crate) previous: Option<Requirements>,
     pub(crate) calls: u32,
+    /// Calls whose answers were thrown away, because they were made from answers to older questions.
+    pub(crate) discarded: u32,
 }
 
 /// What to do about an answer.
@@ -89,11 +95,37 @@ impl Given {
         }
         for (requirement, answer) in run.remembered().zip(answers) {
             if let Ok(resources) = to_resources(answer) {
-                // What the composition requires under the same name wins over what is remembered.
-                given.resources.entry(requirement.name.clone()).or_insert(resources);
+                let found = (requirement.selector.clone(), resources);
+                given.remembered.entry(requirement.name.clone()).or_insert(found);
             }
         }
         Ok(given)
+    }
+
+    /// The resources that the first request brings: what was remembered and, over it, what the composition requires.
+    pub(crate) fn up_front_resources(&self) -> BTreeMap<String, Resources> {
+        let remembered = self.remembered.iter().map(|(name, (_, found))| (name.clone(), found.clone()));
+        remembered.chain(self.resources.clone()).collect()
+    }
+
+    /// Whether the step was given the answer to a question that it does not ask any more. Then what it said means nothing: a
+    /// function takes whatever it finds under a name for the answer to what it would ask today, and may fail because of it.
+    ///
+    /// What it asks beyond that is no sign: it was not given, so that it misled nobody.
+    pub(crate) fn is_outdated(&self, response: &RunFunctionResponse) -> bool {
+        let asked = asked(response);
+        self.remembered.iter().any(|(name, (selector, _))| asked.resources.get(name) != Some(selector))
+    }
+
+    /// How often the step was called, whatever came of it.
+    pub(crate) fn called(&self) -> u32 {
+        self.calls + self.discarded
+    }
+
+    /// Forget what was remembered: the step is asked as if for the first time.
+    pub(crate) fn start_over(&mut self) {
+        self.remembered.clear();
+        self.discarded += 1;
     }
 
     /// Whether the answer is final, or what has to be read before the step can be called again.

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use ferroplane_api::{Condition, Object, Status, meta};
-use ferroplane_wire::v1::{self, RequestMeta, Resource, RunFunctionRequest, RunFunctionResponse, Severity};
+use ferroplane_wire::v1::{
+    self, RequestMeta, Resource, ResourceSelector, RunFunctionRequest, RunFunctionResponse, Severity,
+};
 use ferroplane_wire::{State, Struct, capabilities, tag};
 
 use crate::composite::COMPOSE;
@@ -96,7 +98,7 @@ impl Run {
         })
     }
 
-    /// The first request to the current step.
+    /// The first request to the current step, or the first one after it was told to start over.
     pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
         let mut request = RunFunctionRequest {
             observed: Some(self.observed.clone()),
@@ -104,7 +106,7 @@ impl Run {
             input: given.input.clone(),
             context: self.context.clone(),
             credentials: given.credentials.clone(),
-            required_resources: given.resources.clone(),
+            required_resources: given.up_front_resources(),
             required_schemas: given.schemas.clone(),
             ..RunFunctionRequest::default()
         };
@@ -151,18 +153,26 @@ impl Run {
         }
         let asked = response.requirements.as_ref();
         let declared = step.resources.iter().map(|(name, selector)| (name, selector));
-        let resources =
-            asked.into_iter().flat_map(|asked| asked.resources.iter().chain(&asked.extra_resources));
+        let resources = asked.into_iter().flat_map(|asked| &asked.resources);
         for (name, selector) in declared.chain(resources) {
-            let (step, name) = (step.name.clone(), name.clone());
-            let requirement = Requirement { step, name, selector: selector.clone() };
-            if !self.requirements.contains(&requirement) {
-                self.requirements.push(requirement);
-            }
+            self.require(&step.name, name, selector);
+        }
+        // Of no step: the deprecated field is not answered up front. A function that reads it looks for its answers there alone,
+        // and would not notice that it has them.
+        for selector in asked.into_iter().flat_map(|asked| asked.extra_resources.values()) {
+            self.require("", "", selector);
         }
         let declared = step.schemas.iter().map(|(_, selector)| selector);
         self.schemas
             .extend(declared.chain(asked.into_iter().flat_map(|asked| asked.schemas.values())).cloned());
+    }
+
+    fn require(&mut self, step: &str, name: &str, selector: &ResourceSelector) {
+        let (step, name) = (step.to_owned(), name.to_owned());
+        let requirement = Requirement { step, name, selector: selector.clone() };
+        if !self.requirements.contains(&requirement) {
+            self.requirements.push(requirement);
+        }
     }
 
     /// Note which resources this step made or changed.

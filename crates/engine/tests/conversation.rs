@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ferroplane_api::meta;
 use ferroplane_engine::{
     Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement,
     SettleFacts, Target, Turn, Want, chain, conditions_in, settle, start,
 };
+use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json, to_json};
 use proptest::prelude::*;
@@ -370,6 +372,88 @@ fn remembered_requirement_that_cannot_be_read_is_asked_for_again() {
     assert_eq!(conversation.requests.len(), 2);
 }
 
+/// A conversation in which the step asked for `s` in the run before.
+fn after_asking_for_s() -> Conversation {
+    let mut conversation = Conversation::with(cluster_xr());
+    conversation.world = Box::new(|want| {
+        let Want::Resources(selector) = want else { panic!("{want:?}") };
+        let Some(Match::MatchName(name)) = &selector.r#match else { panic!("{selector:?}") };
+        Answer::Resources(vec![found(name)])
+    });
+    conversation.remembered = conversation.converse(&[requires("s")]).requirements;
+    conversation.requests.clear();
+    conversation
+}
+
+fn fatal(mut answer: Value) -> Value {
+    answer["results"] = json!([{"severity": "SEVERITY_FATAL", "message": "no"}]);
+    answer
+}
+
+#[test]
+fn answer_to_an_older_question_is_never_taken_for_that_to_a_new_one() {
+    let mut conversation = after_asking_for_s();
+    let outcome = conversation.converse(&[fatal(requires("t")), requires("t")]);
+    let seen = conversation.requests.iter().map(|(_, request)| {
+        let found = request.required_resources.get("settings")?;
+        Some(meta::name(found.items[0].resource.as_ref().unwrap().json().unwrap()))
+    });
+    assert_eq!(seen.collect::<Vec<_>>(), [Some("s"), None, Some("t")]);
+    assert_eq!(outcome.ran[0].calls, 3);
+    assert!(outcome.result.is_ok());
+    // The answer that was thrown away left nothing behind.
+    assert_ne!(conversation.requests[0].1.meta, conversation.requests[1].1.meta);
+    assert_eq!(outcome.requirements.len(), 1);
+}
+
+#[test]
+fn step_that_asks_for_nothing_any_more_is_shown_nothing() {
+    let mut conversation = after_asking_for_s();
+    let outcome = conversation.converse(&[json!({})]);
+    assert_eq!(conversation.requests.len(), 2);
+    assert!(conversation.requests[1].1.required_resources.is_empty());
+    assert!(outcome.requirements.is_empty());
+}
+
+#[test]
+fn step_starts_over_once_and_then_has_all_its_calls() {
+    let mut conversation = after_asking_for_s();
+    let answers: Vec<_> = (0..20).map(|n| requires(&format!("t{n}"))).collect();
+    assert!(matches!(failure(conversation.converse(&answers)), Failure::NeverSettles { .. }));
+    assert_eq!(conversation.requests.len(), 1 + MAX_CALLS as usize);
+}
+
+#[test]
+fn fatal_result_is_final_if_the_step_was_given_what_it_asks_for() {
+    let mut conversation = after_asking_for_s();
+    assert!(failure(conversation.converse(&[fatal(requires("s"))])).is_fatal_result());
+    assert_eq!(conversation.requests.len(), 1);
+}
+
+#[test]
+fn step_that_asks_for_more_than_before_does_not_start_over() {
+    let mut conversation = after_asking_for_s();
+    let mut more = requires("s");
+    more["requirements"]["resources"]["more"] = more["requirements"]["resources"]["settings"].clone();
+    conversation.converse(&[more]);
+    assert_eq!(conversation.requests.len(), 2);
+    assert_eq!(conversation.requests[1].1.required_resources.len(), 2);
+}
+
+#[test]
+fn deprecated_extra_resources_are_followed_but_not_given_up_front() {
+    let mut conversation = Conversation::with(cluster_xr());
+    let asks = json!({"requirements": {"extraResources": {"all": {
+        "apiVersion": "v1", "kind": "Pod", "matchLabels": {"labels": {}}
+    }}}});
+    conversation.remembered = conversation.converse(std::slice::from_ref(&asks)).requirements;
+    assert_eq!(conversation.remembered.len(), 1);
+    conversation.requests.clear();
+    conversation.converse(&[asks]);
+    assert_eq!(conversation.requests.len(), 2);
+    assert!(conversation.requests[0].1.required_resources.is_empty());
+}
+
 #[test]
 fn function_that_never_settles_is_given_up_on() {
     let mut conversation = Conversation::with(cluster_xr());
@@ -385,9 +469,7 @@ fn function_that_never_settles_is_given_up_on() {
 #[test]
 fn fatal_result_is_final_whatever_is_required() {
     let mut conversation = Conversation::with(cluster_xr());
-    let mut answer = requires("s");
-    answer["results"] = json!([{"severity": "SEVERITY_FATAL", "message": "no"}]);
-    assert!(failure(conversation.converse(&[answer])).is_fatal_result());
+    assert!(failure(conversation.converse(&[fatal(requires("s"))])).is_fatal_result());
     assert_eq!(conversation.requests.len(), 1);
 }
 

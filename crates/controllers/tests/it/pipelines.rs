@@ -1,7 +1,7 @@
 //! What functions say, and what comes of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
@@ -137,6 +137,42 @@ async fn what_a_function_requires_is_followed() {
     plane.until(BLOG, |site| site["status"]["color"] == "green/green").await;
     plane.delete(&format!("{SETTINGS}/paint")).await;
     plane.until(BLOG, |site| site["status"]["color"] == "/").await;
+}
+
+#[tokio::test]
+async fn function_never_takes_the_answer_to_an_older_question_for_that_to_a_new_one() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    // Requires the setting that is named like the color, and fails if it is told that there is none.
+    let plane = plane_with_sites_by(move |request| {
+        let color = color(request);
+        let found = request.required_resources.get("paint").map(|_| required(request, "paint"));
+        notes.lock().unwrap().push((color.clone(), found.clone()));
+        let mut answer = json!({
+            "requirements": {"resources": {"paint": {
+                "apiVersion": "v1", "kind": "ConfigMap", "matchName": color, "namespace": "default",
+            }}},
+            "desired": {},
+        });
+        if found.is_some_and(|found| found.is_empty()) {
+            answer["results"] = json!([{"severity": "SEVERITY_FATAL", "message": "there is no such paint"}]);
+        }
+        answer
+    })
+    .await;
+    plane.apply(&format!("{SETTINGS}/green"), &setting("green", "green")["resource"]).await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "no such paint").await;
+    plane.quiet().await;
+    plane.merge(BLOG, &json!({"spec": {"color": "green"}})).await;
+    plane.until(BLOG, is_ready).await;
+    let mut green = seen.lock().unwrap().clone();
+    green.retain(|(color, _)| color == "green");
+    // Whatever it was told first came of the old question, and was not taken seriously.
+    let taken = green.iter().skip_while(|(_, found)| found.is_some()).map(|(_, found)| found.clone());
+    assert_eq!(taken.collect::<Vec<_>>(), [None, Some(vec!["green".to_owned()])]);
+    let events = plane.events("blog").await;
+    assert_eq!(events.iter().filter(|event| event.contains("no such paint")).count(), 1, "{events:#?}");
 }
 
 #[tokio::test]
