@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
     Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
-    neighbours,
+    Tuning, neighbours,
 };
 use ferroplane_runner::grpc;
 use jiff::Timestamp;
@@ -280,6 +280,7 @@ async fn stand_by(
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         recorder: site.recorder.clone(),
+        tuning: Tuning::default(),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

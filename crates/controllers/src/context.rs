@@ -14,6 +14,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 use crate::runtime::shutdown::Shutdown;
+use crate::tuning::Tuning;
 
 /// What every controller is given.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) recorder: Recorder,
     pub(crate) recordings: Recordings,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tuning: Tuning,
     /// Ends all work.
     pub(crate) shutdown: Shutdown,
     pub(crate) definitions: Arc<Informer>,
@@ -40,6 +42,7 @@ impl Context {
         client: kube::Client,
         clock: Clock,
         recordings: Recordings,
+        tuning: Tuning,
     ) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());
         let cluster = ApiClient::new(client).with_observer(metrics.clone());
@@ -66,6 +69,7 @@ impl Context {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
             metrics,
             recordings,
+            tuning,
             shutdown: Shutdown::default(),
             definitions: follow(
                 keys::APIEXTENSIONS,

@@ -20,6 +20,7 @@ use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
 use crate::rbac;
 use crate::runtime::clock::Clock;
+use crate::tuning::Tuning;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Settings {
     /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
     /// give, or the right to give more than one has.
     pub writes_roles: bool,
+    pub tuning: Tuning,
 }
 
 /// What controllers need, followed and ready, while nobody works. Changes nothing.
@@ -63,7 +65,7 @@ pub struct Controllers {
 impl Standby {
     /// Begin to follow what controllers look at. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
-        let context = Context::start(client, settings.clock, settings.recorder).await?;
+        let context = Context::start(client, settings.clock, settings.recorder, settings.tuning).await?;
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);

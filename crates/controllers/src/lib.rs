@@ -15,6 +15,7 @@ mod rbac;
 mod runtime;
 mod setup;
 mod takeover;
+mod tuning;
 
 pub use apiextensions::advisor::{Advisor, PATH as ADVISOR_PATH};
 pub use apiextensions::composite::Holdings;
@@ -30,3 +31,4 @@ pub use setup::install::{InstallError, definitions_standing, install};
 pub use setup::inventory::{Counted, inventory};
 pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};
 pub use setup::webhook::{Standing, announce, standing, webhooks};
+pub use tuning::{CircuitBreakerTuning, Tuning};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{Clock, Controllers, Holdings, Settings, install};
+use ferroplane_controllers::{Clock, Controllers, Holdings, Settings, Tuning, install};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
 use ferroplane_runner::{ResponseCache, grpc};
@@ -46,6 +46,8 @@ pub struct Plane {
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
     recorder: Recorder,
+    /// How much controllers do at a time, and how often. Counts from the next start on.
+    pub tuning: Tuning,
 }
 
 impl Plane {
@@ -93,6 +95,7 @@ impl Plane {
             functions: Vec::new(),
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
+            tuning: Tuning::default(),
         }
     }
 
@@ -141,7 +144,8 @@ impl Plane {
     async fn controllers_of(&self, who: &Identity) -> Controllers {
         let client = self.server.logged_client(who, &self.log);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
-        let settings = Settings { writes_roles, recorder, ..settings(&self.functions) };
+        let tuning = self.tuning.clone();
+        let settings = Settings { writes_roles, recorder, tuning, ..settings(&self.functions) };
         Controllers::start(client, settings).await.unwrap()
     }
 
@@ -312,6 +316,7 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,
+        tuning: Tuning::default(),
     }
 }
 

@@ -10,7 +10,7 @@ use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
     ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, LocalFunctions, PROTECTION_PATH, Protection,
-    Settings, install,
+    Settings, Tuning, install,
 };
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
@@ -50,6 +50,7 @@ pub(super) async fn start(
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,
+        tuning: Tuning::default(),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;

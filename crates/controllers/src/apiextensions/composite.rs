@@ -8,6 +8,7 @@
 mod apply;
 mod circuit_breaker;
 mod connection;
+mod connection_secrets;
 mod controller;
 mod dependencies;
 mod field_fights;
@@ -110,7 +111,8 @@ impl Composites {
     pub(crate) fn new(context: Arc<Context>, functions: Arc<FunctionRegistry>) -> Arc<Self> {
         let composites = Arc::new_cyclic(|composites| {
             let compositions = CompositionCache::new(&context.compositions, &context.revisions);
-            let dependencies = Dependencies::new(context.cluster.clone(), composites.clone());
+            let dependencies = 
+                Dependencies::new(context.cluster.clone(), composites.clone(), context.tuning.poll_interval);
             let shared = Arc::new(Shared { context, compositions, functions, dependencies });
             Self { shared, running: RwLock::default() }
         });

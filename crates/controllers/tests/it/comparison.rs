@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{Clock, Controllers, Settings, install};
+use ferroplane_controllers::{Clock, Controllers, Settings, Tuning, install};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 use ferroplane_testkit::plane::{ApiServer, built_ins, master};
@@ -55,6 +55,7 @@ impl Troupe {
             answers: Arc::new(ResponseCache::in_memory()),
             recorder: Recorder::off(),
             writes_roles: true,
+            tuning: Tuning::default(),
         };
         let controllers = Controllers::start(client, settings).await.unwrap();
         ground.protect(controllers.protection()).await;

@@ -6,6 +6,7 @@ mod comparison;
 mod composed_usages;
 mod composites;
 mod composition;
+mod connection_details;
 mod definition;
 mod masses;
 mod pipelines;

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use ferroplane_api::keys;
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, LabelSelector, ObjectHeader, Resource};
 use ferroplane_engine::Requirement;
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
+use tokio::task::JoinHandle;
 
-use super::Composites;
 use super::memory::Name;
+use super::{Composites, connection_secrets};
 use super::triggers::{follow_composed, follow_required};
 
 #[derive(Debug)]
@@ -20,6 +22,9 @@ pub(super) struct Dependencies {
     composed: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     required: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
+    /// Follows connection Secrets, once there is one.
+    secrets: Mutex<Option<JoinHandle<()>>>,
+    poll_interval: Duration,
 }
 
 /// Which objects of a kind are of interest.
@@ -40,6 +45,8 @@ enum By {
 struct Interest {
     /// Grows whenever something that is wanted changes.
     epoch: u64,
+    /// Of a connection Secret: the version that it is known to have. Zero if it is not there.
+    version: Option<u64>,
     /// By the name of their definition, and their own.
     composites: BTreeSet<(String, Name)>,
 }
@@ -80,17 +87,22 @@ impl Wanted {
 }
 
 impl Dependencies {
-    pub(super) fn new(cluster: ApiClient, composites: Weak<Composites>) -> Self {
+    pub(super) fn new(cluster: ApiClient, composites: Weak<Composites>, poll_interval: Duration) -> Self {
         Self {
             cluster,
             composites,
             composed: Mutex::default(),
             required: Mutex::default(),
             interests: Mutex::default(),
+            secrets: Mutex::default(),
+            poll_interval,
         }
     }
 
     pub(super) fn stop(&self) {
+        if let Some(following) = self.secrets.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            following.abort();
+        }
         for informers in [&self.composed, &self.required] {
             for informer in informers.lock().unwrap_or_else(PoisonError::into_inner).values() {
                 informer.stop();
@@ -162,6 +174,82 @@ impl Dependencies {
                 interests.remove(&kind);
             }
         }
+    }
+
+    /// Whenever a connection Secret changes, this composite resource wants to know. Returns how often it has changed by now.
+    pub(super) fn follow_secret(&self, definition: &str, name: &Name, secret: &Requirement) -> u64 {
+        self.follow(definition, name, &[], std::slice::from_ref(secret));
+        let mut following = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        following.get_or_insert_with(|| {
+            let (cluster, composites) = (self.cluster.clone(), self.composites.clone());
+            tokio::spawn(connection_secrets::follow(cluster, composites, self.poll_interval))
+        });
+        self.epoch(&secret.selector)
+    }
+
+    /// A connection Secret was read for a composite resource, and had this version. Returns how often it had changed by then,
+    /// given how often it had before it was read.
+    pub(super) fn secret_read(&self, reader: (&str, &Name), selector: &ResourceSelector, version: u64, before: u64) -> u64 {
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get_mut(&kind_of(selector));
+        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else { return before };
+        // It changed while it was read, and nobody can tell whether before or after. Whoever noticed has woken the reader, who
+        // reads it again because this is not what it will find.
+        if interest.epoch != before {
+            return before;
+        }
+        if interest.version.replace(version).is_none_or(|known| known == version) {
+            return before;
+        }
+        // The reader is the first who sees this version. Others follow the same Secret, perhaps, and would never be told.
+        interest.epoch += 1;
+        let epoch = interest.epoch;
+        let is_other = |other: &&(String, Name)| (other.0.as_str(), &other.1) != reader;
+        let others: Vec<_> = interest.composites.iter().filter(is_other).cloned().collect();
+        drop(interests);
+        self.wake(others, selector, version);
+        epoch
+    }
+
+    /// A Secret has this version now; zero if it is gone. Wakes those whose connection Secret it is, if that is news.
+    pub(super) fn secret_changed(&self, namespace: &str, name: &str, version: u64) {
+        let selector = connection_secrets::selector(namespace, name);
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get_mut(&kind_of(&selector));
+        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(&selector))) else { return };
+        // A watch may be behind what was read by name.
+        let is_news = interest.version.is_none_or(|known| version == 0 && known != 0 || version > known);
+        if !is_news {
+            return;
+        }
+        interest.version = Some(version);
+        interest.epoch += 1;
+        let woken: Vec<_> = interest.composites.iter().cloned().collect();
+        drop(interests);
+        self.wake(woken, &selector, version);
+    }
+
+    fn wake(&self, woken: Vec<(String, Name)>, selector: &ResourceSelector, version: u64) {
+        let Some(composites) = self.composites.upgrade() else { return };
+        for (definition, name) in woken {
+            if let Some(controller) = composites.get(&definition) {
+                // A Secret that never rests is one of the things that may be too much.
+                controller.memory.count_change(&name, version, || match &selector.r#match {
+                    Some(Match::MatchName(secret)) => format!("Secret/{secret}"),
+                    _ => "Secret".to_owned(),
+                });
+                controller.queue.add(name);
+            }
+        }
+    }
+
+    /// The namespaces and names of all connection Secrets that are of interest, sorted.
+    pub(super) fn followed_secrets(&self) -> BTreeSet<(String, String)> {
+        let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get(&kind_of(&connection_secrets::selector("", "")));
+        let followed = of_kind.into_iter().flatten().filter(|(_, interest)| interest.version.is_some());
+        let names = followed.filter_map(|(wanted, _)| wanted.name());
+        names.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())).collect()
     }
 
     /// Composite resources of this definition want to know of nothing any more.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ferroplane_api::{Cause, Object, meta};
-use ferroplane_client::{ApiClient, CachedObject, ObjectPath, Resource};
+use ferroplane_client::{ApiClient, CachedObject, Error, ObjectPath, Resource};
 use ferroplane_engine::composite::{
     COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret, observe,
 };
-use ferroplane_engine::{Observed, Reference};
+use ferroplane_engine::{Observed, Reference, Requirement};
 use ferroplane_wire::Struct;
 
+use super::connection_secrets;
 use super::controller::Controller;
 use super::problem::Problem;
-use super::required::read_secret;
+use super::required::{RequiredResources, read_secret};
 
 /// What a composite resource composes, as it is now.
 #[derive(Debug, Default)]
@@ -22,11 +23,17 @@ pub(super) struct ObservedState {
     pub(super) observed: BTreeMap<String, Observed>,
     /// The version of everything it refers to, in that order. Zero if it is not there.
     pub(super) versions: Vec<u64>,
+    /// The connection Secrets of what it composes.
+    pub(super) secrets: Vec<Requirement>,
 }
 
 impl Controller {
     /// Everything the composite resource refers to, and may.
-    pub(super) async fn observe(&self, composite: &Object) -> Result<ObservedState, Problem> {
+    pub(super) async fn observe(
+        &self,
+        composite: &Object,
+        required: &RequiredResources<'_>,
+    ) -> Result<ObservedState, Problem> {
         let mut state = ObservedState::default();
         let mut found = Vec::new();
         for reference in Machinery::of(composite, self.layout).references() {
@@ -42,7 +49,13 @@ impl Controller {
         }
         let observed = observe(composite, found).map_err(|error| unreadable(error.to_string()))?;
         for (name, object) in observed {
-            let connection_details = self.details(connection_secret(&object)).await?;
+            let mut connection_details = BTreeMap::new();
+            if let Some(SecretReference { namespace, name }) = named(connection_secret(&object)) {
+                let selector = connection_secrets::selector(namespace, name);
+                state.secrets.push(Requirement { step: String::new(), name: String::new(), selector });
+                let read = required.connection_secret(namespace, name).await;
+                connection_details = read.map_err(|error| unreadable_secret(&error))?;
+            }
             let object = Struct::try_from(object)
                 .map_err(|error| unreadable(format!("cannot read composed resource `{name}`: {error}")))?;
             state.observed.insert(name, Observed { object, connection_details });
@@ -92,16 +105,20 @@ impl Controller {
         &self,
         composite: &Object,
     ) -> Result<BTreeMap<String, Bytes>, Problem> {
-        self.details(composite_connection_secret(composite, self.layout)).await
-    }
-
-    async fn details(&self, secret: Option<SecretReference<'_>>) -> Result<BTreeMap<String, Bytes>, Problem> {
-        let secret = secret.filter(|secret| !secret.namespace.is_empty());
+        let secret = named(composite_connection_secret(composite, self.layout));
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
         let data = read_secret(&self.shared, namespace, name).await;
-        let fail = |error| Problem::refused(COMPOSE, "cannot get a connection secret", &error);
-        Ok(data.map_err(fail)?.unwrap_or_default())
+        Ok(data.map_err(|error| unreadable_secret(&error))?.unwrap_or_default())
     }
+}
+
+/// A Secret without a namespace is none that could be read.
+fn named(secret: Option<SecretReference<'_>>) -> Option<SecretReference<'_>> {
+    secret.filter(|secret| !secret.namespace.is_empty())
+}
+
+fn unreadable_secret(error: &Error) -> Problem {
+    Problem::refused(COMPOSE, "cannot get a connection secret", error)
 }
 
 fn unreadable(message: String) -> Problem {

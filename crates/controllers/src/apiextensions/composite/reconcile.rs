@@ -226,7 +226,8 @@ impl Controller {
     /// Observe, decide, apply.
     async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
         let Input { composite, remembered, number } = input;
-        let state = match self.observe(&composite).instrument(spans::phase("observe", number)).await {
+        let observing = self.observe(&composite, &it.required);
+        let state = match observing.instrument(spans::phase("observe", number)).await {
             Ok(state) => state,
             // Nothing came of it, but what was selected stays selected.
             Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
@@ -234,7 +235,9 @@ impl Controller {
         let slot = it.slot;
         let deciding = self.decide(it, run, &composite, &state, remembered);
         // A function that hangs must not keep others from being called.
-        let outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
+        let mut outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
+        // What functions were shown of Secrets has to stay as it was, as much as what they asked for.
+        outcome.requirements.extend_from_slice(&state.secrets);
         if let Err(failure) = &outcome.result {
             let problem = Problem::from(Trouble::of(failure));
             self.record(it, &run.selected, None).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use ferroplane_api::meta;
+use ferroplane_api::{Object, meta};
 use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
 use ferroplane_engine::composite::secret_data;
 use ferroplane_engine::{Answer, Requirement, Want, chain, inlined_schema};
@@ -13,9 +13,9 @@ use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{ResourceSelector, SchemaSelector};
 use serde_json::Value;
 
-use super::Shared;
 use super::dependencies::Wanted;
 use super::memory::Name;
+use super::{Shared, connection_secrets};
 
 /// What functions require while one composite resource is reconciled.
 pub(super) struct RequiredResources<'a> {
@@ -51,6 +51,32 @@ impl<'a> RequiredResources<'a> {
             selector: selector.clone(),
         };
         epochs.iter().map(requirement).collect()
+    }
+
+    /// What a connection Secret holds, and follow it from now on. Nothing if it is not there (yet).
+    pub(super) async fn connection_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<BTreeMap<String, Bytes>, Error> {
+        let selector = connection_secrets::selector(namespace, name);
+        let secret = Requirement { step: String::new(), name: String::new(), selector };
+        let dependencies = &self.shared.dependencies;
+        // First say that it is of interest, then look: what changes in between is not missed.
+        let before = dependencies.follow_secret(self.definition, &self.name, &secret);
+        let target = ObjectPath { resource: &secrets(), namespace, name };
+        let read = self.shared.context.cluster.get_object(target).await;
+        let version = |object: &Object| meta::resource_version(object).parse().unwrap_or_default();
+        let epoch = match &read {
+            Ok(object) => {
+                let version = object.as_ref().map_or(0, version);
+                dependencies.secret_read((self.definition, &self.name), &secret.selector, version, before)
+            }
+            Err(_) => before,
+        };
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((secret.selector, epoch));
+        // No API server holds a Secret that cannot be read.
+        Ok(read?.and_then(|object| secret_data(&object).ok()).unwrap_or_default())
     }
 
     async fn resources(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {

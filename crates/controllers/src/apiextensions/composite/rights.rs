@@ -1,6 +1,6 @@
 //! What we may not do, told to the user who can change it.
 
-use ferroplane_client::Resource;
+use ferroplane_client::{ApiClient, Resource};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
@@ -14,7 +14,7 @@ impl Controller {
     pub(super) async fn denied(&self, resource: &Resource, namespace: &str) -> Option<String> {
         let mut denied = Vec::new();
         for verb in VERBS {
-            if !self.may(verb, resource, namespace).await? {
+            if !may(&self.shared.context.cluster, verb, resource, namespace).await? {
                 denied.push(verb);
             }
         }
@@ -36,20 +36,26 @@ impl Controller {
         ))
     }
 
-    async fn may(&self, verb: &str, resource: &Resource, namespace: &str) -> Option<bool> {
-        let question = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {
-                "verb": verb, "group": resource.group(), "resource": resource.plural, "namespace": namespace,
-            }},
-        });
-        let answer = self.shared.context.cluster.review(REVIEWS, &question).await.ok()?;
-        answer["status"]["allowed"].as_bool()
-    }
-
     async fn ourselves(&self) -> String {
         let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let answer = self.shared.context.cluster.review(OURSELVES, &question).await.unwrap_or(Value::Null);
         answer["status"]["userInfo"]["username"].as_str().unwrap_or("the control plane").to_owned()
     }
+}
+
+/// Whether we may do this with a kind, in one namespace or, if that is empty, in all. None if the API server does not say.
+pub(super) async fn may(
+    cluster: &ApiClient,
+    verb: &str,
+    resource: &Resource,
+    namespace: &str,
+) -> Option<bool> {
+    let question = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {
+            "verb": verb, "group": resource.group(), "resource": resource.plural, "namespace": namespace,
+        }},
+    });
+    let answer = cluster.review(REVIEWS, &question).await.ok()?;
+    answer["status"]["allowed"].as_bool()
 }

@@ -7,6 +7,7 @@
 //! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
+//! | A connection Secret of a composed resource | Those that compose it (`connection_secrets.rs`) |
 //! | Time: a response expires, a poll interval or a pause after a failure is over | It (`requeue.rs`) |
 //!
 //! To be woken costs little: one for which nothing changed is left alone.

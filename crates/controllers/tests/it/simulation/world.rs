@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, install};
+use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, Tuning, install};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
@@ -155,6 +155,7 @@ fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Respon
         answers: answers.clone(),
         recorder: Recorder::off(),
         writes_roles: false,
+        tuning: Tuning::default(),
     }
 }
 

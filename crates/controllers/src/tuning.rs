@@ -1,0 +1,40 @@
+//! How much controllers do at a time, and how often: numbers that users may set.
+
+use std::time::Duration;
+
+/// How much controllers do at a time, and how often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tuning {
+    /// How many composite resources of one kind are reconciled at a time.
+    pub max_concurrent_reconciles: usize,
+    pub circuit_breaker: CircuitBreakerTuning,
+    /// How often a connection Secret is read that may not be watched.
+    pub poll_interval: Duration,
+}
+
+/// How many changes of what a composite resource composes are too many. The defaults are those of Crossplane 2.4.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CircuitBreakerTuning {
+    /// How many changes there may be in a row.
+    pub burst: f64,
+    /// How many changes there may be per second after that.
+    pub refill_per_second: f64,
+    /// For how long the circuit stays open.
+    pub cooldown: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            max_concurrent_reconciles: 100,
+            circuit_breaker: CircuitBreakerTuning::default(),
+            poll_interval: Duration::from_mins(1),
+        }
+    }
+}
+
+impl Default for CircuitBreakerTuning {
+    fn default() -> Self {
+        Self { burst: 50.0, refill_per_second: 0.5, cooldown: Duration::from_mins(5) }
+    }
+}
