@@ -1,6 +1,6 @@
 //! Which function is called how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Directory {
     runners: BTreeMap<String, Arc<Runner>>,
     deadline: Option<Instant>,
     answers: Option<Arc<ResponseCache>>,
+    /// Those whose answers are not kept.
+    changeable: BTreeSet<String>,
     observer: Option<Observer>,
 }
 
@@ -82,6 +84,12 @@ impl Directory {
         self.runners.insert(name, runner.into());
     }
 
+    /// List a function that may be another one the next time, though it bears the same name. None of its answers is kept.
+    pub fn insert_changeable(&mut self, name: String, runner: impl Into<Arc<Runner>>) {
+        self.changeable.insert(name.clone());
+        self.insert(name, runner);
+    }
+
     /// How a function is called.
     pub fn get(&self, name: &str) -> Option<&Arc<Runner>> {
         self.runners.get(name)
@@ -100,7 +108,9 @@ impl Directory {
     /// What was answered before to the same request, if that holds still.
     pub(crate) fn recall(&self, name: &str, request: &RunFunctionRequest) -> Option<RunFunctionResponse> {
         // What is built in says nothing about how long its answers hold: none of them is kept.
-        if matches!(self.runners.get(name).map(AsRef::as_ref), Some(Runner::Builtin(_))) {
+        if matches!(self.runners.get(name).map(AsRef::as_ref), Some(Runner::Builtin(_)))
+            || self.changeable.contains(name)
+        {
             return None;
         }
         let answer = self.answers.as_ref()?.get(name, tag_of(request));
@@ -111,6 +121,7 @@ impl Directory {
     /// Remember what was answered.
     pub(crate) fn remember(&self, name: &str, tag: &str, response: &RunFunctionResponse) {
         if let Some(answers) = &self.answers
+            && !self.changeable.contains(name)
             && let Some(bytes) = answers.put(name, tag, response)
         {
             self.tell(name, Happening::Kept { bytes });
@@ -211,7 +222,7 @@ impl Runner {
 impl FromIterator<(String, Runner)> for Directory {
     fn from_iter<T: IntoIterator<Item = (String, Runner)>>(runners: T) -> Self {
         let runners = runners.into_iter().map(|(name, runner)| (name, Arc::new(runner)));
-        Self { runners: runners.collect(), deadline: None, answers: None, observer: None }
+        Self { runners: runners.collect(), ..Self::default() }
     }
 }
 

@@ -4,10 +4,13 @@
 //! * What a function may have worked on is not sent again: only what it has not seen, or says that it has not
 //!   touched.
 //! * A call ends at its deadline, whatever the peer does or does not do.
+//! * A function that is known not to be there is waited for no longer than [`PATIENCE`]: its deadline is for working on a request, and
+//!   whoever calls it has somebody to tell.
 
 mod attempt;
 mod balance;
 mod explain;
+mod reachability;
 mod route;
 mod target;
 
@@ -33,11 +36,17 @@ use crate::error::CallError;
 use crate::observer::Peer;
 use attempt::{Attempt, Progress};
 use explain::{Fault, is_untouched};
+use reachability::Reachability;
 use route::{Route, endpoint};
 
 /// How soon a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(2);
 const SLOWEST_RETRY: Duration = Duration::from_millis(500);
+/// How long a call waits for a function that is known not to be there, because nobody listens at its address or its name has none.
+/// Long enough for one that is just being restarted. While nobody has seen it since, further calls do not wait at all.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it waits for a connection of which nothing is known. A little more than making one may take.
+const SILENT_PATIENCE: Duration = Duration::from_secs(11);
 /// How much later than ours the deadline is that the function is told. If both fell together, it would be a
 /// matter of luck which of two errors there is.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
@@ -47,7 +56,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 /// How functions are called.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long one call may take, waiting for the function to come up included.
+    /// How long one call may take.
     pub timeout: Duration,
     pub max_request: usize,
     pub max_response: usize,
@@ -133,6 +142,7 @@ pub struct Client {
     options: Options,
     resolve: Resolve,
     endpoint: Endpoint,
+    reachability: Reachability,
     route: Mutex<Option<Arc<Route>>>,
     /// The function is known to serve only v1beta1.
     is_beta: AtomicBool,
@@ -167,6 +177,7 @@ impl Client {
             options,
             resolve,
             endpoint,
+            reachability: Reachability::default(),
             route: Mutex::default(),
             is_beta: AtomicBool::default(),
             has_answered: AtomicBool::default(),
@@ -179,7 +190,13 @@ impl Client {
         Peer { target: &self.address, method: if is_beta { methods::V1BETA1 } else { methods::V1 } }
     }
 
-    /// Call the function. Waits for it to come up.
+    /// Have this called whenever the function can be reached again after it could not. It is looked for as soon as a call has
+    /// missed it.
+    pub fn on_return(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.reachability.on_return(Arc::new(listener));
+    }
+
+    /// Call the function. Waits a little for one that is not there to come up.
     pub async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
         let limit = self.options.max_request;
         if request.encoded_len() > limit {
@@ -193,14 +210,24 @@ impl Client {
             route: self.route(),
             trouble: None,
         };
-        match tokio::time::timeout_at(call.deadline, self.call_when_ready(&mut call)).await {
-            Ok(result) => result,
-            Err(_) => Err(self.give_up(call)),
+        let any_sent = call.progress.any_sent();
+        let (deadline, route) = (call.deadline, call.route.clone());
+        let result = tokio::select! {
+            biased;
+            result = self.call_when_ready(&mut call) => result,
+            () = out_of_reach(&any_sent, &route) => Err(self.unreachable(&call)),
+            () = tokio::time::sleep_until(deadline) => Err(self.give_up(&call)),
+        };
+        match &result {
+            Err(CallError::Unreachable { .. }) => self.reachability.missed(&self.target, &self.resolve),
+            _ => self.reachability.found(),
         }
+        result
     }
 
     async fn call_when_ready(&self, call: &mut Call) -> Result<RunFunctionResponse, CallError> {
-        let mut pause = FIRST_RETRY;
+        let patience = if self.reachability.is_missing() { Duration::ZERO } else { PATIENCE };
+        let (ready_by, mut pause) = (Instant::now() + patience, FIRST_RETRY);
         loop {
             let error = match self.call_either_version(call).await {
                 Ok(response) => return Ok(response),
@@ -213,6 +240,10 @@ impl Client {
                     call.trouble = Some(reason);
                 }
                 error => return Err(error),
+            }
+            // One that was there until it told us to go away is being replaced: that may take as long as it may.
+            if Instant::now() >= ready_by && !call.progress.is_sent() {
+                return Err(self.unreachable(call));
             }
             call.route.resolve_again();
             tokio::time::sleep(pause).await;
@@ -237,7 +268,7 @@ impl Client {
     }
 
     async fn call_version(&self, call: &mut Call, is_beta: bool) -> Result<RunFunctionResponse, Status> {
-        (call.route, call.progress) = (self.route(), Arc::default());
+        (call.route, call.progress) = (self.route(), Arc::new(call.progress.next()));
         let mut channel = call.route.channel();
         if let Err(error) = poll_fn(|cx| channel.poll_ready(cx)).await {
             // A channel ends with the runtime it was made in. The next attempt gets one of its own.
@@ -265,16 +296,22 @@ impl Client {
     }
 
     /// The deadline has come.
-    fn give_up(&self, call: Call) -> CallError {
-        let (target, timeout) = (self.target.to_string(), self.options.timeout);
-        if call.progress.is_sent() {
-            // The connection may be dead and nobody has said so: the next call gets another one.
-            self.abandon(&call.route);
-            return CallError::Timeout { target, after: timeout };
+    fn give_up(&self, call: &Call) -> CallError {
+        if !call.progress.is_sent() {
+            return self.unreachable(call);
         }
-        let reason = call.trouble.or_else(|| call.route.dead_end());
-        let reason = reason.unwrap_or_else(|| "connecting takes too long".to_owned());
-        CallError::Unreachable { target, waited: timeout, reason }
+        // The connection may be dead and nobody has said so: the next call gets another one.
+        self.abandon(&call.route);
+        CallError::Timeout { target: self.target.to_string(), after: self.options.timeout }
+    }
+
+    /// Nobody is there to send the request to. What is said about that is the same however long this call waited: it is repeated in
+    /// conditions.
+    fn unreachable(&self, call: &Call) -> CallError {
+        let known = call.trouble.clone().or_else(|| call.route.dead_end());
+        let waited = if known.is_some() { PATIENCE } else { SILENT_PATIENCE }.min(self.options.timeout);
+        let reason = known.unwrap_or_else(|| "connecting takes too long".to_owned());
+        CallError::Unreachable { target: self.target.to_string(), waited, reason }
     }
 
     fn route(&self) -> Arc<Route> {
@@ -290,6 +327,19 @@ impl Client {
         if route.as_ref().is_some_and(|route| Arc::ptr_eq(route, old)) {
             *route = None;
         }
+    }
+}
+
+/// Waits until it is clear that there is nobody to send a request to. Never, once it was sent.
+async fn out_of_reach(any_sent: &AtomicBool, route: &Route) {
+    let began_at = Instant::now();
+    tokio::time::sleep(PATIENCE).await;
+    // A name without addresses does not get any by waiting for connections to them.
+    if route.dead_end().is_none() || any_sent.load(Ordering::Relaxed) {
+        tokio::time::sleep_until(began_at + SILENT_PATIENCE).await;
+    }
+    if any_sent.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -153,6 +153,11 @@ impl Program {
         self.client.peer()
     }
 
+    /// What the program printed last, ready to be put after an error, or nothing.
+    pub fn said(&self) -> String {
+        self.output.so_far()
+    }
+
     /// Call the function.
     pub async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
         let result = tokio::select! {

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use ferroplane_api::meta;
-use ferroplane_runner::Directory;
+use anyhow::{Context as _, anyhow};
+use ferroplane_api::{Cause, meta};
+use ferroplane_engine::Failure;
+use ferroplane_runner::{Directory, Runner};
 use tokio::task::JoinHandle;
 
 use super::{PrintOptions, Renderer, output};
@@ -58,8 +59,31 @@ impl Renderer {
     ) -> anyhow::Result<PrintedComposite> {
         let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
         let mut rendered = self.render(xr, functions).await?;
-        let failure = rendered.take_fatal_result().with_context(|| format!("cannot render {name}"))?;
+        let said = self.said_before(rendered.failure.as_ref(), functions);
+        let failure = rendered.take_fatal_result().map_err(|error| match said.as_str() {
+            "" => error,
+            // What a function printed is all that its author has to go by.
+            said => anyhow!("{error:#}{said}"),
+        });
+        let failure = failure.with_context(|| format!("cannot render {name}"))?;
         let text = output::print(rendered, xr.object(), options)?;
-        Ok(PrintedComposite { text, fatal: failure.map(|failure| format!("{name}: {failure}")) })
+        Ok(PrintedComposite { text, fatal: failure.map(|failure| format!("{name}: {failure}{said}")) })
     }
+
+    /// What the program of the function printed that is to blame for a failure, ready to be put after it. Nothing if it is no
+    /// program that was started.
+    fn said_before(&self, failure: Option<&Failure>, functions: &Directory) -> String {
+        let step = failure.and_then(Failure::step);
+        let step = step.and_then(|name| self.pipeline.steps().iter().find(|step| step.name == name));
+        let callee = step.and_then(|step| step.callee.as_ref());
+        match callee.and_then(|callee| functions.get(&callee.revision)).map(AsRef::as_ref) {
+            Some(Runner::Program(program)) if !is_about_end(failure) => program.said(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Whether the failure says itself what the program printed before it ended.
+fn is_about_end(failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.cause() == Cause::FunctionExited)
 }

@@ -26,9 +26,21 @@ use super::Metadata;
 pub(super) struct Progress {
     is_sent: AtomicBool,
     has_verdict: AtomicBool,
+    /// Of all attempts of a call: whether one of them found somebody to send the request to.
+    is_any_sent: Arc<AtomicBool>,
 }
 
 impl Progress {
+    /// The next attempt of a call.
+    pub(super) fn next(&self) -> Self {
+        Self { is_any_sent: self.is_any_sent.clone(), ..Self::default() }
+    }
+
+    /// Tells of all attempts of the call whether one of them found somebody to send the request to.
+    pub(super) fn any_sent(&self) -> Arc<AtomicBool> {
+        self.is_any_sent.clone()
+    }
+
     /// Whether the function may have seen the request. Until then it is safe to try again.
     pub(super) fn is_sent(&self) -> bool {
         self.is_sent.load(Ordering::Relaxed)
@@ -146,6 +158,7 @@ impl Encoder for Outgoing {
     fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         // Before the bytes are handed over: from here on nobody can tell what arrived.
         self.0.is_sent.store(true, Ordering::Relaxed);
+        self.0.is_any_sent.store(true, Ordering::Relaxed);
         buffer.reserve(message.len());
         buffer.put(message);
         Ok(())

@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(30);
 /// How soon after the last time when something does.
 const AT_MOST_EVERY: Duration = Duration::from_millis(250);
 
-type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>> + Send>>;
+pub(super) type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// Turns a name and a port into addresses.
 #[derive(Clone)]
@@ -34,6 +34,10 @@ impl Resolve {
         F: Future<Output = std::io::Result<Vec<SocketAddr>>> + Send + 'static,
     {
         Self(Arc::new(move |host, port| Box::pin(resolve(host, port))))
+    }
+
+    pub(super) fn addresses(&self, host: String, port: u16) -> Resolving {
+        (self.0)(host, port)
     }
 }
 
@@ -95,7 +99,7 @@ struct Addresses {
 impl Addresses {
     async fn keep_up(mut self, resolve: Resolve, again: Arc<Notify>) {
         loop {
-            let addresses = (resolve.0)(self.target.host().to_owned(), self.target.port()).await;
+            let addresses = resolve.addresses(self.target.host().to_owned(), self.target.port()).await;
             if self.learn(addresses).await.is_err() {
                 return;
             }

@@ -95,6 +95,47 @@ async fn function_that_does_not_come_up_is_given_up_on() {
 }
 
 #[tokio::test]
+async fn function_that_is_not_there_is_known_in_seconds_however_long_it_may_work() {
+    let (_reserved, address) = reserve();
+    let client = client(&address, Options { timeout: Duration::from_hours(1), ..Options::default() });
+    let began_at = std::time::Instant::now();
+    let first = text(&failure(&client).await, &address);
+    assert!(
+        first.starts_with("cannot reach the function at ADDRESS within 2s: Connection refused"),
+        "{first}"
+    );
+    assert!(began_at.elapsed() < Duration::from_secs(20), "{:?}", began_at.elapsed());
+    // Whoever calls it next is told the same, and does not wait: nobody has seen it since.
+    let began_at = std::time::Instant::now();
+    for _ in 0..10 {
+        assert_eq!(text(&failure(&client).await, &address), first);
+    }
+    assert!(began_at.elapsed() < Duration::from_secs(10), "{:?}", began_at.elapsed());
+}
+
+#[tokio::test]
+async fn function_that_is_back_is_noticed_without_a_call() {
+    let (_reserved, address) = reserve();
+    let client = client(&address, impatient());
+    let back = Arc::new(tokio::sync::Notify::new());
+    let noticed = back.clone();
+    client.on_return(move || noticed.notify_one());
+    assert!(matches!(failure(&client).await, CallError::Unreachable { .. }));
+    let _server = FunctionServer::serve(&address, Versions::Both, None, echoes).await;
+    tokio::time::timeout(Duration::from_secs(30), back.notified()).await.unwrap();
+    assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
+}
+
+#[tokio::test]
+async fn name_without_an_address_is_known_in_seconds() {
+    let client = balance::Names::of([]).client(9443, Options::default());
+    let began_at = std::time::Instant::now();
+    let text = failure(&client).await.to_string();
+    assert!(text.ends_with("within 2s: `function.test` has no addresses"), "{text}");
+    assert!(began_at.elapsed() < Duration::from_secs(20), "{:?}", began_at.elapsed());
+}
+
+#[tokio::test]
 async fn function_that_does_not_answer_is_given_up_on() {
     let server = FunctionServer::start_async(|_| pending()).await;
     let error = failure(&client(&server.address(), impatient())).await;

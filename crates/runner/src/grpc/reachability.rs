@@ -1,0 +1,103 @@
+//! Whether a function can be reached: every call knows at once that it cannot, and somebody notices when it can again.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::Target;
+use super::balance::Resolve;
+
+/// How often to look whether a function is back. One that starts is called at most so much later.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// How long one look may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+type Listener = Arc<dyn Fn() + Send + Sync>;
+
+/// Whether a function can be reached, as far as is known.
+#[derive(Clone, Default)]
+pub(super) struct Reachability(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    is_missing: AtomicBool,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+impl fmt::Debug for Reachability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reachability").field(&self.0.is_missing).finish()
+    }
+}
+
+impl Reachability {
+    /// Whether the last call could not reach it, and nobody has seen it since.
+    pub(super) fn is_missing(&self) -> bool {
+        self.0.is_missing.load(Ordering::Acquire)
+    }
+
+    /// Have this called whenever a function that could not be reached is back.
+    pub(super) fn on_return(&self, listener: Listener) {
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+    }
+
+    /// It was reached.
+    pub(super) fn found(&self) {
+        self.0.found();
+    }
+
+    /// It could not be reached: look for it from now on, until it is found. Nobody has to call it for that.
+    pub(super) fn missed(&self, target: &Target, resolve: &Resolve) {
+        if !self.0.is_missing.swap(true, Ordering::AcqRel) {
+            tokio::spawn(look_for(Arc::downgrade(&self.0), target.clone(), resolve.clone()));
+        }
+    }
+}
+
+impl State {
+    fn found(&self) {
+        // The usual case costs a look, and no write.
+        if !self.is_missing.load(Ordering::Acquire) || !self.is_missing.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener();
+        }
+    }
+}
+
+/// Look for a function until it is found, by whomever, or nobody wants to call it any more.
+async fn look_for(state: Weak<State>, target: Target, resolve: Resolve) {
+    loop {
+        sleep(PROBE_INTERVAL).await;
+        if state.upgrade().is_none_or(|state| !state.is_missing.load(Ordering::Acquire)) {
+            return;
+        }
+        if timeout(PROBE_TIMEOUT, is_there(&target, &resolve)).await.unwrap_or(false) {
+            if let Some(state) = state.upgrade() {
+                state.found();
+            }
+            return;
+        }
+    }
+}
+
+/// Whether somebody listens at one of the addresses.
+fn is_there(target: &Target, resolve: &Resolve) -> impl Future<Output = bool> {
+    let host = target.host().trim_matches(['[', ']']).to_owned();
+    let addresses = resolve.addresses(host, target.port());
+    async move {
+        for address in addresses.await.unwrap_or_default() {
+            if TcpStream::connect(address).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+}
