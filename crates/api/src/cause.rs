@@ -57,6 +57,7 @@ causes! {
 
     // Which function a step calls.
     FunctionNotFound: "A step calls a function that does not exist.",
+    FunctionNotRunnable: "The Function that a step calls is installed, but nothing here can run its package.",
     FunctionInactive: "The function, or the revision of it that a step names, is not active.",
     FunctionVersionNotFound: "The function does not have the version or the revision that a step names.",
     FunctionVersionInvalid: "What a step says about the version of its function is not a version, or contradicts itself.",
@@ -89,6 +90,7 @@ causes! {
     ComposedResourceInvalid: "A function wants a composed resource that no API server would take.",
     ComposedKindUnavailable: "The kind of a composed resource is not installed, or cannot be looked up.",
     ComposedResourceClusterScoped: "A namespaced composite resource composes a cluster scoped resource.",
+    ComposedResourceNamespaceMissing: "A cluster scoped composite resource composes a namespaced resource without a namespace.",
     ComposedResourceControlled: "A function wants a composed resource that names another controller.",
     ComposedResourceDuplicate: "Two composed resources are the same object.",
     ComposedResourcesUnsynced: "The API server refused composed resources; an event for each says why.",

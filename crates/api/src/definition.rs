@@ -57,10 +57,15 @@ impl CompositeResourceDefinition {
     /// Whether its composite resources have the legacy layout. It is the scope that tells, never the version
     /// of the definition: a definition stored as v1 can be read as v2.
     pub fn is_legacy(&self) -> bool {
+        self.scope() == Scope::LegacyCluster
+    }
+
+    /// Where its composite resources live.
+    pub fn scope(&self) -> Scope {
         let default =
             // Only for definitions that did not go through an API server, which fills the default in.
             if self.api_version.ends_with("/v1") { Scope::LegacyCluster } else { Scope::Namespaced };
-        self.spec.scope.unwrap_or(default) == Scope::LegacyCluster
+        self.spec.scope.unwrap_or(default)
     }
 
     /// The schema of one version.

@@ -62,6 +62,12 @@ pub enum Failure {
     ClusterScoped { step: String, resource: String, kind: String },
 
     #[error(
+        "composed resource `{resource}` of step `{step}` lives in a namespace ({kind}), but has no metadata.namespace, and the \
+         composite resource is cluster scoped: set metadata.namespace, or make the composite resource namespaced"
+    )]
+    NamespaceMissing { step: String, resource: String, kind: String },
+
+    #[error(
         "composed resource `{resource}` of step `{step}` has the invalid name `{name}`: use lower-case letters, \
          digits, `-` and `.`, starting and ending with a letter or digit"
     )]
@@ -95,6 +101,7 @@ impl Failure {
             | Self::Metadata { step, .. }
             | Self::UnknownScope { step, .. }
             | Self::ClusterScoped { step, .. }
+            | Self::NamespaceMissing { step, .. }
             | Self::InvalidName { step, .. }
             | Self::Controlled { step, .. } => Some(step),
             _ => None,
@@ -110,6 +117,7 @@ impl Failure {
             | Self::Metadata { resource, .. }
             | Self::UnknownScope { resource, .. }
             | Self::ClusterScoped { resource, .. }
+            | Self::NamespaceMissing { resource, .. }
             | Self::InvalidName { resource, .. }
             | Self::Controlled { resource, .. } => Some(resource),
             Self::Requirement { requirement, .. } => Some(requirement),
@@ -137,6 +145,7 @@ impl Failure {
             | Self::Status => Cause::ComposedResourceInvalid,
             Self::UnknownScope { .. } => Cause::ComposedKindUnavailable,
             Self::ClusterScoped { .. } => Cause::ComposedResourceClusterScoped,
+            Self::NamespaceMissing { .. } => Cause::ComposedResourceNamespaceMissing,
             Self::Controlled { .. } => Cause::ComposedResourceControlled,
             Self::SameObject { .. } => Cause::ComposedResourceDuplicate,
         }

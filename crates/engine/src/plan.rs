@@ -179,7 +179,9 @@ impl Item<'_> {
                 meta::set_field(&mut object, field, value);
             }
         }
-        if !composite.namespace.is_empty() {
+        if composite.namespace.is_empty() {
+            self.check_namespace(&object, scopes)?;
+        } else {
             self.move_to_namespace(&mut object, composite, scopes, events)?;
         }
         // Before a name is made: it sets the prefix that the name begins with.
@@ -219,6 +221,18 @@ impl Item<'_> {
             .json()
             .map_err(|source| Failure::Observed { resource: self.name.to_owned(), source })?;
         Ok((group_kind(observed) == group_kind(object)).then_some(observed))
+    }
+
+    /// What lives in a namespace has to say in which: there is none that a cluster scoped composite resource could lend it. A kind
+    /// of which nothing is known is left to the API server.
+    fn check_namespace(&self, object: &Object, scopes: &Scopes<'_>) -> Result<(), Failure> {
+        let kind = meta::kind(object);
+        let scope = scopes.0.get(&(meta::api_version(object), kind));
+        if !meta::namespace(object).is_empty() || scope != Some(&Ok(true)) {
+            return Ok(());
+        }
+        let (step, resource, kind) = (self.step.to_owned(), self.name.to_owned(), kind.to_owned());
+        Err(Failure::NamespaceMissing { step, resource, kind })
     }
 
     fn move_to_namespace(

@@ -184,23 +184,28 @@ impl Run {
         }
     }
 
-    /// A namespaced composite resource may only compose namespaced resources: ask about each kind it composes
-    /// and is not known to live in a namespace.
+    /// A namespaced composite resource may only compose namespaced resources, and a cluster scoped one has to say where namespaced
+    /// resources go: ask about each kind of which that is not known.
     pub(crate) fn scopes_to_learn(&self) -> Vec<Want> {
-        if meta::namespace(self.composite()).is_empty() {
-            return Vec::new();
-        }
+        let is_namespaced = !meta::namespace(self.composite()).is_empty();
         let mut kinds = BTreeSet::new();
         for (name, resource) in self.desired().resources() {
             let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
             let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+            if api_version.is_empty() || kind.is_empty() {
+                continue;
+            }
             let observed = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok());
             // The group counts as well: anybody may define a namespaced kind that is called `ClusterRoleBinding`, and what is
             // known of that one says nothing about Kubernetes' own.
-            let is_known = observed.is_some_and(|observed| {
-                group_kind(observed) == group_kind(object) && !meta::namespace(observed).is_empty()
-            });
-            if !is_known && !api_version.is_empty() && !kind.is_empty() {
+            let observed = observed.filter(|observed| group_kind(observed) == group_kind(object));
+            let is_known = if is_namespaced {
+                observed.is_some_and(|observed| !meta::namespace(observed).is_empty())
+            } else {
+                // It stays where it is, or says where it goes.
+                observed.is_some() || !meta::namespace(object).is_empty()
+            };
+            if !is_known {
                 kinds.insert((api_version, kind));
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ferroplane_api::meta;
+use ferroplane_api::{Cause, meta};
 use ferroplane_engine::{
     Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement,
     SettleFacts, Target, Turn, Want, chain, conditions_in, settle, start,
@@ -63,16 +63,20 @@ struct Conversation {
 
 impl Conversation {
     fn with(xr: Value) -> Self {
+        let is_namespaced = xr["metadata"]["namespace"].is_string();
         Self {
             xr,
             steps: json!([{"step": "one", "functionRef": {"name": "f"}}]),
             observed: BTreeMap::new(),
             remembered: Vec::new(),
-            world: Box::new(|want| match want {
+            world: Box::new(move |want| match want {
                 Want::Resources(_) => Answer::Resources(Vec::new()),
                 Want::Schema(_) => Answer::Schema(None),
                 Want::Secret { .. } => Answer::Secret(None),
-                Want::Scope { kind, .. } => Answer::Scope { is_namespaced: kind != "ClusterRole" },
+                Want::Scope { kind, .. } if is_namespaced => {
+                    Answer::Scope { is_namespaced: kind != "ClusterRole" }
+                }
+                Want::Scope { .. } => Answer::Failed("nothing is known of the kind".to_owned()),
             }),
             requests: Vec::new(),
         }
@@ -544,6 +548,51 @@ fn namespaced_composite_may_not_compose_cluster_scoped_resources() {
         assert!(matches!(failure(outcome), Failure::ClusterScoped { .. }));
         assert!(Conversation::with(cluster_xr()).converse(&[desires(role)]).result.is_ok());
     }
+}
+
+#[test]
+fn cluster_scoped_composite_has_to_say_where_namespaced_resources_go() {
+    let composing = |mut wanted: Value, namespace: &str| {
+        if !namespace.is_empty() {
+            wanted["resource"]["metadata"]["namespace"] = namespace.into();
+        }
+        let mut conversation = Conversation::with(cluster_xr());
+        conversation.world = Box::new(|want| {
+            let Want::Scope { kind, .. } = want else { panic!("{want:?}") };
+            Answer::Scope { is_namespaced: kind != "ClusterRole" }
+        });
+        conversation.converse(&[desires(json!({"it": wanted}))])
+    };
+    let failure = failure(composing(config_map(), ""));
+    assert_eq!(failure.point().cause, Cause::ComposedResourceNamespaceMissing);
+    assert_eq!(
+        failure.to_string(),
+        "composed resource `it` of step `one` lives in a namespace (ConfigMap), but has no metadata.namespace, and the composite \
+         resource is cluster scoped: set metadata.namespace, or make the composite resource namespaced"
+    );
+    assert!(composing(config_map(), "team").result.is_ok());
+    let role = json!({"resource": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}});
+    assert!(composing(role, "").result.is_ok());
+}
+
+#[test]
+fn kind_of_which_nothing_is_known_is_left_to_the_api_server() {
+    let mut conversation = Conversation::with(cluster_xr());
+    assert!(conversation.converse(&[desires(json!({"it": config_map()}))]).result.is_ok());
+}
+
+#[test]
+fn kind_of_the_same_name_in_another_group_is_another_kind() {
+    let observed = json!({
+        "apiVersion": "acme.example.org/v1", "kind": "ClusterRole",
+        "metadata": {
+            "name": "mine", "namespace": "team", "annotations": {"crossplane.io/composition-resource-name": "it"},
+        },
+    });
+    let role = json!({"resource": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}});
+    let mut conversation = Conversation::with(namespaced_xr()).observing("it", observed);
+    let failure = failure(conversation.converse(&[desires(json!({"it": role}))]));
+    assert_eq!(failure.point().cause, Cause::ComposedResourceClusterScoped);
 }
 
 #[test]

@@ -21,6 +21,18 @@ pub(crate) struct ClusterState {
     shared: Arc<SharedState>,
     own: BTreeMap<Identity, Struct>,
     asked: Mutex<Vec<Want>>,
+    composite_scope: CompositeScope,
+}
+
+/// Where a composite resource lives that is rendered, as far as files say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CompositeScope {
+    /// In a namespace.
+    Namespaced,
+    /// In none: its definition says so.
+    Cluster,
+    /// It names no namespace, and nothing says that it has none: `kubectl` would put it into the current one.
+    Unknown,
 }
 
 /// What all composite resources may see.
@@ -86,7 +98,13 @@ impl SharedState {
 impl ClusterState {
     /// A cluster that has nothing of its own yet.
     pub(crate) fn new(shared: Arc<SharedState>) -> Self {
-        Self { shared, own: BTreeMap::new(), asked: Mutex::default() }
+        let composite_scope = CompositeScope::Unknown;
+        Self { shared, own: BTreeMap::new(), asked: Mutex::default(), composite_scope }
+    }
+
+    /// Let the composite resource live there.
+    pub(crate) fn set_composite_scope(&mut self, scope: CompositeScope) {
+        self.composite_scope = scope;
     }
 
     /// Let an object exist in this cluster alone.
@@ -172,6 +190,23 @@ impl ClusterState {
         answered.entry(key).or_insert_with(|| self.shared.find_schema(api_version, kind)).clone()
     }
 
+    /// Whether objects of a kind live in namespaces. Of custom kinds that is not known; what a namespaced composite resource
+    /// composes is taken to be namespaced, as it has to be.
+    fn scope(&self, group: &str, kind: &str) -> Answer {
+        let known = self.shared.knows_scopes.then(|| scope_of(group, kind)).flatten();
+        match (self.composite_scope, known) {
+            (CompositeScope::Namespaced, known) => {
+                Answer::Scope { is_namespaced: known != Some(Scope::Cluster) }
+            }
+            (CompositeScope::Cluster, Some(known)) => {
+                Answer::Scope { is_namespaced: known != Scope::Cluster }
+            }
+            (CompositeScope::Cluster | CompositeScope::Unknown, _) => {
+                Answer::Failed("files do not say where the kind lives".to_owned())
+            }
+        }
+    }
+
     fn answer(&self, want: &Want) -> Answer {
         match want {
             Want::Resources(selector) => Answer::Resources(self.select(selector)),
@@ -179,18 +214,15 @@ impl ClusterState {
             Want::Secret { namespace, name } => {
                 self.secret(namespace, name).map_or_else(Answer::Failed, Answer::Secret)
             }
-            Want::Scope { api_version, kind } => Answer::Scope {
-                is_namespaced: !(self.shared.knows_scopes
-                    && is_cluster_scoped(meta::group(api_version), kind)),
-            },
+            Want::Scope { api_version, kind } => self.scope(meta::group(api_version), kind),
         }
     }
 }
 
-/// Whether objects of one of Kubernetes' own kinds do not live in namespaces. An API server would refuse them to a namespaced
+/// Whether objects of one of Kubernetes' own kinds live in namespaces. An API server would refuse those that do not to a namespaced
 /// composite resource, so rendering has to say so.
-fn is_cluster_scoped(group: &str, kind: &str) -> bool {
-    resources().iter().any(|it| it.group == group && it.kind == kind && it.scope == Scope::Cluster)
+fn scope_of(group: &str, kind: &str) -> Option<Scope> {
+    resources().iter().find(|it| it.group == group && it.kind == kind).map(|it| it.scope)
 }
 
 impl Resources for ClusterState {
@@ -214,10 +246,10 @@ mod tests {
             ("rbac.authorization.k8s.io", "ClusterRole"),
             ("storage.k8s.io", "VolumeAttributesClass"),
         ] {
-            assert!(is_cluster_scoped(group, kind), "{kind}");
+            assert!(scope_of(group, kind) == Some(Scope::Cluster), "{kind}");
         }
         for (group, kind) in [("", "ConfigMap"), ("apps", "Deployment"), ("example.org", "Namespace")] {
-            assert!(!is_cluster_scoped(group, kind), "{kind}");
+            assert!(scope_of(group, kind) != Some(Scope::Cluster), "{kind}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
+use ferroplane_api::{CompositeResourceDefinition, Composition, Object, Scope, keys, meta};
 use ferroplane_engine::Pipeline;
 use ferroplane_functions::Library;
 use ferroplane_runner::{Directory, grpc};
 use ferroplane_wire::Struct;
 
-use super::cluster_state::{ClusterState, SharedState};
+use super::cluster_state::{ClusterState, CompositeScope, SharedState};
 use super::composite::{Composite, layout_of};
 use super::observed::refer_to;
 use super::runtimes::Runtimes;
@@ -62,6 +62,7 @@ impl Renderer {
         let layout = layout_of(self.definition.as_ref());
         let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
         let mut cluster = ClusterState::new(self.shared.clone());
+        cluster.set_composite_scope(self.scope_of(&composite.object));
         let given = self.observed_of(&composite.object);
         refer_to(&mut composite, given, &mut cluster)?;
         cluster.add(composite.object.clone())?;
@@ -72,6 +73,16 @@ impl Renderer {
             now: output::NOW.to_owned(),
         };
         render(input, functions, &cluster).await
+    }
+
+    /// Where one of the XRs lives.
+    fn scope_of(&self, xr: &Object) -> CompositeScope {
+        let scope = self.definition.as_ref().map(CompositeResourceDefinition::scope);
+        match scope {
+            _ if !meta::namespace(xr).is_empty() => CompositeScope::Namespaced,
+            Some(Scope::Cluster | Scope::LegacyCluster) => CompositeScope::Cluster,
+            Some(Scope::Namespaced) | None => CompositeScope::Unknown,
+        }
     }
 
     /// What is observed of one XR. If there are several, each has what it controls or what bears its name.

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster_state::{ClusterState, SharedState};
+use super::cluster_state::{ClusterState, CompositeScope, SharedState};
 use super::composite::{Composite, check_definition, check_type, layout_of};
 use super::observed::refer_to;
 use super::{RenderInput, Rendered, render};
@@ -77,6 +77,9 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
         shared.add_schemas(Value::Object(object(document, "schema")?));
     }
     let mut cluster = ClusterState::new(Arc::new(shared));
+    if !meta::namespace(&composite.object).is_empty() {
+        cluster.set_composite_scope(CompositeScope::Namespaced);
+    }
     refer_to(&mut composite, observed, &mut cluster)?;
     cluster.add(composite.object.clone())?;
     let render_input = RenderInput {
