@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
-    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
-    Tuning, neighbours,
+    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term, Tuning,
+    neighbours,
 };
 use ferroplane_runner::grpc;
 use jiff::Timestamp;
@@ -280,6 +280,7 @@ async fn stand_by(
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         recorder: site.recorder.clone(),
+        allows_development_functions: false,
         tuning: Tuning::default(),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")

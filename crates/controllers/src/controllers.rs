@@ -31,6 +31,8 @@ pub struct Settings {
     pub calls: grpc::Options,
     /// The functions that programs on this machine serve.
     pub local_functions: Arc<LocalFunctions>,
+    /// Whether functions are called that developers serve: in plain text, with credentials, at any address that a Function names.
+    pub allows_development_functions: bool,
     /// Where answers of functions are kept for as long as they hold.
     pub answers: Arc<ResponseCache>,
     /// What keeps what composite resources were made from and came to. Whoever starts it stops it.
@@ -69,14 +71,9 @@ impl Standby {
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);
-        let functions = FunctionRegistry::new(
-            built_ins,
-            settings.calls,
-            settings.local_functions.clone(),
-            context.functions.clone(),
-            context.function_revisions.clone(),
-            context.metrics.clone(),
-        );
+        let (local, allows_development) =
+            (settings.local_functions.clone(), settings.allows_development_functions);
+        let functions = FunctionRegistry::new(built_ins, settings.calls, local, allows_development, &context);
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;

@@ -2,24 +2,35 @@
 //!
 //! Follows Functions and `FunctionRevision`s. What is asked for after one of them changed sees the change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
 use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
-    Version, replacement,
+    UnusableFunction, Version, replacement,
 };
-use ferroplane_engine::{Callable, ImageReference, Pipeline, chain};
+use ferroplane_engine::{Capabilities, ImageReference, Pipeline, chain};
 use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::apiextensions::composition_cache::Unusable;
+use crate::context::Context;
 use crate::local_functions::{COMMAND_IS_NOT_RUN, LocalFunctions, LocalState, command_of};
 use crate::metrics::{Called, Metrics};
+use crate::runtime::events::Recorder;
+
+/// Who says what happened, in events.
+const COMPONENT: &str = "functions/function.pkg.crossplane.io";
+/// The value of the annotation by which a Function says that a developer serves it.
+const DEVELOPMENT: &str = "Development";
+/// What is said of a Function that a developer serves where that is not allowed.
+const DEVELOPMENT_IGNORED: &str = "its annotation `render.crossplane.io/runtime: Development` is ignored: requests would go to it in \
+    plain text, with credentials; `ferroplane start --allow-development-functions` allows that";
 
 /// Whether something that is built in does what a package does.
 pub type Natives = Arc<dyn Fn(&str) -> Native + Send + Sync>;
@@ -76,16 +87,54 @@ impl CallableFunctions {
     }
 }
 
+/// A list of everything that can be called, while it is made.
+struct Listing {
+    callables: CallableFunctions,
+    /// Connections that there were before.
+    known: BTreeMap<Address, Arc<Runner>>,
+    /// Connections that are used from now on.
+    used: BTreeMap<Address, Arc<Runner>>,
+}
+
 /// Keeps the list of everything that can be called.
 #[derive(Debug)]
 pub(crate) struct FunctionRegistry {
     built_ins: BuiltIns,
     options: grpc::Options,
     local: Arc<LocalFunctions>,
+    /// Whether functions are called that developers serve, in plain text and wherever they say.
+    allows_development: bool,
+    recorder: Recorder,
     functions: Arc<Informer>,
     revisions: Arc<Informer>,
     metrics: Arc<Metrics>,
+    returned: Arc<Returned>,
     state: Mutex<State>,
+}
+
+/// Functions that can be reached again after they could not.
+#[derive(Default)]
+struct Returned {
+    count: AtomicU64,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+type Listener = Arc<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Returned").field(&self.count).finish()
+    }
+}
+
+impl Returned {
+    fn tell(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -96,6 +145,8 @@ struct State {
     current: Arc<CallableFunctions>,
     /// Connections, by where they lead. They outlive the revisions that use them.
     connections: BTreeMap<Address, Arc<Runner>>,
+    /// The Functions that were told that nobody calls them where they say.
+    warned: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,10 +160,11 @@ impl FunctionRegistry {
         built_ins: BuiltIns,
         options: grpc::Options,
         local: Arc<LocalFunctions>,
-        functions: Arc<Informer>,
-        revisions: Arc<Informer>,
-        metrics: Arc<Metrics>,
+        allows_development: bool,
+        context: &Context,
     ) -> Arc<Self> {
+        let (functions, revisions) = (context.functions.clone(), context.function_revisions.clone());
+        let (metrics, recorder) = (context.metrics.clone(), context.recorder.of(COMPONENT));
         let current = Arc::new(CallableFunctions {
             epoch: 0,
             catalogue: built_ins.catalogue.clone(),
@@ -120,9 +172,26 @@ impl FunctionRegistry {
             troubles: BTreeMap::new(),
             called: BTreeMap::new(),
         });
-        let state =
-            Mutex::new(State { is_stale: true, local_version: 0, current, connections: BTreeMap::new() });
-        let registry = Arc::new(Self { built_ins, options, local, functions, revisions, metrics, state });
+        let state = Mutex::new(State {
+            is_stale: true,
+            local_version: 0,
+            current,
+            connections: BTreeMap::new(),
+            warned: BTreeSet::new(),
+        });
+        let returned = Arc::default();
+        let registry = Arc::new(Self {
+            built_ins,
+            options,
+            local,
+            allows_development,
+            recorder,
+            functions,
+            revisions,
+            metrics,
+            returned,
+            state,
+        });
         for informer in [&registry.functions, &registry.revisions] {
             let follower = Arc::downgrade(&registry);
             informer.listen(move |_, _| {
@@ -132,6 +201,16 @@ impl FunctionRegistry {
             });
         }
         registry
+    }
+
+    /// How often a function could be reached again that could not be before.
+    pub(crate) fn returns(&self) -> u64 {
+        self.returned.count.load(Ordering::Acquire)
+    }
+
+    /// Have this called whenever a function can be reached again that could not be before.
+    pub(crate) fn on_return(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.returned.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(listener));
     }
 
     /// Everything that can be called now.
@@ -162,16 +241,18 @@ impl FunctionRegistry {
             let package = meta::label(&revision, keys::PACKAGE).to_owned();
             packages.entry(package).or_default().push(revision);
         }
-        let mut connections = BTreeMap::new();
+        let mut listing =
+            Listing { callables, known: std::mem::take(&mut state.connections), used: BTreeMap::new() };
         for function in self.functions.objects() {
             let revisions = packages.remove(meta::name(&function)).unwrap_or_default();
-            self.add(&function, &revisions, &mut callables, state, &mut connections);
+            self.add(&function, &revisions, &mut listing, &mut state.warned);
         }
         // Revisions without a Function can be called too: nothing else may have made them.
         for (name, revisions) in packages.into_iter().filter(|(name, _)| !name.is_empty()) {
-            self.add_revisions(&name, &revisions, &mut callables, state, &mut connections);
+            self.add_revisions(&name, &revisions, &mut listing);
         }
-        state.connections = connections;
+        state.connections = listing.used;
+        let mut callables = listing.callables;
         self.observe(&mut callables);
         callables
     }
@@ -190,44 +271,60 @@ impl FunctionRegistry {
         &self,
         function: &Object,
         revisions: &[Object],
-        callables: &mut CallableFunctions,
-        state: &State,
-        connections: &mut BTreeMap<Address, Arc<Runner>>,
+        listing: &mut Listing,
+        warned: &mut BTreeSet<String>,
     ) {
         let name = meta::name(function);
-        if self.add_local(function, !revisions.is_empty(), callables, state, connections) {
+        if self.add_local(function, !revisions.is_empty(), listing) {
             return;
         }
-        if meta::annotation(function, keys::FUNCTION_RUNTIME) == "Development" {
-            let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
-                "" => keys::DEFAULT_FUNCTION_TARGET,
-                target => target,
-            };
-            callables.catalogue.remove(name);
-            // The only version there is: nothing can be wrong with it.
-            let _ = callables.catalogue.add(Family::unversioned(name));
-            let address = Address { target: target.to_owned(), is_secure: false };
-            let revision = format!("{name}-{}", Version::UNVERSIONED);
-            callables.name(&revision, name, text(function, "package"));
-            self.connect(revision, address, callables, state, connections);
+        let is_served = meta::annotation(function, keys::FUNCTION_RUNTIME) == DEVELOPMENT;
+        if is_served && self.allows_development {
+            self.add_served(function, listing);
             return;
         }
-        if let Some((family, version)) = self.native(function) {
-            callables.catalogue.alias(name, family, version.as_ref());
-            return;
+        let ignored = is_served.then_some(DEVELOPMENT_IGNORED);
+        if ignored.is_some() && warned.insert(meta::uid(function).to_owned()) {
+            self.recorder.warning(function, "DevelopmentIgnored", DEVELOPMENT_IGNORED.to_owned());
         }
-        self.add_revisions(name, revisions, callables, state, connections);
+        match self.native(function) {
+            Ok((family, version)) => {
+                listing.callables.catalogue.alias(name, family, version.as_ref());
+            }
+            Err(problem) => {
+                let reason = ignored.map_or_else(|| problem.remedy(), str::to_owned);
+                let why = UnusableFunction { package: text(function, "package").to_owned(), reason };
+                // Until it has a revision, too: a fork is never what it was forked from.
+                listing.callables.catalogue.add_unusable(name, why);
+                self.add_revisions(name, revisions, listing);
+            }
+        }
+    }
+
+    /// A function that a developer serves, somewhere. It may be another one each time it is called.
+    fn add_served(&self, function: &Object, listing: &mut Listing) {
+        let name = meta::name(function);
+        let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
+            "" => keys::DEFAULT_FUNCTION_TARGET,
+            target => target,
+        };
+        let mut family = Family::unversioned(name);
+        // Whoever is called elsewhere is another one: what came of calling the one before does not hold any more.
+        let revision = format!("{name}-{}@{target}", Version::UNVERSIONED);
+        for record in &mut family.records {
+            record.revision.name.clone_from(&revision);
+        }
+        let callables = &mut listing.callables;
+        callables.catalogue.remove(name);
+        // The only version there is: nothing can be wrong with it.
+        let _ = callables.catalogue.add(family);
+        callables.name(&revision, name, text(function, "package"));
+        let address = Address { target: target.to_owned(), is_secure: false };
+        self.connect(revision, address, listing);
     }
 
     /// List a function that a program on this machine serves, or should. Says whether it is one.
-    fn add_local(
-        &self,
-        function: &Object,
-        has_revisions: bool,
-        callables: &mut CallableFunctions,
-        state: &State,
-        connections: &mut BTreeMap<Address, Arc<Runner>>,
-    ) -> bool {
+    fn add_local(&self, function: &Object, has_revisions: bool, listing: &mut Listing) -> bool {
         let program = self.local.state_of(function);
         // The command of a package that is installed is for `render`.
         if command_of(function).is_none() || (program.is_none() && has_revisions) {
@@ -245,13 +342,14 @@ impl FunctionRegistry {
             family.records.iter_mut().for_each(|record| record.revision.name += &format!("-{instance}"));
         }
         let revision = family.records.first().map(|record| record.revision.name.clone()).unwrap_or_default();
+        let callables = &mut listing.callables;
         callables.catalogue.remove(name);
         let _ = callables.catalogue.add(family);
         callables.name(&revision, name, text(function, "package"));
         match (program, trouble) {
             (Some(LocalState::Running { address, .. }), _) => {
                 let address = Address { target: address.to_string(), is_secure: false };
-                self.connect(revision, address, callables, state, connections);
+                self.connect(revision, address, listing);
             }
             (_, trouble) => {
                 let trouble = format!("function `{name}`: {}", trouble.unwrap_or_default());
@@ -262,52 +360,28 @@ impl FunctionRegistry {
     }
 
     /// What is built in and runs in place of a Function: a version, or any.
-    fn native(&self, function: &Object) -> Option<(&Family, Option<Version>)> {
+    fn native(&self, function: &Object) -> Result<(&Family, Option<Version>), NotReplaced> {
         let (name, package) = (meta::name(function), text(function, "package"));
         let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
         let catalogue = &self.built_ins.catalogue;
         let function = Replaceable { name, package, annotation };
-        match replacement(function, catalogue, |package| (self.built_ins.natives)(package)) {
-            Ok(Replacement { function, version }) => Some((catalogue.family(&function)?, version)),
-            Err(problem @ (NotReplaced::NoBuiltIn | NotReplaced::BadAnnotation(_))) => {
-                let annotation = keys::NATIVE;
-                warn!(function = name, package, annotation, problem = problem.to_string(), "is not replaced");
-                None
-            }
-            Err(NotReplaced::Refused | NotReplaced::NotCovered { .. } | NotReplaced::Unknown) => None,
-        }
+        let Replacement { function, version } =
+            replacement(function, catalogue, |package| (self.built_ins.natives)(package))?;
+        Ok((catalogue.family(&function).ok_or(NotReplaced::NoBuiltIn)?, version))
     }
 
-    /// Everything that is built in and can be called now, with what it can do.
-    pub(crate) fn built_in(&self) -> Vec<Callable> {
-        let current = self.current();
-        let mut callables = Vec::new();
-        for family in current.catalogue.families() {
-            let records = family.records.iter().filter(|record| record.source == Source::BuiltIn);
-            callables.extend(records.filter_map(|record| {
-                Some(Callable {
-                    function: family.function.clone(),
-                    revision: record.revision.name.clone(),
-                    capabilities: self.built_ins.capabilities.get(&record.revision.name)?.clone(),
-                })
-            }));
-        }
-        callables
+    /// What is built in can do this.
+    pub(crate) fn built_in_capabilities(&self) -> &Capabilities {
+        &self.built_ins.capabilities
     }
 
-    fn add_revisions(
-        &self,
-        function: &str,
-        revisions: &[Object],
-        callables: &mut CallableFunctions,
-        state: &State,
-        connections: &mut BTreeMap<Address, Arc<Runner>>,
-    ) {
+    fn add_revisions(&self, function: &str, revisions: &[Object], listing: &mut Listing) {
         if revisions.is_empty() {
             return;
         }
         let mut records: Vec<_> = revisions.iter().map(record).collect();
         records.sort_by_key(|record| record.revision.number);
+        let callables = &mut listing.callables;
         callables.catalogue.remove(function);
         let family = Family { function: function.to_owned(), stable: None, records };
         if let Err(faults) = callables.catalogue.add(family) {
@@ -316,40 +390,39 @@ impl FunctionRegistry {
         }
         for revision in revisions {
             let name = meta::name(revision);
-            callables.name(name, function, text(revision, "image"));
+            listing.callables.name(name, function, text(revision, "image"));
             let status = revision.get("status");
             let endpoint = status.and_then(|status| status.get("endpoint")?.as_str());
             if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
                 let address = Address { target: endpoint.to_owned(), is_secure: true };
-                self.connect(name.to_owned(), address, callables, state, connections);
+                self.connect(name.to_owned(), address, listing);
             } else {
                 let trouble = format!(
                     "revision `{name}` of function `{function}` has no endpoint (yet): is its package healthy?"
                 );
-                callables.troubles.insert(name.to_owned(), trouble);
+                listing.callables.troubles.insert(name.to_owned(), trouble);
             }
         }
     }
 
     /// List a function that is served somewhere, by the connection that is there already if there is one.
-    fn connect(
-        &self,
-        revision: String,
-        address: Address,
-        callables: &mut CallableFunctions,
-        state: &State,
-        connections: &mut BTreeMap<Address, Arc<Runner>>,
-    ) {
-        let known = connections.get(&address).or_else(|| state.connections.get(&address)).cloned();
-        match known.map_or_else(|| self.dial(&address), Ok) {
-            Ok(runner) => {
-                connections.insert(address, runner.clone());
-                callables.directory.insert(revision, runner);
-            }
+    fn connect(&self, revision: String, address: Address, listing: &mut Listing) {
+        let known = listing.used.get(&address).or_else(|| listing.known.get(&address)).cloned();
+        let runner = match known.map_or_else(|| self.dial(&address), Ok) {
+            Ok(runner) => runner,
             Err(trouble) => {
-                callables.troubles.insert(revision, trouble);
+                listing.callables.troubles.insert(revision, trouble);
+                return;
             }
+        };
+        let directory = &mut listing.callables.directory;
+        if address.is_secure {
+            directory.insert(revision, runner.clone());
+        } else {
+            // Whoever serves it may serve another one tomorrow, under the same name and at the same address.
+            directory.insert_changeable(revision, runner.clone());
         }
+        listing.used.insert(address, runner);
     }
 
     fn dial(&self, address: &Address) -> Result<Arc<Runner>, String> {
@@ -362,6 +435,8 @@ impl FunctionRegistry {
                 .to_owned());
         }
         let client = grpc::Client::new(target, options).map_err(|error| chain(&error))?;
+        let returned = self.returned.clone();
+        client.on_return(move || returned.tell());
         Ok(Arc::new(Runner::Grpc(client)))
     }
 }

@@ -1,6 +1,9 @@
 //! Decides whether the pipeline of a composition can be used at all, before any composite resource uses it.
 //!
-//! A function that is not there is no fault: it may come. One that is there and says that it cannot compose is.
+//! A function that is not there is no fault: it may come. One that is there and says that it cannot compose is. What counts is the
+//! revision that a step would call: another one of the same function that is bad, such as one that is tried out, stops nobody.
+
+use std::collections::BTreeMap;
 
 use ferroplane_api::{Cause, CompositionSpec, Condition, FailurePoint, Status};
 use serde_json::Value;
@@ -8,19 +11,13 @@ use serde_json::Value;
 use crate::failure::chain;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::resources::to_pipeline;
+use crate::versions::{Catalogue, resolve};
 
 /// What a function must be able to do to be part of a composition.
 const COMPOSITION: &str = "composition";
 
-/// Something that steps can call, and what it says that it can do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Callable {
-    /// What steps call it.
-    pub function: String,
-    /// Which of the things that are called so.
-    pub revision: String,
-    pub capabilities: Vec<String>,
-}
+/// What revisions of functions say that they can do, by their names. One that has not said anything yet is not listed.
+pub type Capabilities = BTreeMap<String, Vec<String>>;
 
 /// Why a pipeline cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,26 +51,28 @@ pub fn functions_of(spec: &Value) -> Vec<String> {
     names.unwrap_or_default()
 }
 
-/// Whether a pipeline can be used, given everything that can be called.
-pub fn validate_pipeline(spec: &Value, callables: &[Callable]) -> Result<(), InvalidPipeline> {
+/// Whether a pipeline can be used, given everything that can be called and what that says it can do.
+pub fn validate_pipeline(
+    spec: &Value,
+    catalogue: &Catalogue,
+    capabilities: &Capabilities,
+) -> Result<(), InvalidPipeline> {
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
-    let steps = to_pipeline(&spec);
-    // Only for its errors.
-    Pipeline::new(&steps)?;
-    let step_of = |callable: &Callable| {
-        let step = steps.iter().find(|step| step.function_ref.name == callable.function)?;
-        Some(step.step.clone())
-    };
-    let mut called = callables.iter().filter_map(|callable| Some((step_of(callable)?, callable)));
-    match called.find(|(_, callable)| !can(callable, COMPOSITION)) {
-        None => Ok(()),
-        Some((step, callable)) => Err(InvalidPipeline::MissingCapability {
-            step,
-            function: callable.function.clone(),
-            revision: callable.revision.clone(),
-            missing: COMPOSITION,
-        }),
+    let pipeline = Pipeline::new(&to_pipeline(&spec))?;
+    for step in pipeline.steps() {
+        // What cannot be resolved now may be later; until then composite resources say what is missing.
+        let Ok(resolution) = resolve(catalogue, step.question()) else { continue };
+        let revision = &resolution.record.revision.name;
+        if capabilities.get(revision).is_some_and(|capabilities| !can(capabilities, COMPOSITION)) {
+            return Err(InvalidPipeline::MissingCapability {
+                step: step.name.clone(),
+                function: step.function.clone(),
+                revision: revision.clone(),
+                missing: COMPOSITION,
+            });
+        }
     }
+    Ok(())
 }
 
 /// What a revision says about its pipeline.
@@ -93,12 +92,12 @@ pub fn pipeline_condition(verdict: &Result<(), InvalidPipeline>) -> Condition {
 }
 
 /// However people write it: only letters and digits count.
-fn can(callable: &Callable, wanted: &str) -> bool {
+fn can(capabilities: &[String], wanted: &str) -> bool {
     let plain = |text: &str| -> String {
         let plain = text.chars().filter(char::is_ascii_alphanumeric);
         plain.map(|character| character.to_ascii_lowercase()).collect()
     };
-    callable.capabilities.iter().any(|capability| plain(capability) == plain(wanted))
+    capabilities.iter().any(|capability| plain(capability) == plain(wanted))
 }
 
 #[cfg(test)]
@@ -106,19 +105,46 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::versions::{Family, Lifecycle, Record, Revision, Source};
 
     fn spec(steps: &Value) -> Value {
         json!({"compositeTypeRef": {"apiVersion": "a/v1", "kind": "A"}, "mode": "Pipeline", "pipeline": steps, "revision": 1})
     }
 
-    fn callable(function: &str, capabilities: &[&str]) -> Callable {
-        let capabilities = capabilities.iter().map(|capability| (*capability).to_owned()).collect();
-        Callable { function: function.to_owned(), revision: format!("{function}-1"), capabilities }
+    /// One active revision of a function, which can do this.
+    fn function(name: &str, capabilities: &[&str]) -> (Catalogue, Capabilities) {
+        functions(&[(name, 1, Some(capabilities))])
+    }
+
+    /// Active revisions of functions, with what they say that they can do.
+    fn functions(revisions: &[(&str, u64, Option<&[&str]>)]) -> (Catalogue, Capabilities) {
+        let (mut families, mut all) = (BTreeMap::<_, Vec<_>>::new(), Capabilities::new());
+        for (name, number, capabilities) in revisions {
+            let revision = Revision { name: format!("{name}-{number}"), number: *number };
+            if let Some(capabilities) = capabilities {
+                let capabilities = capabilities.iter().map(|capability| (*capability).to_owned());
+                all.insert(revision.name.clone(), capabilities.collect());
+            }
+            families.entry((*name).to_owned()).or_default().push(Record {
+                revision,
+                version: None,
+                labels: BTreeMap::from([("number".to_owned(), number.to_string())]),
+                lifecycle: Lifecycle::default(),
+                is_active: true,
+                source: Source::Package,
+                is_implemented: true,
+            });
+        }
+        let mut catalogue = Catalogue::new("v0.1.0".parse().unwrap());
+        for (function, records) in families {
+            catalogue.add(Family { function, stable: None, records }).unwrap();
+        }
+        (catalogue, all)
     }
 
     /// The reason and message of the condition.
-    fn verdict(spec: &Value, callables: &[Callable]) -> (String, String) {
-        let condition = pipeline_condition(&validate_pipeline(spec, callables));
+    fn verdict(spec: &Value, (catalogue, capabilities): &(Catalogue, Capabilities)) -> (String, String) {
+        let condition = pipeline_condition(&validate_pipeline(spec, catalogue, capabilities));
         assert_eq!(condition.status == Status::True, condition.reason == "ValidPipeline");
         (condition.reason, condition.message)
     }
@@ -126,22 +152,42 @@ mod tests {
     #[test]
     fn function_that_is_not_there_is_no_fault() {
         let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
-        assert_eq!(verdict(&spec, &[callable("g", &[])]).0, "ValidPipeline");
+        assert_eq!(verdict(&spec, &function("g", &[])).0, "ValidPipeline");
     }
 
     #[test]
     fn function_must_be_able_to_compose() {
         let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
         for capabilities in [&["composition"][..], &["Composition"], &["operation", "comp-osition"]] {
-            assert_eq!(verdict(&spec, &[callable("f", capabilities)]).0, "ValidPipeline", "{capabilities:?}");
+            assert_eq!(verdict(&spec, &function("f", capabilities)).0, "ValidPipeline", "{capabilities:?}");
         }
         for capabilities in [&[][..], &["operation"]] {
-            let (reason, message) = verdict(&spec, &[callable("f", capabilities)]);
+            let (catalogue, said) = function("f", capabilities);
+            let point = validate_pipeline(&spec, &catalogue, &said).unwrap_err().point();
+            let (reason, message) = verdict(&spec, &(catalogue, said));
             assert_eq!(reason, "MissingCapabilities");
-            let point = validate_pipeline(&spec, &[callable("f", capabilities)]).unwrap_err().point();
             assert_eq!(point, FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
             assert!(message.contains("`f` (active revision `f-1`)"), "{message}");
         }
+    }
+
+    #[test]
+    fn only_the_revision_that_a_step_calls_has_to_be_able_to_compose() {
+        let canary = functions(&[("f", 1, Some(&["composition"])), ("f", 2, Some(&["operation"]))]);
+        let calls = |number: &str| {
+            spec(&json!([{
+                "step": "a", "functionRef": {"name": "f"},
+                "functionRevisionSelector": {"matchLabels": {"number": number}},
+            }]))
+        };
+        assert_eq!(verdict(&calls("1"), &canary).0, "ValidPipeline");
+        assert_eq!(verdict(&calls("2"), &canary).0, "MissingCapabilities");
+    }
+
+    #[test]
+    fn revision_that_has_not_said_what_it_can_do_is_not_judged() {
+        let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
+        assert_eq!(verdict(&spec, &functions(&[("f", 1, None)])).0, "ValidPipeline");
     }
 
     #[test]
@@ -156,7 +202,7 @@ mod tests {
             (json!([{"step": "a"}]), "cannot read the composition: missing field `functionRef`"),
         ];
         for (steps, words) in cases {
-            let (reason, message) = verdict(&spec(&steps), &[]);
+            let (reason, message) = verdict(&spec(&steps), &functions(&[]));
             assert_eq!(reason, "InvalidPipeline");
             assert!(message.contains(words), "{message}");
         }
@@ -167,6 +213,6 @@ mod tests {
         let spec = json!({"compositeTypeRef": {"apiVersion": "a/v1", "kind": "A"}, "mode": "Resources",
             "resources": [{"name": "r", "base": {"apiVersion": "v1", "kind": "ConfigMap"}}]});
         assert_eq!(functions_of(&spec), ["function-patch-and-transform"]);
-        assert_eq!(verdict(&spec, &[callable("function-patch-and-transform", &[])]).0, "MissingCapabilities");
+        assert_eq!(verdict(&spec, &function("function-patch-and-transform", &[])).0, "MissingCapabilities");
     }
 }

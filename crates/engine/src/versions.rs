@@ -15,7 +15,9 @@ mod resolve;
 mod rules;
 mod version;
 
-pub use catalogue::{Catalogue, Family, Record, Revision, STABILITY_LABEL, Source, VERSION_LABEL};
+pub use catalogue::{
+    Catalogue, Family, Record, Revision, STABILITY_LABEL, Source, UnusableFunction, VERSION_LABEL,
+};
 pub use lifecycle::{Lifecycle, State};
 pub use native::{Native, NotReplaced, Replaceable, Replacement, replacement};
 pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ferroplane_engine::versions::{
     Advice, Catalogue, Family, Fault, Lifecycle, Question, Record, Revision, Source, State, Unresolved,
-    Version, resolve,
+    UnusableFunction, Version, resolve,
 };
-use ferroplane_engine::{Inputs, Layout, Outcome, Pipeline, Turn, start};
+use ferroplane_engine::{Cause, Inputs, Layout, Outcome, Pipeline, Turn, start};
 use ferroplane_wire::v1::RunFunctionResponse;
 
 fn version(text: &str) -> Version {
@@ -292,13 +292,69 @@ fn labels_choose_among_built_in_versions_too() {
 }
 
 #[test]
-fn version_stands_alone_but_a_revision_beats_labels() {
+fn version_revision_and_labels_exclude_each_other() {
     let both = Question { version: Some("v0.1.0".to_owned()), ..labelled("f", &[("a", "b")]) };
     let expected = "function `f`: functionRef.version and functionRevisionSelector both say which version to call: leave one of \
                     them out";
     assert_eq!(ask(&catalogue(), &both), expected);
     let both = Question { revision: Some("f-v0.2.0".to_owned()), ..labelled("f", &[("a", "b")]) };
-    assert_eq!(ask(&catalogue(), &both), "f-v0.2.0");
+    let expected = "function `f`: functionRevisionRef and functionRevisionSelector both say which version to call: leave one \
+                    of them out";
+    assert_eq!(ask(&catalogue(), &both), expected);
+}
+
+#[test]
+fn function_that_is_installed_but_cannot_run_says_so_and_nothing_runs_in_its_place() {
+    let mut catalogue = catalogue();
+    let why = UnusableFunction { package: "fork/f:v9".to_owned(), reason: "nothing runs it".to_owned() };
+    let family = catalogue.family("f").unwrap().clone();
+    catalogue.name_further("further", &family);
+    for name in ["f", "further"] {
+        catalogue.add_unusable(name, why.clone());
+        assert!(matches!(resolve(&catalogue, &Question::about(name)), Err(Unresolved::NotRunnable { .. })));
+    }
+    let unresolved = resolve(&catalogue, &Question::about("f")).unwrap_err();
+    assert_eq!(
+        unresolved.to_string(),
+        "function `f` is installed as fork/f:v9, but cannot be called: nothing runs it"
+    );
+    assert_eq!(unresolved.cause(), Cause::FunctionNotRunnable);
+}
+
+/// Revisions of a package, in the order of their numbers: tag, and whether it is active.
+fn revisions(tags: &[(&str, bool)]) -> Catalogue {
+    let record = |(number, (tag, is_active)): (u64, &(&str, bool))| Record {
+        revision: Revision { name: format!("package-{number}"), number },
+        version: tag.parse().ok(),
+        labels: BTreeMap::new(),
+        lifecycle: Lifecycle::default(),
+        is_active: *is_active,
+        source: Source::Package,
+        is_implemented: true,
+    };
+    let records = (1..).zip(tags).map(record).collect();
+    let mut catalogue = Catalogue::new(version("v0.1.0"));
+    catalogue.add(Family { function: "package".to_owned(), stable: None, records }).unwrap();
+    catalogue
+}
+
+#[test]
+fn package_that_is_tagged_as_unversioned_is_one_revision_among_others() {
+    let catalogue = revisions(&[("v0.0.0", true), ("v0.1.0", true)]);
+    assert_eq!(ask(&catalogue, &Question::about("package")), "package-2");
+}
+
+#[test]
+fn version_means_the_latest_active_revision_that_has_it() {
+    let exact = Question { version: Some("v1.0.0".to_owned()), ..Question::about("package") };
+    let table = [
+        (&[("v1.0.0", true), ("v1.0.0", false)][..], "package-1"),
+        (&[("v1.0.0", true), ("v1.0.0", true)], "package-2"),
+        (&[("v1.0.0", false), ("v1.0.0", false)], "revision `package-2` of function `package` is not active"),
+    ];
+    for (tags, expected) in table {
+        assert_eq!(ask(&revisions(tags), &exact), expected);
+    }
 }
 
 fn faults(release: &str, family: Family) -> Vec<String> {

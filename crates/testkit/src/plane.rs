@@ -48,6 +48,8 @@ pub struct Plane {
     recorder: Recorder,
     /// How much controllers do at a time, and how often. Counts from the next start on.
     pub tuning: Tuning,
+    /// Whether functions are called that developers serve. Counts from the next start on.
+    pub allows_development_functions: bool,
 }
 
 impl Plane {
@@ -96,6 +98,7 @@ impl Plane {
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
             tuning: Tuning::default(),
+            allows_development_functions: true,
         }
     }
 
@@ -144,8 +147,14 @@ impl Plane {
     async fn controllers_of(&self, who: &Identity) -> Controllers {
         let client = self.server.logged_client(who, &self.log);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
-        let tuning = self.tuning.clone();
-        let settings = Settings { writes_roles, recorder, tuning, ..settings(&self.functions) };
+        let (tuning, allows_development_functions) = (self.tuning.clone(), self.allows_development_functions);
+        let settings = Settings {
+            writes_roles,
+            recorder,
+            tuning,
+            allows_development_functions,
+            ..settings(&self.functions)
+        };
         Controllers::start(client, settings).await.unwrap()
     }
 
@@ -316,6 +325,7 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,
+        allows_development_functions: true,
         tuning: Tuning::default(),
     }
 }

@@ -50,6 +50,7 @@ pub(super) async fn start(
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,
+        allows_development_functions: true,
         tuning: Tuning::default(),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;

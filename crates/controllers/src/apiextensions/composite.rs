@@ -38,7 +38,7 @@ use crate::function_registry::FunctionRegistry;
 use controller::Controller;
 use dependencies::Dependencies;
 use fingerprints::LastReconcile;
-use triggers::follow_selections;
+use triggers::{follow_functions, follow_selections};
 
 /// A kind of composite resource.
 #[derive(Debug, Clone)]
@@ -111,12 +111,13 @@ impl Composites {
     pub(crate) fn new(context: Arc<Context>, functions: Arc<FunctionRegistry>) -> Arc<Self> {
         let composites = Arc::new_cyclic(|composites| {
             let compositions = CompositionCache::new(&context.compositions, &context.revisions);
-            let dependencies = 
+            let dependencies =
                 Dependencies::new(context.cluster.clone(), composites.clone(), context.tuning.poll_interval);
             let shared = Arc::new(Shared { context, compositions, functions, dependencies });
             Self { shared, running: RwLock::default() }
         });
         follow_selections(&composites);
+        follow_functions(&composites);
         composites
     }
 

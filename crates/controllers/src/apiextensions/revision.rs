@@ -9,7 +9,7 @@ use std::time::Duration;
 use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_client::{Change, ObjectPath, Subresource};
 use ferroplane_engine::{
-    Callable, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
+    Capabilities, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
     pipeline_condition, validate_pipeline, version_warnings, versions_condition,
 };
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>) 
         context,
         registry,
         callers: Mutex::default(),
-        callables: Mutex::default(),
+        capabilities: Mutex::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -45,8 +45,8 @@ struct Controller {
     registry: Arc<FunctionRegistry>,
     /// The names of the revisions that ever called a function, by what they call it.
     callers: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// What can be called, unless that has changed since.
-    callables: Mutex<Option<Arc<Vec<Callable>>>>,
+    /// What can be called can do this, unless that has changed since.
+    capabilities: Mutex<Option<Arc<Capabilities>>>,
 }
 
 impl Controller {
@@ -60,7 +60,7 @@ impl Controller {
         let (controller, revisions) = (Arc::downgrade(self), queue.clone());
         self.context.function_revisions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
-            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *controller.capabilities.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(change.header().label(keys::PACKAGE).unwrap_or_default()) {
                 revisions.add(caller);
             }
@@ -69,7 +69,7 @@ impl Controller {
         self.context.functions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
             // What is built in may come to stand for it, or no longer.
-            *controller.callables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *controller.capabilities.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(&change.header().metadata.name) {
                 revisions.add(caller);
             }
@@ -99,13 +99,14 @@ impl Controller {
         callers.get(function).into_iter().flatten().cloned().collect()
     }
 
-    fn callables(&self) -> Arc<Vec<Callable>> {
-        let mut callables = self.callables.lock().unwrap_or_else(PoisonError::into_inner);
+    fn capabilities(&self) -> Arc<Capabilities> {
+        let mut capabilities = self.capabilities.lock().unwrap_or_else(PoisonError::into_inner);
         let list = || {
             let revisions = self.context.function_revisions.objects();
-            Arc::new(revisions.iter().filter_map(callable).chain(self.registry.built_in()).collect())
+            let built_in = self.registry.built_in_capabilities().clone();
+            Arc::new(revisions.iter().filter_map(capabilities_of).chain(built_in).collect())
         };
-        callables.get_or_insert_with(list).clone()
+        capabilities.get_or_insert_with(list).clone()
     }
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
@@ -114,8 +115,9 @@ impl Controller {
             return Next::Rest;
         }
         let spec = revision.get("spec").unwrap_or(&Value::Null);
-        let verdict = validate_pipeline(spec, &self.callables());
-        let warnings = version_warnings(spec, &self.registry.current().catalogue);
+        let catalogue = &self.registry.current().catalogue;
+        let verdict = validate_pipeline(spec, catalogue, &self.capabilities());
+        let warnings = version_warnings(spec, catalogue);
         if !self.conclude(&mut revision, &verdict, &warnings) {
             return Next::Rest;
         }
@@ -175,16 +177,9 @@ impl Controller {
     }
 }
 
-/// A revision of a function, if it is one that is called.
-fn callable(revision: &Object) -> Option<Callable> {
-    if revision.get("spec")?.get("desiredState")? != "Active" {
-        return None;
-    }
-    let capabilities = revision.get("status").and_then(|status| status.get("capabilities")?.as_array());
-    let capabilities = capabilities.into_iter().flatten().filter_map(Value::as_str);
-    Some(Callable {
-        function: meta::label(revision, keys::PACKAGE).to_owned(),
-        revision: meta::name(revision).to_owned(),
-        capabilities: capabilities.map(str::to_owned).collect(),
-    })
+/// What a revision of a function says that it can do. None if nobody has looked into its package yet: then it has said nothing.
+fn capabilities_of(revision: &Object) -> Option<(String, Vec<String>)> {
+    let capabilities = revision.get("status")?.get("capabilities")?.as_array()?;
+    let capabilities = capabilities.iter().filter_map(Value::as_str).map(str::to_owned);
+    Some((meta::name(revision).to_owned(), capabilities.collect()))
 }

@@ -485,3 +485,24 @@ async fn composite_resource_that_an_old_crossplane_bound_is_applied_from_now_on(
     let managers = managers_of(&site);
     assert!(!managers.contains(&"crossplane/Update".to_owned()), "{managers:?}");
 }
+
+#[tokio::test]
+async fn namespaced_resource_without_a_namespace_is_named() {
+    let plane = plane_with_pages().await;
+    let mut composition = composition();
+    composition["spec"]["pipeline"][1]["input"]["resources"][0]["base"]["metadata"] = json!({});
+    plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/sites", &composition).await;
+    plane.apply(PAGE, &page(&json!({"color": "red"}))).await;
+    let page = plane.until(PAGE, |page| page["spec"]["resourceRef"]["name"].is_string()).await;
+    let is_named = |site: &Value| {
+        let conditions = site["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|condition| {
+            condition["code"] == "ComposedResourceNamespaceMissing"
+                && condition["resource"] == "setting"
+                && condition["message"]
+                    .as_str()
+                    .is_some_and(|message| message.contains("set metadata.namespace"))
+        })
+    };
+    plane.until(&site_of(&page), is_named).await;
+}

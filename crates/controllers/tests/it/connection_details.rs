@@ -48,7 +48,9 @@ async fn define(plane: &Plane) {
         },
     });
     plane.apply(XRD, &xrd).await;
-    plane.until(XRD, |xrd| condition(xrd, "Offered").is_some_and(|offered| offered.starts_with("True"))).await;
+    plane
+        .until(XRD, |xrd| condition(xrd, "Offered").is_some_and(|offered| offered.starts_with("True")))
+        .await;
 }
 
 /// A shop is a database, and everything is built in.
@@ -79,7 +81,9 @@ async fn compose(plane: &Plane) {
         "spec": {"writeConnectionSecretToRef": {"name": "claimed"}},
     });
     plane.apply(CLAIM, &claim).await;
-    plane.until(CLAIM, |claim| condition(claim, "Ready").is_some_and(|ready| ready.starts_with("True"))).await;
+    plane
+        .until(CLAIM, |claim| condition(claim, "Ready").is_some_and(|ready| ready.starts_with("True")))
+        .await;
 }
 
 async fn set_password(plane: &Plane, password: &str) {
@@ -124,8 +128,14 @@ async fn details_that_come_late_or_change_reach_the_claim() {
 async fn limit(plane: &Plane) -> Identity {
     let allow = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
     let groups = [
-        "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io", "ops.crossplane.io",
-        "apiextensions.k8s.io", "legacy.example.org", "cloud.example.org", "rbac.authorization.k8s.io",
+        "apiextensions.crossplane.io",
+        "pkg.crossplane.io",
+        "protection.crossplane.io",
+        "ops.crossplane.io",
+        "apiextensions.k8s.io",
+        "legacy.example.org",
+        "cloud.example.org",
+        "rbac.authorization.k8s.io",
     ];
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "limited"},

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
 use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_testkit::{FunctionServer, Versions};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
@@ -334,6 +335,91 @@ async fn function_that_hangs_keeps_nobody_else_waiting() {
     });
     plane.apply(BLOG, &quick).await;
     plane.until(BLOG, is_ready).await;
+}
+
+/// A Function that a developer serves there.
+async fn serve_at(plane: &Plane, address: &str) {
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": "function-served", "annotations": {
+            "render.crossplane.io/runtime": "Development",
+            "render.crossplane.io/runtime-development-target": address,
+        }},
+        "spec": {"package": "registry.example/function-served:v1"},
+    });
+    plane.apply("/apis/pkg.crossplane.io/v1/functions/function-served", &function).await;
+}
+
+/// An address of this machine that nobody listens on.
+fn deserted() -> (tokio::net::TcpSocket, String) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+#[tokio::test]
+async fn function_that_is_down_is_told_at_once_and_called_when_it_is_back() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let (_reserved, address) = deserted();
+    serve_at(&plane, &address).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    let began_at = std::time::Instant::now();
+    plane.create_site("blog", "red").await;
+    let site = is_unsynced(&plane, "cannot reach the function at").await;
+    assert!(began_at.elapsed() < Duration::from_secs(30), "it took {:?}", began_at.elapsed());
+    assert_eq!(site["status"]["conditions"][0]["code"], "FunctionUnreachable");
+    plane.until_said("blog", "cannot reach the function at").await;
+    // It is tried again after 1, 2, 4, and then 8 seconds.
+    plane.until(BLOG, |_| reconciles(&plane) >= 5).await;
+    let began_at = std::time::Instant::now();
+    let answer = |_| Ok(RunFunctionResponse::default());
+    let _server = FunctionServer::serve(&address, Versions::Both, None, answer).await;
+    plane.until(BLOG, is_ready).await;
+    assert!(began_at.elapsed() < Duration::from_secs(6), "it took {:?}", began_at.elapsed());
+}
+
+#[tokio::test]
+async fn edit_of_a_function_that_is_down_counts_at_once() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let (_reserved, address) = deserted();
+    serve_at(&plane, &address).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "cannot reach the function at").await;
+    plane.until(BLOG, |_| reconciles(&plane) >= 5).await;
+    let server = FunctionServer::start_async(|_| async { Ok(RunFunctionResponse::default()) }).await;
+    let began_at = std::time::Instant::now();
+    serve_at(&plane, &server.address()).await;
+    plane.until(BLOG, is_ready).await;
+    assert!(began_at.elapsed() < Duration::from_secs(6), "it took {:?}", began_at.elapsed());
+}
+
+#[tokio::test]
+async fn answers_of_a_function_in_development_are_not_kept() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let server = FunctionServer::start_async(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let answer = json!({"meta": {"ttl": "3600s"}, "desired": {}});
+        std::future::ready(Ok(ferroplane_wire::from_json(&answer).unwrap()))
+    })
+    .await;
+    serve_at(&plane, &server.address()).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    let before = calls.load(Ordering::Relaxed);
+    // Whoever changes something and back asks the same again.
+    plane.merge(BLOG, &json!({"spec": {"color": "blue"}})).await;
+    plane.merge(BLOG, &json!({"spec": {"color": "red"}})).await;
+    plane.until(BLOG, |_| calls.load(Ordering::Relaxed) > before).await;
 }
 
 #[tokio::test]

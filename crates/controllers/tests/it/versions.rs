@@ -1,6 +1,6 @@
 //! What users hear of versions of functions that will go.
 
-use ferroplane_testkit::plane::sites::{SITES, is_ready};
+use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
 
@@ -130,7 +130,58 @@ async fn function_that_insists_on_what_is_built_in_gets_it() {
     plane.apply(path, &function("false")).await;
     plane.compose_sites_of(&json!([{"step": "aged", "functionRef": {"name": "mine"}}])).await;
     plane.create_site("blog", "red").await;
-    plane.until_said("blog", "there is no function `mine`").await;
+    plane
+        .until_said(
+            "blog",
+            "function `mine` is installed as registry.example/somebody/function-aged:v9.9.9, but cannot be called",
+        )
+        .await;
     plane.apply(path, &function("true")).await;
     plane.until(&format!("{SITES}/blog"), is_ready).await;
+}
+
+#[tokio::test]
+async fn fork_that_is_named_like_a_built_in_function_is_never_replaced_by_it() {
+    for annotations in [json!({}), json!({"ferroplane.io/native": "false"})] {
+        let plane = plane_with_sites().await;
+        let function = json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+            "metadata": {"name": "function-auto-ready", "annotations": annotations},
+            "spec": {"package": "registry.example/fork/function-auto-ready:v0.7.0"},
+        });
+        plane.apply("/apis/pkg.crossplane.io/v1/functions/function-auto-ready", &function).await;
+        plane.create_site("blog", "red").await;
+        let is_refused = |site: &Value| {
+            let conditions = site["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions
+                .any(|condition| condition["code"] == "FunctionNotRunnable" && condition["step"] == "ready")
+        };
+        plane.until(&format!("{SITES}/blog"), is_refused).await;
+        let said = "function `function-auto-ready` is installed as registry.example/fork/function-auto-ready:v0.7.0, but cannot";
+        plane.until_said("blog", said).await;
+        // Whoever takes it away again gets what is built in.
+        plane.delete("/apis/pkg.crossplane.io/v1/functions/function-auto-ready").await;
+        plane.until(&format!("{SITES}/blog"), is_ready).await;
+    }
+}
+
+#[tokio::test]
+async fn function_that_a_developer_serves_is_called_only_where_that_is_allowed() {
+    let mut plane = Plane::new().await;
+    plane.define_sites().await;
+    plane.stop().await;
+    plane.allows_development_functions = false;
+    plane.start().await;
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": "function-served", "annotations": {"render.crossplane.io/runtime": "Development"}},
+        "spec": {"package": "registry.example/function-served:v1"},
+    });
+    plane.apply("/apis/pkg.crossplane.io/v1/functions/function-served", &function).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    plane.create_site("blog", "red").await;
+    let said = "its annotation `render.crossplane.io/runtime: Development` is ignored";
+    plane.until_said("blog", said).await;
+    plane.until_said("function-served", &format!("Warning/DevelopmentIgnored: {said}")).await;
 }

@@ -18,6 +18,17 @@ pub struct Catalogue {
     /// The same functions under further names, which hold where no other function has the name. They are kept
     /// apart so that a list of all functions has each function once.
     further_names: BTreeMap<String, Family>,
+    /// Functions that are installed and cannot be called, by name.
+    unusable: BTreeMap<String, UnusableFunction>,
+}
+
+/// A function that is installed, and that nothing here can run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusableFunction {
+    /// The image of its package, with its version.
+    pub package: String,
+    /// Why it cannot be called, and what helps.
+    pub reason: String,
 }
 
 /// All versions of one function.
@@ -71,7 +82,7 @@ impl Source {
 impl Catalogue {
     /// A catalogue of nothing.
     pub fn new(release: Version) -> Self {
-        Self { release, families: BTreeMap::new(), further_names: BTreeMap::new() }
+        Self { release, families: BTreeMap::new(), further_names: BTreeMap::new(), unusable: BTreeMap::new() }
     }
 
     /// Add all versions of a function. Refused, with every reason, if they break the rules.
@@ -83,8 +94,21 @@ impl Catalogue {
         if !faults.is_empty() {
             return Err(faults);
         }
+        self.unusable.remove(&family.function);
         self.families.insert(family.function.clone(), family);
         Ok(())
+    }
+
+    /// Note that a function is installed and cannot be called. Whatever else bears its name is not called in its place: a fork
+    /// is not what it was forked from.
+    pub fn add_unusable(&mut self, function: &str, why: UnusableFunction) {
+        self.remove(function);
+        self.unusable.insert(function.to_owned(), why);
+    }
+
+    /// Why a function that is installed cannot be called, if so.
+    pub fn unusable(&self, function: &str) -> Option<&UnusableFunction> {
+        self.unusable.get(function)
     }
 
     /// Let a function stand under the name of a package: in this version, or in any. Its versions were checked
@@ -138,7 +162,7 @@ impl Catalogue {
     /// allowed now may break them then, which is for its user to know.
     #[must_use]
     pub fn at(&self, release: Version) -> Self {
-        Self { release, families: self.families.clone(), further_names: self.further_names.clone() }
+        Self { release, ..self.clone() }
     }
 }
 
@@ -178,8 +202,10 @@ impl Family {
 
     /// This very version.
     pub fn version(&self, version: &Version) -> Option<&Record> {
-        // Two revisions of a package can have the same version: the later one is meant.
-        self.records.iter().rev().find(|record| record.version.as_ref() == Some(version))
+        // Two revisions of a package can have the same version: the latest that may be called is meant. If none may, the error is
+        // about the latest.
+        let same = || self.records.iter().rev().filter(|record| record.version.as_ref() == Some(version));
+        same().find(|record| record.is_active).or_else(|| same().next())
     }
 
     /// The labels of one of the versions, those that follow from its state included.

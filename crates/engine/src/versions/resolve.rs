@@ -5,7 +5,7 @@ use std::fmt;
 
 use ferroplane_api::Cause;
 
-use super::{Catalogue, Family, InvalidVersion, Record, State, Version};
+use super::{Catalogue, Family, InvalidVersion, Record, Source, State, UnusableFunction, Version};
 
 /// What a step says about the function it calls. Whatever is empty was not said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,6 +90,8 @@ impl fmt::Display for Advisory {
 pub enum Unresolved {
     #[error("there is no function `{function}`{}", did_you_mean(.similar.as_ref()))]
     UnknownFunction { function: String, similar: Option<String> },
+    #[error("function `{function}` is installed as {package}, but cannot be called: {reason}")]
+    NotRunnable { function: String, package: String, reason: String },
     #[error("function `{function}`: {problem}")]
     InvalidVersion { function: String, problem: InvalidVersion },
     #[error("function `{function}`: {one} and {other} both say which version to call: leave one of them out")]
@@ -120,6 +122,7 @@ impl Unresolved {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::UnknownFunction { .. } => "UnknownFunction",
+            Self::NotRunnable { .. } => "FunctionNotRunnable",
             Self::InvalidVersion { .. } => "InvalidVersion",
             Self::Contradiction { .. } => "ContradictoryVersion",
             Self::EndOfSupport { .. } => "FunctionVersionEndOfSupport",
@@ -133,6 +136,7 @@ impl Unresolved {
     pub fn cause(&self) -> Cause {
         match self {
             Self::UnknownFunction { .. } => Cause::FunctionNotFound,
+            Self::NotRunnable { .. } => Cause::FunctionNotRunnable,
             Self::InvalidVersion { .. } | Self::Contradiction { .. } => Cause::FunctionVersionInvalid,
             Self::EndOfSupport { .. } => Cause::FunctionVersionRemoved,
             Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => Cause::FunctionVersionNotFound,
@@ -145,10 +149,7 @@ impl Unresolved {
 pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Resolution<'c>, Unresolved> {
     let function = &question.function;
     check_contradiction(question)?;
-    let family = catalogue.family(function).ok_or_else(|| Unresolved::UnknownFunction {
-        function: function.clone(),
-        similar: similar(catalogue, function),
-    })?;
+    let family = catalogue.family(function).ok_or_else(|| missing(catalogue, function))?;
     let shelf = Shelf { family, release: catalogue.release() };
     let parse = |text: &String| {
         let invalid = |problem| Unresolved::InvalidVersion { function: function.clone(), problem };
@@ -172,15 +173,21 @@ pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Reso
     }
 }
 
-/// A revision is more exact than labels, so that the two may stand together; a version is as exact as either.
+/// Each of the three says which version to call, so that two of them may say different things. The schema of Compositions refuses a
+/// revision beside labels, too; what is rendered from files passes no schema.
 fn check_contradiction(question: &Question) -> Result<(), Unresolved> {
-    let other = match question {
-        Question { version: Some(_), revision: Some(_), .. } => "functionRevisionRef",
-        Question { version: Some(_), labels: Some(_), .. } => "functionRevisionSelector",
-        _ => return Ok(()),
-    };
-    let function = question.function.clone();
-    Err(Unresolved::Contradiction { function, one: "functionRef.version", other })
+    let said = [
+        (question.version.is_some(), "functionRef.version"),
+        (question.revision.is_some(), "functionRevisionRef"),
+        (question.labels.is_some(), "functionRevisionSelector"),
+    ];
+    let mut said = said.into_iter().filter_map(|(is_said, name)| is_said.then_some(name));
+    match (said.next(), said.next()) {
+        (Some(one), Some(other)) => {
+            Err(Unresolved::Contradiction { function: question.function.clone(), one, other })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The versions of one function, in one release.
@@ -232,8 +239,11 @@ impl<'c> Shelf<'c> {
 
     fn any(&self) -> Result<Resolution<'c>, Unresolved> {
         let stable = self.family.stable.as_ref().and_then(|stable| self.family.version(stable));
-        let unversioned =
-            || self.family.version(&Version::UNVERSIONED).filter(|record| self.is_active(record));
+        // What is built in and was never given a version is called so. A package that is tagged so is one revision among others.
+        let unversioned = || {
+            let unversioned = self.family.version(&Version::UNVERSIONED);
+            unversioned.filter(|record| record.source == Source::BuiltIn && self.is_active(record))
+        };
         let highest = || self.active().max_by_key(|record| record.revision.number);
         let none = || Unresolved::NoActiveRevision { function: self.function(), labels: None };
         self.take(stable.or_else(unversioned).or_else(highest).ok_or_else(none)?)
@@ -296,6 +306,17 @@ impl<'c> Shelf<'c> {
 
     fn function(&self) -> String {
         self.family.function.clone()
+    }
+}
+
+/// Why nothing bears this name.
+fn missing(catalogue: &Catalogue, function: &str) -> Unresolved {
+    let function = function.to_owned();
+    match catalogue.unusable(&function) {
+        Some(UnusableFunction { package, reason }) => {
+            Unresolved::NotRunnable { function, package: package.clone(), reason: reason.clone() }
+        }
+        None => Unresolved::UnknownFunction { similar: similar(catalogue, &function), function },
     }
 }
 

@@ -126,7 +126,12 @@ async fn version_of(cluster: &ApiClient, namespace: &str, name: &str) -> Option<
     match cluster.get_object(path).await {
         Ok(secret) => Some(secret.map_or(0, |secret| meta::resource_version(&secret).parse().unwrap_or(0))),
         Err(error) => {
-            debug!(namespace, name, error = ferroplane_engine::chain(&error), "cannot read a connection Secret");
+            debug!(
+                namespace,
+                name,
+                error = ferroplane_engine::chain(&error),
+                "cannot read a connection Secret"
+            );
             None
         }
     }

@@ -12,8 +12,8 @@ use ferroplane_wire::v1::resource_selector::Match;
 use tokio::task::JoinHandle;
 
 use super::memory::Name;
-use super::{Composites, connection_secrets};
 use super::triggers::{follow_composed, follow_required};
+use super::{Composites, connection_secrets};
 
 #[derive(Debug)]
 pub(super) struct Dependencies {
@@ -189,10 +189,18 @@ impl Dependencies {
 
     /// A connection Secret was read for a composite resource, and had this version. Returns how often it had changed by then,
     /// given how often it had before it was read.
-    pub(super) fn secret_read(&self, reader: (&str, &Name), selector: &ResourceSelector, version: u64, before: u64) -> u64 {
+    pub(super) fn secret_read(
+        &self,
+        reader: (&str, &Name),
+        selector: &ResourceSelector,
+        version: u64,
+        before: u64,
+    ) -> u64 {
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get_mut(&kind_of(selector));
-        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else { return before };
+        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else {
+            return before;
+        };
         // It changed while it was read, and nobody can tell whether before or after. Whoever noticed has woken the reader, who
         // reads it again because this is not what it will find.
         if interest.epoch != before {
@@ -216,7 +224,9 @@ impl Dependencies {
         let selector = connection_secrets::selector(namespace, name);
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get_mut(&kind_of(&selector));
-        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(&selector))) else { return };
+        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(&selector))) else {
+            return;
+        };
         // A watch may be behind what was read by name.
         let is_news = interest.version.is_none_or(|known| version == 0 && known != 0 || version > known);
         if !is_news {

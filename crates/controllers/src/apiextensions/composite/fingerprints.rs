@@ -31,6 +31,8 @@ pub(super) struct LastReconcile {
     pub(super) restlessness: u32,
     /// Whether to leave the composite resource alone until then, whatever happens.
     pub(super) is_resting: bool,
+    /// Whether it failed because a function could not be reached.
+    pub(super) is_function_missing: bool,
 }
 
 /// What a run is made from, apart from the composite resource itself.

@@ -77,6 +77,20 @@ impl Memory {
         }
     }
 
+    /// Those that failed because a function could not be reached. They have not to wait any longer.
+    pub(super) fn stop_waiting_for_functions(&self) -> Vec<Name> {
+        let mut names = Vec::new();
+        for (name, remembered) in self.lock().iter_mut() {
+            let waiting = remembered.last.as_mut().filter(|last| last.is_function_missing);
+            if let Some(last) = waiting {
+                (last.requeue_at, last.failures, last.is_function_missing) = (Some(Instant::now()), 0, false);
+                names.push(name.clone());
+            }
+        }
+        names.sort_unstable();
+        names
+    }
+
     pub(super) fn forget(&self, name: &str) {
         let forgotten = self.lock().remove(name);
         if forgotten.and_then(|it| it.breaker).is_some_and(|breaker| breaker.is_open()) {

@@ -23,6 +23,7 @@ use super::fingerprints::Basis;
 use super::memory::Name;
 use super::observe::ObservedState;
 use super::problem::{Problem, Report};
+use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
@@ -42,6 +43,8 @@ pub(super) struct Reconciliation<'a> {
     /// What identifies that which was selected, and when that was.
     pub(super) identity: Arc<str>,
     pub(super) epoch: Epoch,
+    /// How often functions had come back by then.
+    pub(super) returns: u64,
     /// The revision that was selected, if one was.
     pub(super) revision: Arc<str>,
     /// What is to be told, in this order.
@@ -157,6 +160,7 @@ impl Controller {
             live,
             identity: Arc::default(),
             epoch: Epoch::default(),
+            returns: self.shared.functions.returns(),
             revision: Arc::default(),
             events: Vec::new(),
             recording: RecordingBuilder::off(),
@@ -348,7 +352,7 @@ impl Controller {
             Err(Problem::Trouble(report)) => self.fail(it, *report).await,
             Err(Problem::Early) => {
                 let asked = it.required.asked();
-                Ok(self.requeue_failed(it, asked, false).await)
+                Ok(self.requeue_failed(it, asked, Failed::default()).await)
             }
             Err(other) => Err(other),
         }
@@ -372,10 +376,14 @@ impl Controller {
                 "cannot compose"
             );
         }
+        let failed = Failed {
+            is_overtaken: settled.is_overtaken,
+            is_function_missing: report.trouble.failure.cause == Cause::FunctionUnreachable,
+        };
         let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
         // What was asked for in vain is what may help.
         requirements.extend(it.required.asked());
-        Ok(self.requeue_failed(it, requirements, settled.is_overtaken).await)
+        Ok(self.requeue_failed(it, requirements, failed).await)
     }
 
     async fn pause(&self, it: &mut Reconciliation<'_>) -> Result<Next, Problem> {

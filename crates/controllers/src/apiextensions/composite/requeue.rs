@@ -25,6 +25,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const PATIENT_ROUNDS: u32 = 8;
 const RESTLESS_PAUSE: Duration = Duration::from_millis(100);
 
+/// What is known of a failure that decides when to try again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failed {
+    /// Its user has changed the composite resource since.
+    pub(super) is_overtaken: bool,
+    /// A function could not be reached.
+    pub(super) is_function_missing: bool,
+}
+
 impl Controller {
     /// When to reconcile, if nothing has to be done now.
     pub(super) async fn leave_alone(
@@ -136,19 +145,24 @@ impl Controller {
         &self,
         it: &Reconciliation<'_>,
         requirements: Vec<Requirement>,
-        is_overtaken: bool,
+        failed: Failed,
     ) -> Next {
         let before = self.memory.last(&it.name);
-        let failures = before.as_ref().map_or(0, |last| last.failures);
+        // What its user has changed since fails for the first time, if it fails.
+        let is_same = |last: &&LastReconcile| last.generation == meta::generation(&it.live);
+        let failures = before.as_ref().filter(is_same).map_or(0, |last| last.failures);
         let asked_before = before.map(|last| last.requirements).unwrap_or_default();
         self.shared.dependencies.follow(&self.kind.definition, &it.name, &asked_before, &requirements);
-        // What the user has changed meanwhile may be what helps.
-        let delay = if is_overtaken { Duration::ZERO } else { pause_after(failures) };
+        // What the user has changed meanwhile may be what helps. And a function that is back was, when nobody knew yet that it is
+        // waited for.
+        let is_back = failed.is_function_missing && self.shared.functions.returns() != it.returns;
+        let delay = if failed.is_overtaken || is_back { Duration::ZERO } else { pause_after(failures) };
         let basis = self.current_basis(&it.live, &it.identity, &requirements).await;
         let last = LastReconcile {
             fingerprint: basis.map(|basis| basis.fingerprint(&it.live)).unwrap_or_default(),
             requeue_at: Some(Instant::now() + delay),
             failures: failures.saturating_add(1),
+            is_function_missing: failed.is_function_missing,
             ..self.last_reconcile(it, requirements)
         };
         self.memory.remember(&it.name, last, vec![version_of(&it.live)]);

@@ -50,7 +50,7 @@ impl Controller {
         if holds(&body, &it.live, keys::COMPOSITE_MANAGER, "status") {
             return Ok(settled);
         }
-        match self.write_self(&it.live, Subresource::Status, &body).await {
+        match self.write_status(&it.live, body).await {
             Ok(written) => {
                 it.recording.wrote();
                 settled.is_written = true;
@@ -60,6 +60,17 @@ impl Controller {
             }
             Err(error) if error.is_not_found() => Err(Problem::Gone),
             Err(error) => Err(Problem::refused(COMPOSE, "cannot write the status", &error)),
+        }
+    }
+
+    /// Write the status. A definition that Crossplane made does not have what programs go by in conditions, and a server that applies
+    /// refuses a field that is not declared. Until all API servers know the definition as we make it, people have to do with words.
+    async fn write_status(&self, live: &Object, mut body: Object) -> Result<Object, Error> {
+        match self.write_self(live, Subresource::Status, &body).await {
+            Err(error) if is_about_undeclared_field(&error) && remove_codes(&mut body) => {
+                self.write_self(live, Subresource::Status, &body).await
+            }
+            result => result,
         }
     }
 
@@ -187,6 +198,20 @@ impl Controller {
         let target = ObjectPath { resource: &resource, namespace: text("namespace")?, name: text("name")? };
         cluster.get_object(target).await.ok()?
     }
+}
+
+/// Whether the API server does not know a field that was applied.
+fn is_about_undeclared_field(error: &Error) -> bool {
+    error.status().is_some_and(|status| status.message.contains("field not declared in schema"))
+}
+
+/// Take out of conditions what Crossplane's do not have. Whether there was anything.
+fn remove_codes(body: &mut Object) -> bool {
+    let conditions = body.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
+    let conditions = conditions.into_iter().flatten().filter_map(Value::as_object_mut);
+    let removed = conditions
+        .flat_map(|condition| ["code", "step", "resource"].map(|field| condition.remove(field).is_some()));
+    removed.fold(false, |any, is_removed| any || is_removed)
 }
 
 /// As much of the status as the plane has said itself.

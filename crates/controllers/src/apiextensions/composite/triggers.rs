@@ -5,6 +5,7 @@
 //! | A composite resource, unless we wrote it ourselves | It |
 //! | A Composition or one of its revisions | Those that follow the composition, and those that follow none yet |
 //! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
+//! | A function can be reached again | Those that failed because one could not be |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
 //! | A connection Secret of a composed resource | Those that compose it (`connection_secrets.rs`) |
@@ -51,6 +52,18 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     });
     listen(&context.function_revisions, &weak, |composites, _, change| {
         function_changed(composites, change.header().label(keys::PACKAGE).unwrap_or_default());
+    });
+}
+
+/// Wake composite resources that wait for a function when one is back.
+pub(super) fn follow_functions(composites: &Arc<Composites>) {
+    let whom = Arc::downgrade(composites);
+    composites.shared.functions.on_return(move || {
+        for controller in whom.upgrade().iter().flat_map(|composites| composites.all()) {
+            for name in controller.memory.stop_waiting_for_functions() {
+                controller.queue.add(name);
+            }
+        }
     });
 }
 
