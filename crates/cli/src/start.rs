@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
-    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term, Tuning,
+    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
     neighbours,
 };
 use ferroplane_runner::grpc;
@@ -270,7 +270,10 @@ async fn stand_by(
         certificate: credentials.client.certificate.clone().into_bytes(),
         key: credentials.client.key.clone().into_bytes(),
     };
-    let answers = response_cache(configuration.answers.as_deref())?;
+    let mut answers = response_cache(configuration.answers.as_deref())?;
+    if let Some(max_ttl) = configuration.max_answer_ttl {
+        answers = answers.with_max_ttl(max_ttl);
+    }
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins()?,
@@ -280,8 +283,8 @@ async fn stand_by(
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         recorder: site.recorder.clone(),
-        allows_development_functions: false,
-        tuning: Tuning::default(),
+        allows_development_functions: configuration.allows_development_functions,
+        tuning: configuration.tuning.clone(),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

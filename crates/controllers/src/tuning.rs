@@ -1,12 +1,14 @@
 //! How much controllers do at a time, and how often: numbers that users may set.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// How much controllers do at a time, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuning {
-    /// How many composite resources of one kind are reconciled at a time.
-    pub max_concurrent_reconciles: usize,
+    /// How many composite resources of one kind, and how many claims of one kind, are reconciled at a time. None: as many as have
+    /// proven good for each.
+    pub max_concurrent_reconciles: Option<NonZeroUsize>,
     pub circuit_breaker: CircuitBreakerTuning,
     /// How often a connection Secret is read that may not be watched.
     pub poll_interval: Duration,
@@ -23,10 +25,17 @@ pub struct CircuitBreakerTuning {
     pub cooldown: Duration,
 }
 
+impl Tuning {
+    /// How many are reconciled at a time, if nobody says otherwise.
+    pub(crate) fn concurrency(&self, usual: usize) -> usize {
+        self.max_concurrent_reconciles.map_or(usual, NonZeroUsize::get)
+    }
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            max_concurrent_reconciles: 100,
+            max_concurrent_reconciles: None,
             circuit_breaker: CircuitBreakerTuning::default(),
             poll_interval: Duration::from_mins(1),
         }

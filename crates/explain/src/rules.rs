@@ -99,6 +99,9 @@ const SHOWN: &[Cause] = &[
     Cause::UsageTargetNotFound,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
+    // They say themselves what helps.
+    Cause::FunctionNotRunnable,
+    Cause::ComposedResourceNamespaceMissing,
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
     Cause::CompositionTimeout,

@@ -26,7 +26,7 @@ use tracing::warn;
 const FORMAT: FileFormat = FileFormat::new(*b"ferroplane-ans", 2);
 /// A segment has room for the largest response that a function may give.
 const LIMITS: Limits = Limits { bytes: 64 << 20, segments: 2 };
-/// No response is kept for longer.
+/// No response is kept for longer, unless somebody says otherwise.
 const LONGEST: Duration = Duration::from_hours(24);
 /// How often to look whether another process has left the directory, in milliseconds.
 const PAUSE: u64 = 1000;
@@ -40,6 +40,8 @@ pub struct ResponseCache {
     state: Mutex<State>,
     /// Tells the milliseconds since 1970.
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// No response is kept for longer.
+    max_ttl: Duration,
 }
 
 impl fmt::Debug for ResponseCache {
@@ -101,13 +103,23 @@ impl ResponseCache {
 
     /// Keep responses in memory, for as long as they hold by this clock, which tells milliseconds.
     pub fn in_memory_by(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { state: Mutex::new(State::new(SegmentLog::in_memory(FORMAT, LIMITS))), clock: Box::new(clock) }
+        Self {
+            state: Mutex::new(State::new(SegmentLog::in_memory(FORMAT, LIMITS))),
+            clock: Box::new(clock),
+            max_ttl: LONGEST,
+        }
     }
 
     /// Keep responses in a directory, and find those that were kept there before. While another process has the directory, they are kept
     /// in memory.
     pub fn open(directory: &Path) -> Result<Self, Unkeepable> {
         Self::open_with(directory, LIMITS, now)
+    }
+
+    /// The same, but no response is kept for longer than this.
+    #[must_use]
+    pub fn with_max_ttl(self, max_ttl: Duration) -> Self {
+        Self { max_ttl, ..self }
     }
 
     fn open_with(
@@ -125,7 +137,7 @@ impl ResponseCache {
             }
             Err(source) => return Err(Unkeepable { directory: directory.to_owned(), source }),
         };
-        Ok(Self { state: Mutex::new(state), clock: Box::new(clock) })
+        Ok(Self { state: Mutex::new(state), clock: Box::new(clock), max_ttl: LONGEST })
     }
 
     /// What a revision answered to the request with this tag, if that still holds. Its time to live is what is left of it.
@@ -136,7 +148,7 @@ impl ResponseCache {
         let kept = *state.index.get(&key)?;
         let left = kept.deadline.saturating_sub(now);
         // A deadline that is too far away was made by a clock that was wrong.
-        if left == 0 || Duration::from_millis(left) > LONGEST {
+        if left == 0 || Duration::from_millis(left) > self.max_ttl {
             state.index.remove(&key);
             return None;
         }
@@ -156,7 +168,7 @@ impl ResponseCache {
         if ttl.is_zero() || tag.is_empty() {
             return None;
         }
-        let ttl = u64::try_from(ttl.min(LONGEST).as_millis()).unwrap_or_default();
+        let ttl = u64::try_from(ttl.min(self.max_ttl).as_millis()).unwrap_or_default();
         let now = (self.clock)();
         let record =
             Record { key: key(revision, tag), deadline: now + ttl, response: response.encode_to_vec() };
@@ -281,6 +293,14 @@ mod tests {
         assert!(ttl.seconds <= 60, "{ttl:?}");
         answers.put("a", "none", &answer("one", 0));
         assert_eq!(message(&answers, "a", "none"), None);
+    }
+
+    #[test]
+    fn answer_is_kept_no_longer_than_is_allowed() {
+        let answers = ResponseCache::in_memory().with_max_ttl(Duration::from_secs(10));
+        answers.put("a", "tag", &answer("one", 60));
+        let ttl = answers.get("a", "tag").unwrap().meta.unwrap().ttl.unwrap();
+        assert!(ttl.seconds <= 10, "{ttl:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What can be said about how to run: by flags, by the environment, in a file.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
+use ferroplane_controllers::{CircuitBreakerTuning, Tuning};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -88,6 +90,38 @@ pub(crate) struct Options {
     /// Directory of the function response cache [default: in memory]
     #[arg(long, env = "XFN_CACHE_DIR", value_name = "DIR")]
     xfn_cache_dir: Option<PathBuf>,
+
+    /// Longest time to cache a response of a function [default: 24h]
+    #[arg(long, env = "XFN_CACHE_MAX_TTL", value_name = "DURATION")]
+    xfn_cache_max_ttl: Option<Span>,
+
+    /// Call functions that are annotated with `render.crossplane.io/runtime: Development` [default: false]
+    ///
+    /// Requests go in plain text, with the credentials of their steps, to any address that a Function names. For clusters on which
+    /// functions are developed.
+    #[arg(long, env = "ALLOW_DEVELOPMENT_FUNCTIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    allow_development_functions: Option<bool>,
+
+    /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
+    #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
+    max_concurrent_reconciles: Option<NonZeroUsize>,
+
+    /// Number of changes of its composed resources after which the circuit breaker of an XR opens [default: 50]
+    #[arg(long, env = "CIRCUIT_BREAKER_BURST", value_name = "COUNT")]
+    circuit_breaker_burst: Option<f64>,
+
+    /// Number of such changes per second that do not count [default: 0.5]
+    #[arg(long, env = "CIRCUIT_BREAKER_REFILL_RATE", value_name = "RATE")]
+    circuit_breaker_refill_rate: Option<f64>,
+
+    /// Time for which a circuit breaker stays open [default: 5m]
+    #[arg(long, env = "CIRCUIT_BREAKER_COOLDOWN", value_name = "DURATION")]
+    circuit_breaker_cooldown: Option<Span>,
+
+    /// Interval between reads of connection Secrets where watching Secrets is not permitted [default: 1m]
+    #[arg(long, env = "POLL_INTERVAL", value_name = "DURATION")]
+    poll_interval: Option<Span>,
 
     /// Maximum size of the reconcile recordings (secrets redacted); 0 disables recording [default: 16MiB]
     #[arg(long, env = "RECORDING_SIZE", value_name = "SIZE")]
@@ -210,10 +244,37 @@ impl Options {
         first!(
             self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
-            tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, recording_size, recording_dir,
+            tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
+            max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
+            poll_interval, recording_size, recording_dir,
             recording_address, write_roles, health_probe_port,
             metrics_port, webhook_port, debug, log_level, log_format, otlp_endpoint,
         )
+    }
+}
+
+impl Options {
+    fn tuning(&self) -> anyhow::Result<Tuning> {
+        let usual = Tuning::default();
+        let breaker = usual.circuit_breaker;
+        let number = |given: Option<f64>, usual: f64, least: f64, flag: &str| match given.unwrap_or(usual) {
+            number if number.is_finite() && number >= least => Ok(number),
+            number => bail!("--{flag} must be {least} at least, not {number}"),
+        };
+        Ok(Tuning {
+            max_concurrent_reconciles: self.max_concurrent_reconciles,
+            circuit_breaker: CircuitBreakerTuning {
+                burst: number(self.circuit_breaker_burst, breaker.burst, 1.0, "circuit-breaker-burst")?,
+                refill_per_second: number(
+                    self.circuit_breaker_refill_rate,
+                    breaker.refill_per_second,
+                    0.0,
+                    "circuit-breaker-refill-rate",
+                )?,
+                cooldown: self.circuit_breaker_cooldown.map_or(breaker.cooldown, |span| span.0),
+            },
+            poll_interval: self.poll_interval.map_or(usual.poll_interval, |span| span.0),
+        })
     }
 }
 
@@ -233,6 +294,9 @@ pub(crate) struct Configuration {
     pub(super) server_secret: String,
     pub(super) client_secret: String,
     pub(super) answers: Option<PathBuf>,
+    pub(super) max_answer_ttl: Option<Duration>,
+    pub(super) allows_development_functions: bool,
+    pub(super) tuning: Tuning,
     pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
     pub(super) telemetry: Telemetry,
@@ -258,6 +322,7 @@ pub(super) struct Webhooks {
 
 impl Configuration {
     pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
+        let tuning = options.tuning()?;
         let address = |address: Option<SocketAddr>, port: Option<u16>, usual| {
             let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
             address.unwrap_or_else(|| SocketAddr::new(everywhere, port.unwrap_or(usual)))
@@ -294,6 +359,9 @@ impl Configuration {
             server_secret: text(options.tls_server_secret_name, "crossplane-tls-server"),
             client_secret: text(options.tls_client_secret_name, "crossplane-tls-client"),
             answers: options.xfn_cache_dir,
+            max_answer_ttl: options.xfn_cache_max_ttl.map(|span| span.0),
+            allows_development_functions: options.allow_development_functions.unwrap_or(false),
+            tuning,
             recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
             telemetry: Telemetry {
@@ -364,6 +432,33 @@ mod tests {
                 && configuration.lease_duration.is_some()
                 && configuration.webhooks.is_none()
         );
+    }
+
+    #[test]
+    fn flags_of_crossplane_that_mean_something_here_are_honoured() {
+        let configuration = Configuration::new(flags(&[
+            "--max-reconcile-rate=10",
+            "--circuit-breaker-burst=100",
+            "--circuit-breaker-refill-rate=1.5",
+            "--circuit-breaker-cooldown=1m",
+            "--poll-interval=10s",
+            "--xfn-cache-max-ttl=1h",
+            "--allow-development-functions",
+        ]))
+        .unwrap();
+        let circuit_breaker =
+            CircuitBreakerTuning { burst: 100.0, refill_per_second: 1.5, cooldown: Duration::from_mins(1) };
+        let max_concurrent_reconciles = NonZeroUsize::new(10);
+        let poll_interval = Duration::from_secs(10);
+        assert_eq!(
+            configuration.tuning,
+            Tuning { max_concurrent_reconciles, circuit_breaker, poll_interval }
+        );
+        assert_eq!(configuration.max_answer_ttl, Some(Duration::from_hours(1)));
+        assert!(configuration.allows_development_functions);
+        let usual = Configuration::new(Options::default()).unwrap();
+        assert!(usual.tuning == Tuning::default() && !usual.allows_development_functions);
+        assert!(Configuration::new(flags(&["--circuit-breaker-burst=0"])).is_err());
     }
 
     #[test]

@@ -37,23 +37,15 @@ const fn with_variable(flag: Flag, variable: &'static str) -> Flag {
     Flag { variable: Some(variable), ..flag }
 }
 
-const NO_POLLING: Answer = Ignored("nothing is polled: changes are noticed when they happen");
-const NO_BREAKER: Answer = Ignored("storms are calmed for each composite resource by itself");
+const NO_POLLING: Answer =
+    Ignored("changes are noticed when they happen; only connection Secrets are polled (--poll-interval)");
 const NO_PACKAGES: Answer = Ignored("packages are not run yet");
 const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
 
-const FLAGS: [Flag; 31] = [
+const FLAGS: [Flag; 25] = [
     Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
-    flag("poll-interval", NO_POLLING),
     flag("min-poll-interval", NO_POLLING),
-    Flag {
-        alias: Some("max-reconcile-rate"),
-        ..flag("max-concurrent-reconciles", Ignored("a hundred of each kind are worked on at a time"))
-    },
     flag("max-concurrent-package-establishers", NO_PACKAGES),
-    flag("circuit-breaker-burst", NO_BREAKER),
-    flag("circuit-breaker-refill-rate", NO_BREAKER),
-    flag("circuit-breaker-cooldown", NO_BREAKER),
     with_variable(
         Flag { short: Some('c'), alias: Some("cache-dir"), ..flag("xpkg-cache-dir", NO_PACKAGES) },
         "XPKG_CACHE_DIR",
@@ -63,10 +55,6 @@ const FLAGS: [Flag; 31] = [
     with_variable(flag("user-agent", NO_PACKAGES), "USER_AGENT"),
     with_variable(flag("tls-server-certs-dir", FROM_SECRETS), "TLS_SERVER_CERTS_DIR"),
     with_variable(flag("tls-client-certs-dir", FROM_SECRETS), "TLS_CLIENT_CERTS_DIR"),
-    with_variable(
-        flag("xfn-cache-max-ttl", Ignored("answers of functions are kept for as long as the function says")),
-        "XFN_CACHE_MAX_TTL",
-    ),
     with_variable(
         flag("pipeline-inspector-socket", Ignored("pipelines are not inspected")),
         "PIPELINE_INSPECTOR_SOCKET",
@@ -174,12 +162,10 @@ mod tests {
 
     #[test]
     fn flags_of_crossplane_are_taken_and_answered() {
-        let told = advice(&["--poll-interval", "1m", "--max-reconcile-rate=10", "-s", "1h"]).unwrap();
+        let told = advice(&["--min-poll-interval", "1m", "--profile=:6060", "-s", "1h"]).unwrap();
         assert_eq!(told.len(), 3, "{told:#?}");
-        assert!(
-            told.iter()
-                .any(|words| words.starts_with("--poll-interval makes no difference: nothing is polled"))
-        );
+        let words = "--min-poll-interval makes no difference: changes are noticed when they happen";
+        assert!(told.iter().any(|told| told.starts_with(words)), "{told:#?}");
         assert_eq!(advice(&["--enable-usages", "--enable-operations=false"]).unwrap(), Vec::<String>::new());
         assert_eq!(advice(&["--enable-usages=false"]).unwrap().len(), 1);
     }

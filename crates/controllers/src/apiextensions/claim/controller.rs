@@ -132,7 +132,8 @@ impl Controller {
         self.claims.synced().await;
         self.composites.synced().await;
         let queue = self.queue.clone();
-        queue.work(CONCURRENCY, |name| self.clone().reconcile(name)).await;
+        let concurrency = self.context.tuning.concurrency(CONCURRENCY);
+        queue.work(concurrency, |name| self.clone().reconcile(name)).await;
     }
 }
 

@@ -8,15 +8,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::metrics::{Breaking, Passage};
+use crate::tuning::CircuitBreakerTuning;
 
-/// How many changes there may be in a row, and how many per second after that.
-const BURST: f64 = 50.0;
-const REFILL_PER_SECOND: f64 = 0.5;
 /// How often its user may change one whose circuit is open, in a row and per second, and see it reconciled at once.
 const USER_BURST: f64 = 20.0;
 const USER_REFILL_PER_SECOND: f64 = 0.5;
-/// For how long the circuit stays open, and how often the composite resource is reconciled even so.
-const COOLDOWN: Duration = Duration::from_mins(5);
+/// How often the composite resource is reconciled while the circuit is open.
 const PROBE: Duration = Duration::from_secs(30);
 /// How many sources of changes are kept.
 const SOURCES: usize = 16;
@@ -26,6 +23,8 @@ const UNCERTAIN: usize = 1024;
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     changes: TokenBucket,
+    /// For how long the circuit stays open.
+    cooldown: Duration,
     /// Changes by its user that did not have to wait.
     user_changes: TokenBucket,
     /// Changes that may yet turn out to be our own: a watch can be quicker than the answer to a write.
@@ -35,11 +34,12 @@ pub(super) struct CircuitBreaker {
     probed_at: Option<Instant>,
 }
 
-impl Default for CircuitBreaker {
-    fn default() -> Self {
+impl CircuitBreaker {
+    pub(super) fn new(tuning: CircuitBreakerTuning) -> Self {
         let now = Instant::now();
         Self {
-            changes: TokenBucket::full(BURST, REFILL_PER_SECOND, now),
+            changes: TokenBucket::full(tuning.burst, tuning.refill_per_second, now),
+            cooldown: tuning.cooldown,
             user_changes: TokenBucket::full(USER_BURST, USER_REFILL_PER_SECOND, now),
             uncertain: Vec::new(),
             opened_at: None,
@@ -47,9 +47,7 @@ impl Default for CircuitBreaker {
             probed_at: None,
         }
     }
-}
 
-impl CircuitBreaker {
     /// Something has come to this version, and as far as is known by now it was not our doing.
     pub(super) fn note(&mut self, version: u64, source: String, breaking: &Breaking) {
         if self.uncertain.len() == UNCERTAIN {
@@ -75,7 +73,7 @@ impl CircuitBreaker {
         self.changes.refill(now);
         self.user_changes.refill(now);
         let opened_at = self.opened_at?;
-        if now.duration_since(opened_at) >= COOLDOWN {
+        if now.duration_since(opened_at) >= self.cooldown {
             (self.opened_at, self.probed_at) = (None, None);
             breaking.close();
             return None;
@@ -102,7 +100,7 @@ impl CircuitBreaker {
 
     /// When the circuit closes, if nothing more happens.
     pub(super) fn closes_at(&self) -> Option<Instant> {
-        self.opened_at.map(|time| time + COOLDOWN)
+        self.opened_at.map(|time| time + self.cooldown)
     }
 
     /// Whether nothing has to be remembered of it.

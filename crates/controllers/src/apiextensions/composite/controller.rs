@@ -16,7 +16,7 @@ use crate::metrics::Tally;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
-/// How many composite resources of a kind are worked on at a time.
+/// How many composite resources of a kind are worked on at a time, if nobody says otherwise.
 const CONCURRENCY: usize = 100;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Who says what happened, in events.
@@ -53,7 +53,7 @@ impl Controller {
                 kind: kind.resource.kind.clone(),
             },
             informer: Informer::start(shared.context.cluster.clone(), scope),
-            memory: Memory::new(metrics.breaking(&name)),
+            memory: Memory::new(metrics.breaking(&name), shared.context.tuning.circuit_breaker),
             recorder: shared.context.recorder.of(COMPONENT),
             queue: shared.context.queue(LONGEST_PAUSE, &name),
             tally: metrics.tally(&kind.resource),
@@ -94,6 +94,7 @@ impl Controller {
         // What was read last is what is worked on: before everything is read, much would be done twice.
         self.informer.synced().await;
         let queue = self.queue.clone();
-        queue.work_in_slots(CONCURRENCY, |name, slot| self.clone().reconcile(name, slot)).await;
+        let concurrency = self.shared.context.tuning.concurrency(CONCURRENCY);
+        queue.work_in_slots(concurrency, |name, slot| self.clone().reconcile(name, slot)).await;
     }
 }

@@ -14,6 +14,7 @@ use super::field_fights::{FieldFights, FightClock};
 use super::fingerprints::{Fingerprint, LastReconcile};
 use super::own_writes::OwnWrites;
 use crate::metrics::Breaking;
+use crate::tuning::CircuitBreakerTuning;
 
 /// What a composite resource is called among those of its kind: `namespace/name`.
 pub(super) type Name = Arc<str>;
@@ -23,6 +24,7 @@ pub(super) struct Memory {
     all: Mutex<HashMap<Name, Remembered>>,
     fight_clock: FightClock,
     breaking: Arc<Breaking>,
+    breaker_tuning: CircuitBreakerTuning,
 }
 
 /// What is remembered about one composite resource. There are many: what is rare is boxed.
@@ -35,8 +37,8 @@ struct Remembered {
 }
 
 impl Memory {
-    pub(super) fn new(breaking: Arc<Breaking>) -> Self {
-        Self { all: Mutex::default(), fight_clock: FightClock::start(), breaking }
+    pub(super) fn new(breaking: Arc<Breaking>, breaker_tuning: CircuitBreakerTuning) -> Self {
+        Self { all: Mutex::default(), fight_clock: FightClock::start(), breaking, breaker_tuning }
     }
 
     pub(super) fn last(&self, name: &str) -> Option<LastReconcile> {
@@ -139,7 +141,8 @@ impl Memory {
     pub(super) fn count_change(&self, name: &str, version: u64, source: impl FnOnce() -> String) {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return };
-        let breaker = remembered.breaker.get_or_insert_with(Box::default);
+        let breaker =
+            remembered.breaker.get_or_insert_with(|| CircuitBreaker::new(self.breaker_tuning).into());
         breaker.note(version, source(), &self.breaking);
     }
 
@@ -152,7 +155,9 @@ impl Memory {
         if !is_changed && !is_asked_for {
             return false;
         }
-        remembered.breaker.get_or_insert_with(Box::default).admit_user()
+        let breaker =
+            remembered.breaker.get_or_insert_with(|| CircuitBreaker::new(self.breaker_tuning).into());
+        breaker.admit_user()
     }
 
     /// How long to leave it alone because its circuit is open.
@@ -205,9 +210,27 @@ impl Memory {
 mod tests {
     use super::*;
 
+    fn memory_of(tuning: CircuitBreakerTuning) -> Memory {
+        Memory::new(Arc::default(), tuning)
+    }
+
+    #[test]
+    fn how_much_is_too_much_can_be_set() {
+        let is_open = |burst: f64| {
+            let memory = memory_of(CircuitBreakerTuning { burst, ..CircuitBreakerTuning::default() });
+            let name = Name::from("default/blog");
+            memory.remember(&name, LastReconcile::default(), Vec::new());
+            for version in 1..=20 {
+                memory.count_change(&name, version, || "ConfigMap/blog".to_owned());
+            }
+            memory.circuit(&name) != Circuit::Closed
+        };
+        assert!(is_open(10.0) && !is_open(30.0));
+    }
+
     /// What is remembered after 200 things have happened.
     fn after_many_events() -> (Memory, Name) {
-        let (memory, name) = (Memory::new(Arc::default()), Name::from("default/blog"));
+        let (memory, name) = (memory_of(CircuitBreakerTuning::default()), Name::from("default/blog"));
         memory.remember(&name, LastReconcile::default(), Vec::new());
         for version in 1..=200 {
             memory.count_change(&name, version, || "ConfigMap/blog".to_owned());

@@ -209,9 +209,13 @@ fn is_about_undeclared_field(error: &Error) -> bool {
 fn remove_codes(body: &mut Object) -> bool {
     let conditions = body.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
     let conditions = conditions.into_iter().flatten().filter_map(Value::as_object_mut);
-    let removed = conditions
-        .flat_map(|condition| ["code", "step", "resource"].map(|field| condition.remove(field).is_some()));
-    removed.fold(false, |any, is_removed| any || is_removed)
+    let removed = conditions.flat_map(|condition| {
+        ["code", "step", "resource"]
+            .into_iter()
+            .filter_map(|field| condition.remove(field))
+            .collect::<Vec<_>>()
+    });
+    removed.count() > 0
 }
 
 /// As much of the status as the plane has said itself.
