@@ -123,6 +123,9 @@ causes! {
     // Usages.
     UsageInvalid: "A Usage does not say what is used by what.",
     UsageTargetNotFound: "A Usage names or selects an object that does not exist.",
+
+    // Packages, operations, managed resource definitions.
+    KindNotSupported: "Nothing acts on objects of the kind in this release.",
 }
 
 impl fmt::Display for Cause {

@@ -5,6 +5,7 @@ mod composition;
 mod condition;
 mod definition;
 mod function;
+mod unsupported;
 mod usage;
 
 pub mod crds;
@@ -25,6 +26,7 @@ pub use definition::{
     CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
 };
 pub use function::Function;
+pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};
 
 /// An object of any kind, as the API server and functions exchange it.

@@ -21,6 +21,7 @@ use crate::protection::usage::{self, Usages};
 use crate::rbac;
 use crate::runtime::clock::Clock;
 use crate::tuning::Tuning;
+use crate::unsupported;
 
 /// How controllers run.
 #[derive(Debug)]
@@ -94,6 +95,7 @@ impl Standby {
         }
         tasks.spawn(local_functions::conditions::run(context.clone(), local_functions.clone()));
         tasks.spawn(usage::run(context.clone(), usages.clone()));
+        tasks.spawn(unsupported::run(context.clone(), functions.clone()));
         Controllers { tasks, standby: self }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Follows Functions and `FunctionRevision`s. What is asked for after one of them changed sees the change.
 
+mod standing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

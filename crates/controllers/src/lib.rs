@@ -16,6 +16,7 @@ mod runtime;
 mod setup;
 mod takeover;
 mod tuning;
+mod unsupported;
 
 pub use apiextensions::advisor::{Advisor, PATH as ADVISOR_PATH};
 pub use apiextensions::composite::Holdings;

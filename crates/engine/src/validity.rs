@@ -1,6 +1,6 @@
 //! Decides whether the pipeline of a composition can be used at all, before any composite resource uses it.
 //!
-//! A function that is not there is no fault: it may come. One that is there and says that it cannot compose is. What counts is the
+//! A function that does not exist is a fault until it does; so is one that says that it cannot compose. What counts is the
 //! revision that a step would call: another one of the same function that is bad, such as one that is tried out, stops nobody.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use ferroplane_api::{Cause, CompositionSpec, Condition, FailurePoint, Status};
 use serde_json::Value;
 
 use crate::failure::chain;
-use crate::pipeline::{Pipeline, PipelineError};
+use crate::pipeline::{Pipeline, PipelineError, UnresolvedStep};
 use crate::resources::to_pipeline;
 use crate::versions::{Catalogue, resolve};
 
@@ -26,6 +26,9 @@ pub enum InvalidPipeline {
     Unreadable(#[source] serde_json::Error),
     #[error("cannot make the pipeline ready")]
     NotReady(#[from] PipelineError),
+    /// A step calls what nobody has, so that no composite resource can use the pipeline.
+    #[error(transparent)]
+    Uncallable(#[from] UnresolvedStep),
     #[error("function `{function}` (active revision `{revision}`) does not have the capability `{missing}`")]
     MissingCapability { step: String, function: String, revision: String, missing: &'static str },
 }
@@ -36,6 +39,7 @@ impl InvalidPipeline {
         match self {
             Self::Unreadable(_) => Cause::PipelineInvalid.into(),
             Self::NotReady(error) => error.point(),
+            Self::Uncallable(error) => error.point(),
             Self::MissingCapability { step, .. } => {
                 FailurePoint::new(Cause::FunctionCapabilityMissing).in_step(step)
             }
@@ -59,9 +63,16 @@ pub fn validate_pipeline(
 ) -> Result<(), InvalidPipeline> {
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
     let pipeline = Pipeline::new(&to_pipeline(&spec))?;
-    for step in pipeline.steps() {
-        // What cannot be resolved now may be later; until then composite resources say what is missing.
-        let Ok(resolution) = resolve(catalogue, step.question()) else { continue };
+    for (index, step) in pipeline.steps().iter().enumerate() {
+        let resolution = match resolve(catalogue, step.question()) {
+            Ok(resolution) => resolution,
+            // Unlike in Crossplane: every composite resource that uses the pipeline would fail.
+            Err(source) if is_missing(source.cause()) => {
+                return Err(UnresolvedStep { index, step: step.name.clone(), source }.into());
+            }
+            // What has no active revision, or another version, may have later; until then composite resources say so.
+            Err(_) => continue,
+        };
         let revision = &resolution.record.revision.name;
         if capabilities.get(revision).is_some_and(|capabilities| !can(capabilities, COMPOSITION)) {
             return Err(InvalidPipeline::MissingCapability {
@@ -75,6 +86,11 @@ pub fn validate_pipeline(
     Ok(())
 }
 
+/// Whether nothing of the function can be called, in whatever version.
+fn is_missing(cause: Cause) -> bool {
+    matches!(cause, Cause::FunctionNotFound | Cause::FunctionNotRunnable)
+}
+
 /// What a revision says about its pipeline.
 pub fn pipeline_condition(verdict: &Result<(), InvalidPipeline>) -> Condition {
     match verdict {
@@ -82,6 +98,7 @@ pub fn pipeline_condition(verdict: &Result<(), InvalidPipeline>) -> Condition {
         Err(invalid) => {
             let reason = match invalid {
                 InvalidPipeline::MissingCapability { .. } => "MissingCapabilities",
+                InvalidPipeline::Uncallable(_) => "MissingFunctions",
                 _ => "InvalidPipeline",
             };
             Condition::new("ValidPipeline", Status::False, reason)
@@ -150,9 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn function_that_is_not_there_is_no_fault() {
-        let spec = spec(&json!([{"step": "a", "functionRef": {"name": "f"}}]));
-        assert_eq!(verdict(&spec, &function("g", &[])).0, "ValidPipeline");
+    fn function_that_does_not_exist_is_a_fault_and_one_that_is_inactive_is_none() {
+        let missing = spec(&json!([{"step": "a", "functionRef": {"name": "nope"}}]));
+        let known = function("f", &["composition"]);
+        let (reason, message) = verdict(&missing, &known);
+        assert_eq!(reason, "MissingFunctions");
+        assert!(message.contains("step `a`") && message.contains("there is no function `nope`"), "{message}");
+        let point = validate_pipeline(&missing, &known.0, &known.1).unwrap_err().point();
+        assert_eq!(point, FailurePoint::new(Cause::FunctionNotFound).in_step("a"));
+        let pinned = spec(&json!([{"step": "a", "functionRef": {"name": "f"}, "functionRevisionRef": {"name": "f-9"}}]));
+        assert_eq!(verdict(&pinned, &known).0, "ValidPipeline");
     }
 
     #[test]

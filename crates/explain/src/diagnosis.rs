@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::{DEEPEST, is_fine, is_ready};
-use crate::look::{Role, children, deleted_at, ready, role, synced};
+use crate::look::{Role, at, children, deleted_at, ready, role, synced};
 use crate::rules::{RULES, Suspect, When};
 use crate::snapshot::{Snapshot, State};
 use crate::words::one_line;
@@ -44,7 +44,9 @@ pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
     let mut doctor = Doctor { snapshot, seen: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
     let object = snapshot.object(root);
     doctor.descend(root, None);
-    let is_ready = object.is_some_and(|object| is_ready(role(snapshot, root, object), object));
+    let role = object.map(|object| role(snapshot, root, object));
+    let is_ready = object.zip(role).is_some_and(|(object, role)| is_ready(role, object));
+    let is_ready = is_ready && (role != Some(Role::Composition) || doctor.found.is_empty());
     let mut found = doctor.found.into_iter();
     let (cause, chain) = match found.next() {
         Some((cause, chain)) => (Some(cause), chain),
@@ -76,7 +78,8 @@ impl<'a> Doctor<'a> {
         }
         self.path.push(Link { object: id.clone(), says: says(self.snapshot, id) });
         let suspect = Suspect::new(self.snapshot, id, above);
-        let is_further = suspect.is_leaving || !suspect.is_fine();
+        // A Composition says nothing of itself: its revisions do.
+        let is_further = suspect.is_leaving || !suspect.is_fine() || suspect.role == Role::Composition;
         let below = self.snapshot.object(id).filter(|_| is_further);
         let below = below.map(|object| Above { object, is_leaving: suspect.is_leaving });
         let is_found = self.apply(&suspect, When::First)
@@ -95,6 +98,9 @@ impl<'a> Doctor<'a> {
 
     fn descend_further(&mut self, id: &Id, above: Above<'a>) -> bool {
         let mut children = children(self.snapshot, id, above.object);
+        if role(self.snapshot, id, above.object) == Role::Composition {
+            children = newest(self.snapshot, children);
+        }
         children.sort_by_cached_key(|child| (urgency(self.snapshot, child), child.clone()));
         let mut is_found = false;
         for child in children {
@@ -102,6 +108,12 @@ impl<'a> Doctor<'a> {
         }
         is_found
     }
+}
+
+/// The newest of the revisions of a Composition. Older ones may be wrong: that is why there is a newer one.
+fn newest(snapshot: &Snapshot, revisions: Vec<Id>) -> Vec<Id> {
+    let number = |id: &Id| snapshot.object(id).and_then(|it| at(it, &["spec", "revision"])?.as_i64());
+    revisions.into_iter().max_by_key(number).into_iter().collect()
 }
 
 /// What is looked at first: what has something to say about itself, and what has more below it.

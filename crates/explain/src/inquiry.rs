@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_engine::composite::Machinery;
 
 use crate::id::Id;
 use crate::look::{
-    Condition, Role, children, composition, compositions, condition, definition_of, definitions, deleted_at,
+    Condition, Role, children, composition, compositions, condition, conditions, definition_of, definitions, deleted_at,
     function, is_paused, ready, revision_id, revision_of, revisions_of, role, synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
@@ -137,7 +137,10 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_current = |condition: Condition<'_>| {
         condition.generation == 0 || condition.generation == meta::generation(object)
     };
-    deleted_at(object).is_empty()
+    let is_supported = role != Role::Unsupported
+        && !conditions(object).any(|condition| condition.code == Cause::KindNotSupported.code());
+    is_supported
+        && deleted_at(object).is_empty()
         && !is_paused(object)
         && holds(synced(object))
         && holds(ready(object))

@@ -1,12 +1,12 @@
 //! Looks into objects: what they are, what they say of themselves, what they refer to.
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Object, keys, meta, unsupported};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
 use serde_json::Value;
 
 use crate::id::Id;
-use crate::snapshot::{List, Snapshot};
+use crate::snapshot::{Home, List, Snapshot};
 
 /// What an object is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Role {
     Composition,
     CompositionRevision,
     Function,
+    /// Nothing acts on it, and its kind has no conditions in which it could say so.
+    Unsupported,
     /// Whatever was composed, and everything else.
     Other,
 }
@@ -179,6 +181,7 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::APIEXTENSIONS, "Composition") => Role::Composition,
         (keys::APIEXTENSIONS, "CompositionRevision") => Role::CompositionRevision,
         (keys::PKG, "Function") => Role::Function,
+        (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
         _ => match definition_of(snapshot, id) {
             Some((_, role)) => role,
             // Whoever may not read definitions can still tell by what it holds.
@@ -186,6 +189,12 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
             None => Role::Other,
         },
     }
+}
+
+/// Whether nothing acts on a kind, and its objects cannot say so. On a cluster, a package manager may act on it unseen.
+fn is_silent(snapshot: &Snapshot, group: &str, kind: &str) -> bool {
+    let is_embedded = snapshot.home() == Home::Embedded;
+    is_embedded && unsupported(group, kind).is_some_and(|kind| kind.conditions.is_empty())
 }
 
 /// What belongs to an object, one level down.
@@ -204,7 +213,7 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let list = revisions_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
-        Role::CompositionRevision | Role::Other => Vec::new(),
+        Role::CompositionRevision | Role::Unsupported | Role::Other => Vec::new(),
     }
 }
 

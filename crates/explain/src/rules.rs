@@ -100,7 +100,6 @@ const SHOWN: &[Cause] = &[
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
     // They say themselves what helps.
-    Cause::FunctionNotRunnable,
     Cause::ComposedResourceNamespaceMissing,
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
@@ -130,6 +129,10 @@ pub(crate) const RULES: &[Rule] = &[
         existence::unreadable,
     ),
     first("not-found", "there is no object of this name", existence::not_found),
+    Rule {
+        causes: &[Cause::KindNotSupported],
+        ..first("kind-not-supported", "nothing acts on the kind in this release", state::not_supported)
+    },
     first("usage", "a Usage keeps something that somebody wants gone", deletion::usage),
     first("finalizer", "a finalizer keeps something that is being deleted", deletion::finalizer_below),
     first("paused", "an annotation stops everything", state::paused),
@@ -162,6 +165,12 @@ pub(crate) const RULES: &[Rule] = &[
         "a step calls a function that does not exist",
         &[Cause::FunctionNotFound],
         functions::missing,
+    ),
+    failed(
+        "function-not-runnable",
+        "a Function exists, but nothing runs its package",
+        &[Cause::FunctionNotRunnable],
+        functions::not_runnable,
     ),
     failed(
         "function-inactive",

@@ -147,7 +147,7 @@ impl Plane {
         }
     }
 
-    fn answer(&self, want: Want, snapshot: &mut Snapshot) {
+    pub(crate) fn answer(&self, want: Want, snapshot: &mut Snapshot) {
         let is_kind = |it: &&Value, kind: &str| it["kind"] == kind;
         match want {
             Want::Object(id) if self.unreadable.contains(&id) => {

@@ -215,7 +215,13 @@ fn templated(name: &str, rest: &str) -> String {
     template(&format!("{{apiVersion: cloud.test.io/v1, kind: Bucket, metadata: {{name: {name}}}}}"), rest)
 }
 
-/// Faults of patch-and-transform, and of what is near a mistake.
+fn package(kind: &str, name: &str, image: &str) -> String {
+    format!(
+        "---\napiVersion: pkg.crossplane.io/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{package: 'registry.example/{image}'}}\n"
+    )
+}
+
+/// Faults of patch-and-transform, of packages, and of what is near a mistake.
 fn more_faults() -> Vec<Fault> {
     let required = |kind: &str, field: &str| {
         format!(
@@ -227,6 +233,9 @@ fn more_faults() -> Vec<Fault> {
         ", readinessChecks: [{type: MatchCondition, matchCondition: {type: Available, status: 'True'}}]";
     let app = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: app}, spec: {selector: {matchLabels: {a: b}}, \
                template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}";
+    let step = |function: &str| format!("{{step: compose, functionRef: {{name: {function}}}}}");
+    let operation = "---\napiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {name: o}\n\
+                     spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-dummy}}]}\n";
     let near = composition("near", "Lonely", &[ready()]).replace("test.io/v1,", "test.io/v1beta1,");
     vec![
         fault(
@@ -265,6 +274,11 @@ fn more_faults() -> Vec<Fault> {
             &[templated("barren", &required("FromEnvironmentFieldPath", "region"))],
             &["Fault default/barren", "step `compose`", "field `region`", "the environment does not have it"],
         ),
+        other("provider/p", package("Provider", "p", "acme/provider-p:v1.0.0"), &["Provider p", "does not install providers"]),
+        other("operation/o", operation.to_owned(), &["Operation o", "does not run operations"]),
+        other("function/function-uncovered", package("Function", "function-uncovered", "crossplane-contrib/function-auto-ready:v99.0.0"), &["Function function-uncovered", "function-auto-ready:v99.0.0", "covers"]),
+        fault("uncovered", &[step("function-uncovered")], &["Function function-uncovered", "step `compose`", "function-auto-ready:v99.0.0"]),
+        other("composition/typo", String::new(), &["CompositionRevision typo-", "step `compose`", "did you mean `function-dummy`"]),
         other(
             "lonely/b",
             near + &xr("Lonely", "b", ""),

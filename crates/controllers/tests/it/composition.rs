@@ -46,7 +46,7 @@ async fn revisions(plane: &Plane, wanted: &[(i64, &str)]) -> Value {
 }
 
 /// Wait until something is said about a composition. Returns it.
-async fn said(plane: &Plane, kind: &str, reason: &str) -> Value {
+pub(crate) async fn said(plane: &Plane, kind: &str, reason: &str) -> Value {
     let is_it = |event: &&Value| event["type"] == kind && event["reason"] == reason;
     let path = "/api/v1/namespaces/default/events";
     let find = |list: &Value| list["items"].as_array().into_iter().flatten().find(is_it).cloned();

@@ -16,5 +16,6 @@ mod revision;
 mod roles;
 mod simulation;
 mod takeover;
+mod unsupported;
 mod usage;
 mod versions;

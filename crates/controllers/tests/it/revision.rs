@@ -28,9 +28,14 @@ async fn verdict(plane: &Plane, wanted: &str) -> Value {
 }
 
 #[tokio::test]
-async fn revision_whose_functions_are_not_there_is_valid() {
+async fn revision_whose_functions_are_not_there_is_invalid_until_they_are() {
     let plane = Plane::new().await;
     plane.apply(&format!("{COMPOSITIONS}/site"), &composition("site", "A")).await;
+    let revision = verdict(&plane, "False/MissingFunctions").await;
+    let conditions = revision["status"]["conditions"].as_array().unwrap();
+    let valid = conditions.iter().find(|condition| condition["type"] == "ValidPipeline").unwrap();
+    assert_eq!((&valid["code"], &valid["step"]), (&json!("FunctionNotFound"), &json!("a")), "{valid}");
+    function(&plane, "function-a", "Active", &["composition"]).await;
     let revision = verdict(&plane, "True/ValidPipeline").await;
     assert_eq!(condition(&revision, "Synced").as_deref(), Some("True/ReconcileSuccess"));
     assert_eq!(revision["status"]["conditions"][0]["observedGeneration"], 1);

@@ -59,12 +59,21 @@ pub(super) fn missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     if let Some(object) = suspect.snapshot.object(&cause.object) {
         let wrong = ["Installed", "Healthy"].into_iter().filter_map(|kind| condition(object, kind));
         if let Some(wrong) = wrong.into_iter().find(|condition| !condition.is_true()) {
-            let message = format!("is not {}: {}", wrong.kind.to_lowercase(), wrong.words());
+            // What this plane says has a code, and needs no introduction.
+            let message = match wrong.code {
+                "" => format!("is not {}: {}", wrong.kind.to_lowercase(), wrong.words()),
+                _ => wrong.words().to_owned(),
+            };
             let cause = Finding::new(&cause.object, &message).since(wrong.since).step(cause.step.as_deref());
             return cause.clone().advice(describe(&cause.object));
         }
     }
     cause.advice("kubectl get functions").advice("ferroplane functions versions")
+}
+
+pub(super) fn not_runnable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let cause = cause(suspect, said).advice("ferroplane functions versions");
+    cause.clone().advice(describe(&cause.object))
 }
 
 pub(super) fn inactive(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

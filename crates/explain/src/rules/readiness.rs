@@ -142,9 +142,11 @@ pub(super) fn own_condition(suspect: &Suspect<'_>) -> Option<Finding> {
         (reason, message) => format!(": {reason}: {message}"),
     };
     let message = format!("its condition {} is {}{words}", telling.kind, telling.status);
-    let step = suspect.above.and_then(|above| step_of(suspect.snapshot, above, object));
+    // What this plane says has a code and, if it is about one, a step.
+    let step = Some(telling.step).filter(|step| !step.is_empty());
+    let step = step.or_else(|| suspect.above.and_then(|above| step_of(suspect.snapshot, above, object)));
     let cause = Finding::new(suspect.id, &message).since(telling.since).step(step);
-    Some(cause.advice(describe(suspect.id)))
+    Some(cause.code(telling.code.parse().ok()).advice(describe(suspect.id)))
 }
 
 /// Whether the composite resource above waits for this one.

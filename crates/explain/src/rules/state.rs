@@ -1,6 +1,6 @@
 //! What an object says of itself as a whole.
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta, unsupported};
 
 use super::functions::development_target;
 use super::{Suspect, describe};
@@ -20,6 +20,23 @@ pub(super) fn paused(suspect: &Suspect<'_>) -> Option<Finding> {
     Some(cause.advice(format!("kubectl annotate {} {}-", suspect.id.arguments(), keys::PAUSED)))
 }
 
+/// Nothing acts on objects of the kind.
+pub(super) fn not_supported(suspect: &Suspect<'_>) -> Option<Finding> {
+    let object = suspect.object?;
+    let code = Cause::KindNotSupported;
+    let told = conditions(object).find(|condition| condition.code == code.code());
+    let finding = match told {
+        Some(condition) => Finding::new(suspect.id, condition.message).since(condition.since),
+        // Kinds without a status cannot say it themselves.
+        None if suspect.role == Role::Unsupported => {
+            let kind = unsupported(suspect.id.group(), &suspect.id.kind)?;
+            Finding::new(suspect.id, kind.message()).since(created_at(object))
+        }
+        None => return None,
+    };
+    Some(finding.code(Some(code)).advice(describe(suspect.id)))
+}
+
 pub(super) fn claim_bound(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect
         .own(said)
@@ -34,10 +51,12 @@ pub(super) fn sync_error(suspect: &Suspect<'_>) -> Option<Finding> {
     if suspect.role == Role::Claim && synced.message.is_empty() {
         return None;
     }
-    let finding = match suspect.complaints.first() {
-        Some(said) => suspect.composed(*said).code(said.cause),
-        None => Finding::new(suspect.id, synced.words()).since(synced.since),
+    let own = || {
+        let finding = Finding::new(suspect.id, synced.words()).since(synced.since);
+        finding.code(synced.code.parse().ok())
     };
+    let finding =
+        suspect.complaints.first().map_or_else(own, |said| suspect.composed(*said).code(said.cause));
     Some(finding.advice(describe(suspect.id)))
 }
 

@@ -98,6 +98,13 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("revision-incompatible", select(CANNOT_SELECT_REVISION, &Unselectable::Incompatible { revision: text("app-1"), composes: TypeRef { kind: text("Other"), ..app() }, wanted: app() }),
          "App default/hello: field `spec.crossplane.compositionRef.name`: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
         ("function-missing", unresolved(Unresolved::UnknownFunction { function: function(), similar: None }), "Function function-compose: step `compose`: there is no function `function-compose`"),
+        ("function-not-runnable", unusable("nothing runs package `a.b/c:v1`", FailurePoint::new(Cause::FunctionNotRunnable).in_step(STEP)),
+         "Function function-compose: step `compose`: nothing runs package `a.b/c:v1`"),
+        ("kind-not-supported", Plane::troubled(&Trouble::new("", "nothing acts on it", Cause::KindNotSupported)), "App default/hello: nothing acts on it"),
+        ("function-missing", unresolved(Unresolved::UnknownFunction { function: function(), similar: None }).and(json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "function-compose"},
+            "status": {"conditions": [{"type": "Installed", "status": "False", "message": "nothing runs it", "code": "FunctionNotRunnable"}]},
+         })), "Function function-compose: step `compose`: nothing runs it"),
         ("function-inactive", unresolved(Unresolved::NoActiveRevision { function: function(), labels: None }), "Function function-compose: step `compose`: function `function-compose` has no active revision"),
         ("function-version", unresolved(Unresolved::VersionNotFound { function: function(), version: version("v9.9.9"), served: text("v1.0.0") }), "Function function-compose: step `compose`: function `function-compose` has no version v9.9.9: there is v1.0.0"),
         ("function-capability", incapable(InvalidPipeline::MissingCapability { step: text(STEP), function: function(), revision: text("r"), missing: "composition" }),
@@ -469,4 +476,60 @@ fn advice_fits_the_home() {
         let embedded = advice(plane(), Home::Embedded);
         assert!(!["get providers", "crossplane-system"].iter().any(|it| embedded.contains(it)), "{embedded}");
     }
+}
+
+/// What is found out about an object that is alone.
+fn alone(object: &Value, home: Home) -> crate::Diagnosis {
+    let id = Id::of(&crate::testing::object(object));
+    let mut snapshot = Plane::with(json!([])).read().at(home);
+    snapshot.put(id.clone(), State::Here(Box::new(crate::testing::object(object))));
+    diagnose(&snapshot, &id)
+}
+
+#[test]
+fn object_that_nothing_acts_on_is_not_called_ready() {
+    let provider = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Provider", "metadata": {"name": "p"},
+        "status": {"conditions": [{"type": "Installed", "status": "False", "message": "nothing acts on it", "code": "KindNotSupported"}]},
+    });
+    let lock = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "Lock", "metadata": {"name": "lock"},
+        "status": {"conditions": [{"type": "Resolved", "status": "False", "message": "has no effect", "code": "KindNotSupported"}]},
+    });
+    for object in [provider, lock] {
+        let diagnosis = alone(&object, Home::Cluster);
+        let cause = diagnosis.cause.unwrap();
+        assert_eq!((diagnosis.is_ready, cause.rule, cause.code), (false, "kind-not-supported", Some("KindNotSupported")));
+    }
+    // A kind without a status says nothing itself, and on a cluster somebody may act on it.
+    let config = json!({"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"}});
+    assert!(alone(&config, Home::Cluster).is_ready);
+    let embedded = alone(&config, Home::Embedded);
+    assert_eq!((embedded.is_ready, embedded.cause.unwrap().rule), (false, "kind-not-supported"));
+}
+
+#[test]
+fn composition_whose_newest_revision_is_invalid_is_not_called_ready() {
+    let invalid = |number: i64, status: &str| {
+        let mut revision = revision(&format!("app-{number}"), number, &[("compose", "nope")]);
+        revision["status"] = json!({"conditions": [
+            {"type": "ValidPipeline", "status": status, "reason": "InvalidPipeline", "message": "there is no function `nope`",
+             "code": "FunctionNotFound", "step": "compose"},
+        ]});
+        revision
+    };
+    let id = Id::new("apiextensions.crossplane.io/v1", "Composition", "", "app");
+    let diagnosis = |latest: &str| {
+        let plane = Plane::with(json!([])).and(invalid(1, "False")).and(invalid(2, latest));
+        let mut snapshot = plane.read();
+        for want in crate::wants(&snapshot.clone(), &id, crate::Purpose::Cause) {
+            plane.answer(want, &mut snapshot);
+        }
+        diagnose(&snapshot, &id)
+    };
+    assert!(diagnosis("True").is_ready);
+    let wrong = diagnosis("False");
+    let cause = wrong.cause.unwrap();
+    assert_eq!((wrong.is_ready, cause.object.name.as_str(), cause.code), (false, "app-2", Some("FunctionNotFound")));
+    assert_eq!(cause.step.as_deref(), Some("compose"));
 }

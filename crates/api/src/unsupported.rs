@@ -1,0 +1,155 @@
+//! Kinds that are served, so that manifests of them are accepted, and that nothing acts on in this release.
+//!
+//! One list for everybody who has to say so: conditions, events and `ferroplane why`.
+
+use crate::keys;
+
+/// A kind that nothing acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnsupportedKind {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    /// The types of the conditions that say so: those that the columns of the kind show. None if the kind has no status.
+    pub conditions: &'static [&'static str],
+    /// What does not happen, and what to do instead.
+    message: &'static str,
+}
+
+impl UnsupportedKind {
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// What is told to whoever made an object of the kind.
+    pub fn message(&self) -> &'static str {
+        self.message
+    }
+}
+
+/// The reason of the conditions and events that say that nothing acts on a kind.
+pub const NOT_SUPPORTED: &str = "NotSupported";
+
+const PACKAGE: &[&str] = &["Installed", "Healthy"];
+const REVISION: &[&str] = &["Healthy"];
+const OPERATION: &[&str] = &["Synced"];
+
+/// All kinds that nothing acts on.
+pub const UNSUPPORTED: &[UnsupportedKind] = &[
+    of(
+        keys::PKG,
+        "v1",
+        ["Provider", "providers"],
+        PACKAGE,
+        "nothing acts on it: this release does not install providers; apply the provider's CRDs, and run the provider yourself",
+    ),
+    of(
+        keys::PKG,
+        "v1",
+        ["ProviderRevision", "providerrevisions"],
+        REVISION,
+        "nothing acts on it: this release does not install providers",
+    ),
+    of(
+        keys::PKG,
+        "v1",
+        ["Configuration", "configurations"],
+        PACKAGE,
+        "nothing acts on it: this release does not install packages; apply the XRDs and Compositions in the package yourself",
+    ),
+    of(
+        keys::PKG,
+        "v1",
+        ["ConfigurationRevision", "configurationrevisions"],
+        REVISION,
+        "nothing acts on it: this release does not install packages",
+    ),
+    of(
+        keys::PKG,
+        "v1beta1",
+        ["DeploymentRuntimeConfig", "deploymentruntimeconfigs"],
+        &[],
+        "has no effect: this release runs no pods for packages",
+    ),
+    of(
+        keys::PKG,
+        "v1beta1",
+        ["ImageConfig", "imageconfigs"],
+        &[],
+        "has no effect: this release pulls no images of packages",
+    ),
+    of(keys::PKG, "v1beta1", ["Lock", "locks"], &["Resolved"], "has no effect: this release does not install packages"),
+    of(
+        keys::APIEXTENSIONS,
+        "v1alpha1",
+        ["ManagedResourceDefinition", "managedresourcedefinitions"],
+        &["Established"],
+        "nothing acts on it: this release makes no CRDs of managed resource definitions; apply the CRD yourself",
+    ),
+    of(
+        keys::APIEXTENSIONS,
+        "v1alpha1",
+        ["ManagedResourceActivationPolicy", "managedresourceactivationpolicies"],
+        &["Healthy"],
+        "nothing acts on it: this release activates no managed resource definitions; apply their CRDs yourself",
+    ),
+    of(
+        OPS,
+        "v1alpha1",
+        ["Operation", "operations"],
+        OPERATION,
+        "nothing acts on it: this release does not run operations",
+    ),
+    of(
+        OPS,
+        "v1alpha1",
+        ["CronOperation", "cronoperations"],
+        OPERATION,
+        "nothing acts on it: this release does not run operations",
+    ),
+    of(
+        OPS,
+        "v1alpha1",
+        ["WatchOperation", "watchoperations"],
+        OPERATION,
+        "nothing acts on it: this release does not run operations",
+    ),
+];
+
+const OPS: &str = "ops.crossplane.io";
+
+const fn of(
+    group: &'static str,
+    version: &'static str,
+    [kind, plural]: [&'static str; 2],
+    conditions: &'static [&'static str],
+    message: &'static str,
+) -> UnsupportedKind {
+    UnsupportedKind { group, version, kind, plural, conditions, message }
+}
+
+/// A kind, if nothing acts on it.
+pub fn unsupported(group: &str, kind: &str) -> Option<&'static UnsupportedKind> {
+    UNSUPPORTED.iter().find(|it| it.group == group && it.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crds;
+
+    #[test]
+    fn every_kind_is_served_as_it_is_listed() {
+        for kind in UNSUPPORTED {
+            let crd = crds::ALL.iter().find(|crd| crd.group == kind.group && crd.kind == kind.kind);
+            let crd = crd.unwrap_or_else(|| panic!("{} is not served", kind.kind));
+            assert_eq!(crd.name(), format!("{}.{}", kind.plural, kind.group));
+            assert!(crd.yaml.contains(&format!("- name: {}\n", kind.version)), "{}", kind.kind);
+            // A code that the schema does not have would be pruned, and programs could not tell.
+            let has_status = crd.yaml.contains("status: {}");
+            assert_eq!(has_status, !kind.conditions.is_empty(), "{}", kind.kind);
+            assert_eq!(has_status, crd.yaml.contains("                    code:\n"), "{}", kind.kind);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What objects say of themselves that nothing acts on, and what Functions say.
+
+use ferroplane_testkit::plane::{Plane, condition};
+use serde_json::{Value, json};
+
+use crate::composition::said;
+
+const PKG: &str = "/apis/pkg.crossplane.io/v1";
+
+fn package(kind: &str, name: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": kind, "metadata": {"name": name},
+        "spec": {"package": format!("registry.example/{image}")},
+    })
+}
+
+/// Wait until a condition of an object is this. Returns the object.
+async fn until(plane: &Plane, path: &str, kind: &str, wanted: &str) -> Value {
+    plane.until(path, |object| condition(object, kind).as_deref() == Some(wanted)).await
+}
+
+fn of_type(object: &Value, kind: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    conditions.iter().find(|condition| condition["type"] == kind).unwrap().clone()
+}
+
+#[tokio::test]
+async fn object_that_nothing_acts_on_says_so_in_conditions_and_an_event() {
+    let plane = Plane::new().await;
+    let path = format!("{PKG}/providers/p");
+    plane.apply(&path, &package("Provider", "p", "acme/provider:v1.0.0")).await;
+    let provider = until(&plane, &path, "Installed", "False/NotSupported").await;
+    for kind in ["Installed", "Healthy"] {
+        let condition = of_type(&provider, kind);
+        assert_eq!(condition["code"], "KindNotSupported", "{condition}");
+        assert!(condition["message"].as_str().unwrap().contains("does not install providers"), "{condition}");
+    }
+    let event = said(&plane, "Warning", "NotSupported").await;
+    assert_eq!(event["metadata"]["annotations"]["ferroplane.io/cause"], "KindNotSupported");
+    assert_eq!(event["involvedObject"]["kind"], "Provider");
+}
+
+#[tokio::test]
+async fn every_kind_that_nothing_acts_on_is_told() {
+    let plane = Plane::new().await;
+    let operation = json!({"mode": "Pipeline", "pipeline": [{"step": "a", "functionRef": {"name": "function-a"}}]});
+    let cases = [
+        ("ops.crossplane.io/v1alpha1/operations", "Operation", operation, "Synced"),
+        ("apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies", "ManagedResourceActivationPolicy", json!({"activate": ["*"]}), "Healthy"),
+        ("pkg.crossplane.io/v1/configurations", "Configuration", json!({"package": "registry.example/a/b:v1.0.0"}), "Installed"),
+    ];
+    for (collection, kind, spec, word) in cases {
+        let (api_version, _) = collection.rsplit_once('/').unwrap();
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "o"}, "spec": spec});
+        let path = format!("/apis/{collection}/o");
+        plane.apply(&path, &object).await;
+        until(&plane, &path, word, "False/NotSupported").await;
+    }
+    // This one has no status: only an event can say it.
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"},
+        "spec": {"matchImages": [{"prefix": "a"}]},
+    });
+    plane.apply("/apis/pkg.crossplane.io/v1beta1/imageconfigs/c", &config).await;
+    let is_it = |event: &Value| event["involvedObject"]["kind"] == "ImageConfig" && event["reason"] == "NotSupported";
+    plane.until("/api/v1/namespaces/default/events", |list| list["items"].as_array().unwrap().iter().any(is_it)).await;
+}
+
+#[tokio::test]
+async fn function_says_what_is_called_in_its_place() {
+    let plane = Plane::new().await;
+    let cases = [
+        ("crossplane-contrib/function-auto-ready:v0.5.0", "", "True/BuiltIn", "runs built in: `function-auto-ready`"),
+        ("crossplane-contrib/function-auto-ready:v99.0.0", "", "False/FunctionNotRunnable", "`registry.example/crossplane-contrib/function-auto-ready:v99.0.0`"),
+        ("acme/function-own:v1.0.0", "", "False/FunctionNotRunnable", "nothing that is built in does what it does"),
+        ("acme/function-own:v1.0.0", "Development", "True/Development", "is called at localhost:9443"),
+    ];
+    for (place, (image, runtime, wanted, words)) in cases.into_iter().enumerate() {
+        let path = format!("{PKG}/functions/f{place}");
+        let mut function = package("Function", &format!("f{place}"), image);
+        if !runtime.is_empty() {
+            function["metadata"]["annotations"] = json!({"render.crossplane.io/runtime": runtime});
+        }
+        plane.apply(&path, &function).await;
+        let function = until(&plane, &path, "Healthy", wanted).await;
+        let message = of_type(&function, "Healthy")["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_package_manager_has_written_stays() {
+    let plane = Plane::new().await;
+    let path = format!("{PKG}/providers/theirs");
+    plane.apply(&path, &package("Provider", "theirs", "acme/provider:v1.0.0")).await;
+    until(&plane, &path, "Healthy", "False/NotSupported").await;
+    let healthy = json!({
+        "type": "Healthy", "status": "True", "reason": "HealthyPackageRevision", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    plane.merge(&format!("{path}/status"), &json!({"status": {"conditions": [healthy]}})).await;
+    plane.apply(&path, &package("Provider", "theirs", "acme/provider:v2.0.0")).await;
+    // Whoever comes later is told, so that the change before has been looked at.
+    let other = format!("{PKG}/providers/other");
+    plane.apply(&other, &package("Provider", "other", "acme/provider:v1.0.0")).await;
+    until(&plane, &other, "Healthy", "False/NotSupported").await;
+    let theirs = plane.get(&path).await;
+    assert_eq!(theirs["status"]["conditions"], json!([healthy]));
+}
