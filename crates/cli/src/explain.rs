@@ -2,13 +2,14 @@
 
 pub(crate) mod drawing;
 mod reader;
+mod survey;
 pub(crate) mod then;
 mod watching;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use ferroplane_explain::{Id, KnownFunction, Purpose, Snapshot};
+use ferroplane_explain::{Id, KnownFunction, Overview, Purpose, Snapshot};
 use ferroplane_functions::Library;
 
 use crate::client::{Access, Connection};
@@ -19,7 +20,7 @@ use reader::Reader;
 pub(crate) struct Subject {
     /// The object: `KIND/NAME`, `KIND.GROUP/NAME`, or `KIND NAME`
     #[arg(value_name = "KIND/NAME")]
-    what: String,
+    what: Option<String>,
 
     /// The name of the object, if it is not part of the first argument
     name: Option<String>,
@@ -54,11 +55,27 @@ impl Subject {
 
     /// What people call its kind, and its name.
     pub(crate) fn names(&self) -> anyhow::Result<(&str, &str)> {
-        match (self.what.split_once('/'), &self.name) {
+        let what = self.what.as_deref().unwrap_or_default();
+        match (what.split_once('/'), &self.name) {
             (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
-            (None, Some(name)) => Ok((&self.what, name)),
+            (None, Some(name)) => Ok((what, name)),
             _ => bail!("cannot tell what is meant: name an object as KIND/NAME, or as KIND NAME"),
         }
+    }
+
+    /// Whether no object was named.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.what.is_none()
+    }
+
+    /// Everything that is not ready.
+    pub(crate) async fn survey(&self) -> anyhow::Result<Overview> {
+        let connection = self.access.connect()?;
+        let reader = Reader::start(&connection).await;
+        let server = &connection.server;
+        let reader =
+            reader.with_context(|| format!("cannot reach the API server at {server}; is it running?"))?;
+        reader.survey(self.namespace.as_deref()).await
     }
 
     /// The namespace, if one was said.

@@ -6,7 +6,7 @@ use ferroplane_api::Object;
 
 use crate::id::Id;
 use crate::known_functions::KnownFunction;
-use crate::look::text_at;
+use crate::look::{definitions, text_at};
 
 /// What there is of an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +124,11 @@ impl Snapshot {
 
     pub(crate) fn list<'a>(&'a self, list: &List) -> impl Iterator<Item = &'a Object> + use<'a> {
         self.lists.get(list).into_iter().flatten().filter_map(|id| self.object(id))
+    }
+
+    /// All definitions of composite resources that were read.
+    pub fn definitions(&self) -> impl Iterator<Item = &Object> {
+        self.list(&definitions())
     }
 
     /// What happened to an object, the latest first.

@@ -15,12 +15,20 @@ use crate::terminal::Terminal;
 
 /// Explain why an object is not ready, root cause first
 ///
+/// Without an object, it lists everything that is not ready, grouped by cause, worst first: composite resources, claims, definitions,
+/// Compositions, Functions, and objects of kinds that nothing acts on. -n limits the list to a namespace.
+///
 /// The first line names the object that causes the problem, the step and the field if there are any, the message, and since when. Then it
 /// shows how the problem reaches your object, and what to do. It reads objects, conditions and events from the API server, and nothing else. With
 /// --at, it explains a recorded state of the past.
 ///
-/// Exit codes: 0 the object is ready; 3 it is not ready; 1 error
+/// Exit codes: 0 the object, or everything, is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane why
+  ferroplane why app/hello
+  ferroplane why bucket.cloud.example.org/b -n team-a -o json
+  ferroplane why app/hello --at 2h")]
 pub(crate) struct Why {
     #[command(flatten)]
     subject: Subject,
@@ -60,6 +68,9 @@ impl Why {
         if let Some(at) = self.then.at {
             return self.run_then(at, terminal);
         }
+        if self.subject.is_everything() {
+            return self.run_everywhere(terminal);
+        }
         let (root, snapshot) = block_on(async {
             let inquiry = self.subject.inquire().await?;
             let snapshot = inquiry.read(Purpose::Cause).await?;
@@ -76,6 +87,19 @@ impl Why {
         };
         terminal.data(answer.as_bytes())?;
         Ok(if diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
+    }
+
+    fn run_everywhere(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let overview = block_on(self.subject.survey())?;
+        let answer = match self.output {
+            Format::Text => {
+                drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour())
+            }
+            Format::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
+            Format::Yaml => yaml::print(&overview)?,
+        };
+        terminal.data(answer.as_bytes())?;
+        Ok(if overview.not_ready == 0 { Verdict::Yes } else { Verdict::No })
     }
 
     fn run_then(&self, at: Timestamp, terminal: &mut Terminal) -> anyhow::Result<Verdict> {

@@ -1,6 +1,6 @@
 //! Draws trees, and tells causes.
 
-use ferroplane_explain::{Diagnosis, Finding, Node};
+use ferroplane_explain::{CauseGroup, Diagnosis, Finding, Node, Overview};
 use jiff::Timestamp;
 
 /// How much of a message is shown unless somebody asks for more.
@@ -136,6 +136,39 @@ fn add_others(others: &[Finding], now: Timestamp, text: &mut String) {
     if others.len() > SHOWN {
         text.push_str(&format!("  and {} more: ferroplane trace --broken shows all\n", others.len() - SHOWN));
     }
+}
+
+/// Everything that is not ready, a paragraph for each cause.
+pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) -> String {
+    let Overview { ready, not_ready, causes } = overview;
+    if *not_ready == 0 {
+        return format!("All {ready} objects are ready.\n");
+    }
+    let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
+    let mut text = format!("{not_ready} of {} objects are not ready.\n", ready + not_ready);
+    for group in causes {
+        let line = match &group.cause {
+            Some(cause) => told(cause, now),
+            None => format!("{}: {}", group.affected[0], group.says),
+        };
+        text.push_str(&format!("\n{}\n", bold(line)));
+        text.push_str(&format!("  {}\n", affected(group)));
+        if let Some(advice) = group.cause.as_ref().and_then(|cause| cause.advice.first()) {
+            text.push_str(&format!("  What to do: {advice}\n"));
+        }
+    }
+    text.push_str(&format!("\nMore about one of them: ferroplane why {}\n", causes[0].affected[0].arguments()));
+    text
+}
+
+/// What is not ready because of it.
+fn affected(group: &CauseGroup) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<_> = group.affected.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = group.count - names.len();
+    let more = if more > 0 { format!(", and {more} more that say the same") } else { String::new() };
+    let count = if group.count == 1 { String::new() } else { format!(" {}", group.count) };
+    format!("Affects{count}: {}{more}", names.join(", "))
 }
 
 fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {

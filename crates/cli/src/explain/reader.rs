@@ -22,7 +22,7 @@ const CONCURRENCY: usize = 16;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// More objects of a kind are listed, not read one by one.
 const FEW: usize = 6;
-const PAGE: u32 = 1000;
+pub(super) const PAGE: u32 = 1000;
 /// No more events of an object are read.
 const EVENTS: u32 = 100;
 /// How often an inquiry may ask for more.
@@ -62,7 +62,25 @@ impl Reader {
 
     /// Everything that an inquiry about an object wants to see.
     pub(super) async fn read(&self, root: &Id, purpose: Purpose) -> anyhow::Result<Snapshot> {
-        let mut snapshot = Snapshot::knowing(known_functions()).at(self.home);
+        self.read_on(self.snapshot(), root, purpose).await
+    }
+
+    /// Nothing yet, of this API server.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot::knowing(known_functions()).at(self.home)
+    }
+
+    pub(super) fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    /// The same, given what was read before.
+    pub(super) async fn read_on(
+        &self,
+        mut snapshot: Snapshot,
+        root: &Id,
+        purpose: Purpose,
+    ) -> anyhow::Result<Snapshot> {
         for _ in 0..ROUNDS {
             let wants = wants(&snapshot, root, purpose);
             if wants.is_empty() {
@@ -149,12 +167,17 @@ impl Reader {
     }
 
     async fn list(&self, list: List) -> anyhow::Result<Read> {
+        let objects = self.listed(&list).await?;
+        Ok(Read::List(list, objects))
+    }
+
+    /// The objects of a list. None of a kind that the server does not have.
+    pub(super) async fn listed(&self, list: &List) -> anyhow::Result<Vec<Object>> {
         let Some(resource) = self.catalogue.get_any_version(&list.api_version, &list.kind) else {
-            return Ok(Read::List(list, Vec::new()));
+            return Ok(Vec::new());
         };
         let labels = list.label.iter().cloned().collect();
-        let objects = self.objects(resource, &list.namespace, &labels).await?;
-        Ok(Read::List(list, objects))
+        self.objects(resource, &list.namespace, &labels).await
     }
 
     async fn events(&self, id: Id, uid: String) -> anyhow::Result<Read> {
@@ -211,7 +234,7 @@ impl Reader {
 }
 
 /// None if the server refuses to show it.
-fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
+pub(super) fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
     match answer {
         Err(Error::Refused(_)) => Ok(None),
         answer => answer.map(Some).map_err(failure),
@@ -219,7 +242,7 @@ fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
 }
 
 /// Without the words that whoever asked adds anyhow: that the server cannot be reached.
-fn failure(error: Error) -> anyhow::Error {
+pub(super) fn failure(error: Error) -> anyhow::Error {
     match error {
         Error::Refused(status) => anyhow::anyhow!("it says {}: {}", status.code, status.message),
         Error::Unreachable(source) => anyhow::Error::from_boxed(source),

@@ -411,3 +411,25 @@ fn kubeconfig_of_the_environment_wins_over_the_data_directory_of_the_environment
         one.fails(&format!("unset KUBECONFIG; FERROPLANE_DATA_DIR={data} {binary} why configmap/mine"), "");
     assert!(said.contains("mine"), "{said}");
 }
+
+#[test]
+fn everything_that_is_not_ready_is_told_by_cause() {
+    let Some(plane) = plane() else { return };
+    let fatal = fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &[]);
+    let more: String = ["second", "third"].map(|name| xr("Fault", name, "compositionRef: {name: fatal}")).concat();
+    plane.told("kubectl apply -f -", &(fatal.manifest + &more + &package("Provider", "p", "acme/provider-p:v1.0.0")));
+    plane.says("kubectl wait fault/fatal fault/second fault/third --for=condition=Synced=false --timeout=60s");
+    plane.says("kubectl wait provider/p --for=condition=Installed=false --timeout=60s");
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    let ran = plane.shell(&format!("{ferroplane} why")).output().unwrap();
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(3), "{text}");
+    let (failing, idle) = (text.find("no such region").unwrap(), text.find("does not install providers").unwrap());
+    assert!(failing < idle && text.contains("Affects 3: Fault default/"), "{text}");
+    let ran = plane.shell(&format!("{ferroplane} why -n default -o json")).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&json["notReady"], &json["causes"][0]["count"]), (&3.into(), &3.into()), "{json}");
+    assert_eq!(json["causes"][0]["cause"]["code"], "FunctionFatalResult", "{json}");
+    let ran = plane.shell(&format!("{ferroplane} why -n kube-system")).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stdout));
+}
