@@ -79,7 +79,13 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
         &[],
         "has no effect: this release pulls no images of packages",
     ),
-    of(keys::PKG, "v1beta1", ["Lock", "locks"], &["Resolved"], "has no effect: this release does not install packages"),
+    of(
+        keys::PKG,
+        "v1beta1",
+        ["Lock", "locks"],
+        &["Resolved"],
+        "has no effect: this release does not install packages",
+    ),
     of(
         keys::APIEXTENSIONS,
         "v1alpha1",

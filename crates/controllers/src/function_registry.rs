@@ -2,6 +2,7 @@
 //!
 //! Follows Functions and `FunctionRevision`s. What is asked for after one of them changed sees the change.
 
+mod inputs;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,9 @@ const DEVELOPMENT_IGNORED: &str = "its annotation `render.crossplane.io/runtime:
 /// Whether something that is built in does what a package does.
 pub type Natives = Arc<dyn Fn(&str) -> Native + Send + Sync>;
 
+/// What is wrong with the input of a version of a function that is built in, each in a line.
+pub type InputMistakes = Arc<dyn Fn(&str, &Version, Option<&Object>) -> Vec<String> + Send + Sync>;
+
 /// The functions that need no package.
 #[derive(Clone)]
 pub struct BuiltIns {
@@ -44,6 +48,7 @@ pub struct BuiltIns {
     /// By the name of their revision.
     pub directory: Directory,
     pub natives: Natives,
+    pub input_mistakes: InputMistakes,
     /// What they can do, by the name of their revision. Of those who do not say, anything is believed.
     pub capabilities: BTreeMap<String, Vec<String>>,
 }

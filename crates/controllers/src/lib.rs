@@ -21,7 +21,7 @@ mod unsupported;
 pub use apiextensions::advisor::{Advisor, PATH as ADVISOR_PATH};
 pub use apiextensions::composite::Holdings;
 pub use controllers::{Controllers, Settings, Standby};
-pub use function_registry::{BuiltIns, Natives};
+pub use function_registry::{BuiltIns, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use local_functions::{LocalFunction, LocalFunctions, LocalState};
 pub use metrics::Metrics;

@@ -15,7 +15,7 @@ mod roles;
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
-pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite};
+pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite, referenceable_version};
 use machinery::{
     claim_columns, claim_spec, claim_status, composite_columns, composite_spec, composite_status,
 };

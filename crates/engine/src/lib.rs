@@ -50,7 +50,7 @@ pub use claim::{
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
 pub use definition::{
     Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
-    defined_claim, defined_composite, definition_of_role, scope, standing_roles,
+    defined_claim, defined_composite, definition_of_role, referenceable_version, scope, standing_roles,
 };
 pub use failure::{Failure, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.

@@ -175,7 +175,9 @@ mod tests {
         assert!(message.contains("step `a`") && message.contains("there is no function `nope`"), "{message}");
         let point = validate_pipeline(&missing, &known.0, &known.1).unwrap_err().point();
         assert_eq!(point, FailurePoint::new(Cause::FunctionNotFound).in_step("a"));
-        let pinned = spec(&json!([{"step": "a", "functionRef": {"name": "f"}, "functionRevisionRef": {"name": "f-9"}}]));
+        let pinned = spec(
+            &json!([{"step": "a", "functionRef": {"name": "f"}, "functionRevisionRef": {"name": "f-9"}}]),
+        );
         assert_eq!(verdict(&pinned, &known).0, "ValidPipeline");
     }
 

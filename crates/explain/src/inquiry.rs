@@ -7,8 +7,8 @@ use ferroplane_engine::composite::Machinery;
 
 use crate::id::Id;
 use crate::look::{
-    Condition, Role, children, composition, compositions, condition, conditions, definition_of, definitions, deleted_at,
-    function, is_paused, ready, revision_id, revision_of, revisions_of, role, synced, usages,
+    Condition, Role, children, composition, compositions, condition, conditions, definition_of, definitions,
+    deleted_at, function, is_paused, ready, revision_id, revision_of, revisions_of, role, synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
 use crate::steps::steps;

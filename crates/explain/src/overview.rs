@@ -227,8 +227,9 @@ mod tests {
     #[test]
     fn objects_that_say_the_same_are_one_group_and_the_worst_comes_first() {
         let synced = || condition("Synced", "True", "", "");
-        let creating =
-            |name: &str| app(name, &json!([synced(), condition("Ready", "False", "Creating", &format!("`{name}` waits"))]));
+        let creating = |name: &str| {
+            app(name, &json!([synced(), condition("Ready", "False", "Creating", &format!("`{name}` waits"))]))
+        };
         let fine = app("fine", &json!([synced(), condition("Ready", "True", "", "")]));
         let failing = app("bad", &json!([condition("Synced", "False", "ReconcileError", "no region")]));
         let survey = survey(&[creating("a1"), creating("b2"), fine, failing]);
@@ -241,7 +242,9 @@ mod tests {
 
     #[test]
     fn groups_with_one_cause_become_one() {
-        let say = |name: &str, text: &str| app(name, &json!([condition("Synced", "False", "ReconcileError", text)]));
+        let say = |name: &str, text: &str| {
+            app(name, &json!([condition("Synced", "False", "ReconcileError", text)]))
+        };
         let survey = survey(&[say("a", "one"), say("b", "other")]);
         let bucket = Id::new("cloud.io/v1", "Bucket", "default", "shared");
         let diagnosis = |id: Id| Diagnosis {
@@ -262,7 +265,8 @@ mod tests {
     fn what_is_part_of_something_else_is_not_told_twice() {
         let mut nested = app("nested", &json!([condition("Synced", "False", "ReconcileError", "no")]));
         let mut claimed = nested.clone();
-        nested["metadata"]["ownerReferences"] = json!([{"uid": "1", "kind": "App", "name": "a", "controller": true}]);
+        nested["metadata"]["ownerReferences"] =
+            json!([{"uid": "1", "kind": "App", "name": "a", "controller": true}]);
         claimed["metadata"]["labels"] = json!({"crossplane.io/claim-name": "c"});
         assert_eq!(survey(&[nested, claimed]).conclude(&[]).not_ready, 0);
     }

@@ -23,7 +23,9 @@ mod ttl;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 pub use discovery::{Filter, Versions};
-pub use library::{Contract, Declaration, Implementation, InvalidLibrary, Library, Native, VersionMetadata};
+pub use library::{
+    Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
+};
 
 /// A function that runs in our own process.
 pub type Builtin = fn(&RunFunctionRequest) -> RunFunctionResponse;

@@ -5,6 +5,7 @@
 
 mod generated;
 mod listed;
+mod mistakes;
 mod native;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::BUILTINS;
 pub use ferroplane_engine::versions::Native;
 use generated::LISTED;
 use listed::Listed;
+pub use mistakes::InputMistake;
 
 /// How a version of a function is done.
 #[derive(Clone)]

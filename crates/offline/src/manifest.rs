@@ -208,6 +208,18 @@ impl Manifest {
 
     /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
     /// and whoever wrote it believes that it has.
+    /// Refuses it if it is of a version of its kind that there is not.
+    pub(crate) fn require_version(&self, versions: &[&str]) -> Result<(), Located> {
+        let api_version = meta::api_version(&self.object);
+        if versions.contains(&meta::version(api_version)) {
+            return Ok(());
+        }
+        let (kind, group) = (meta::kind(&self.object), meta::group(api_version));
+        let known: Vec<_> = versions.iter().map(|version| format!("`{group}/{version}`")).collect();
+        let message = format!("there is no {kind} in `{api_version}`, only in {}", known.join(" and "));
+        Err(self.error(&["apiVersion"], message))
+    }
+
     pub(crate) fn parse_strictly<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut unknown = None;
         let mut track = serde_path_to_error::Track::new();

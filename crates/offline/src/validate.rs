@@ -8,6 +8,7 @@
 
 mod bases;
 mod builtin;
+mod composed;
 mod custom;
 mod definitions;
 mod documents;
@@ -24,8 +25,10 @@ mod split;
 
 use std::path::{Path, PathBuf};
 
-use crate::manifest::{self, Files, Located};
+use crate::manifest::{self, Files, Located, Manifest};
 use documents::Documents;
+use ferroplane_api::{keys, meta};
+use finding::{Kind, Problem};
 use judge::Judge;
 use packages::Cache;
 
@@ -60,6 +63,32 @@ pub struct Validated {
     pub report: Report,
     /// What could not be read or used. The report says nothing about it.
     pub unreadable: Vec<manifest::Error>,
+}
+
+/// What is wrong with a composite resource by its definition. Fields that no schema knows are pruned, and are no error here;
+/// neither is anything if no kind can be made of the definition.
+pub(crate) fn composite_problems(definition: &Manifest, xr: &Manifest) -> Vec<Problem> {
+    let known = definitions::kinds(definition).unwrap_or_default();
+    let version = meta::version(meta::api_version(xr.object()));
+    let resource = known.first().and_then(|known| known.resource(version));
+    let problems = resource.map(|resource| custom::check(resource, xr)).unwrap_or_default();
+    problems.into_iter().filter(|problem| problem.kind != Kind::UnknownField).collect()
+}
+
+/// What is wrong with the Compositions among manifests, as far as the manifests themselves tell. Functions that are not among
+/// them may be where the Compositions go to.
+pub fn composition_mistakes(manifests: &[Manifest]) -> Vec<Located> {
+    let judge = Judge::of(manifests);
+    let is_composition = |manifest: &&Manifest| {
+        let object = manifest.object();
+        meta::kind(object) == "Composition" && meta::group(meta::api_version(object)) == keys::APIEXTENSIONS
+    };
+    let mistakes = manifests.iter().filter(is_composition).flat_map(|manifest| {
+        let problems = judge.pipeline_problems(manifest).into_iter();
+        let problems = problems.filter(|problem| problem.kind != Kind::UnknownFunction);
+        problems.map(|it| Located::new(manifest.source(), Some(it.line), it.message))
+    });
+    mistakes.collect()
 }
 
 impl Validation {

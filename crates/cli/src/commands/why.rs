@@ -92,9 +92,7 @@ impl Why {
     fn run_everywhere(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let overview = block_on(self.subject.survey())?;
         let answer = match self.output {
-            Format::Text => {
-                drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour())
-            }
+            Format::Text => drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour()),
             Format::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
             Format::Yaml => yaml::print(&overview)?,
         };

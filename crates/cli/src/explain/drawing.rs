@@ -157,7 +157,10 @@ pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) 
             text.push_str(&format!("  What to do: {advice}\n"));
         }
     }
-    text.push_str(&format!("\nMore about one of them: ferroplane why {}\n", causes[0].affected[0].arguments()));
+    text.push_str(&format!(
+        "\nMore about one of them: ferroplane why {}\n",
+        causes[0].affected[0].arguments()
+    ));
     text
 }
 

@@ -40,8 +40,7 @@ impl Reader {
             ("apiextensions.crossplane.io/v2", "CompositeResourceDefinition"),
             ("apiextensions.crossplane.io/v1", "Composition"),
         ] {
-            let list =
-                List { api_version: api_version.to_owned(), kind: kind.to_owned(), ..List::default() };
+            let list = List { api_version: api_version.to_owned(), kind: kind.to_owned(), ..List::default() };
             let objects = self.listed(&list).await?;
             snapshot.put_list(list, objects);
         }
@@ -55,7 +54,9 @@ impl Reader {
             ["claimNames", "names"].into_iter().filter_map(|names| defined(definition, names))
         });
         let told = |group: &str, kind: &str| {
-            let has_conditions = UNSUPPORTED.iter().any(|it| it.group == group && it.kind == kind && !it.conditions.is_empty());
+            let has_conditions = UNSUPPORTED
+                .iter()
+                .any(|it| it.group == group && it.kind == kind && !it.conditions.is_empty());
             has_conditions || OWN.contains(&kind)
         };
         let own = crds::ALL.iter().filter(|crd| told(crd.group, crd.kind));
@@ -69,10 +70,12 @@ impl Reader {
 
     /// The newest revision of every Composition, which says whether the Composition can be used.
     async fn newest_revisions(&self) -> anyhow::Result<Vec<Object>> {
-        let (api_version, kind) = ("apiextensions.crossplane.io/v1".to_owned(), "CompositionRevision".to_owned());
+        let (api_version, kind) =
+            ("apiextensions.crossplane.io/v1".to_owned(), "CompositionRevision".to_owned());
         let mut newest: BTreeMap<String, (i64, Object)> = BTreeMap::new();
         for revision in self.listed(&List { api_version, kind, ..List::default() }).await? {
-            let number = revision.get("spec").and_then(|spec| spec.get("revision")?.as_i64()).unwrap_or_default();
+            let number =
+                revision.get("spec").and_then(|spec| spec.get("revision")?.as_i64()).unwrap_or_default();
             let composition = meta::label(&revision, keys::COMPOSITION_NAME).to_owned();
             let known = newest.get(&composition).map_or(i64::MIN, |(number, _)| *number);
             if number > known {
@@ -92,7 +95,8 @@ impl Reader {
     ) -> anyhow::Result<()> {
         let mut continuation: Option<String> = None;
         loop {
-            let query = Query { limit: Some(PAGE), continuation: continuation.as_deref(), ..Query::default() };
+            let query =
+                Query { limit: Some(PAGE), continuation: continuation.as_deref(), ..Query::default() };
             let page = self.client().list(resource, namespace, &query).await;
             // What may not be read cannot be told about.
             let Some(page) = readable(page)? else { return Ok(()) };

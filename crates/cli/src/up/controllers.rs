@@ -123,6 +123,13 @@ pub(crate) fn built_ins() -> anyhow::Result<BuiltIns> {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
         capabilities: library.capabilities(),
+        input_mistakes: {
+            let library = library.clone();
+            Arc::new(move |function, version, input| {
+                let mistakes = library.input_mistakes(function, version, input);
+                mistakes.iter().map(ToString::to_string).collect()
+            })
+        },
         natives: Arc::new(move |package| library.native(package)),
     })
 }

@@ -20,6 +20,7 @@ use ferroplane_client::{
     Subresource,
 };
 use ferroplane_offline::manifest::{Files, Located, Manifest, Source};
+use ferroplane_offline::validate::composition_mistakes;
 
 use super::Wanted;
 use super::follow::Followed;
@@ -97,6 +98,9 @@ impl Manifests {
     pub(super) async fn apply(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Files {
         let mut files = Files::default();
         let (mut manifests, is_complete) = self.read(&mut files, terminal);
+        for mistake in composition_mistakes(&manifests) {
+            terminal.warn(&mistake.to_string());
+        }
         // Before anything calls them.
         programs.keep(&manifests, is_complete, terminal).await;
         manifests.sort_by_key(|manifest| rank(manifest.object()));

@@ -12,6 +12,7 @@ mod functions;
 mod kill;
 mod kubectl;
 mod manifests;
+mod mistakes;
 mod peers;
 mod plane;
 mod programs;

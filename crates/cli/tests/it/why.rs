@@ -274,11 +274,27 @@ fn more_faults() -> Vec<Fault> {
             &[templated("barren", &required("FromEnvironmentFieldPath", "region"))],
             &["Fault default/barren", "step `compose`", "field `region`", "the environment does not have it"],
         ),
-        other("provider/p", package("Provider", "p", "acme/provider-p:v1.0.0"), &["Provider p", "does not install providers"]),
+        other(
+            "provider/p",
+            package("Provider", "p", "acme/provider-p:v1.0.0"),
+            &["Provider p", "does not install providers"],
+        ),
         other("operation/o", operation.to_owned(), &["Operation o", "does not run operations"]),
-        other("function/function-uncovered", package("Function", "function-uncovered", "crossplane-contrib/function-auto-ready:v99.0.0"), &["Function function-uncovered", "function-auto-ready:v99.0.0", "covers"]),
-        fault("uncovered", &[step("function-uncovered")], &["Function function-uncovered", "step `compose`", "function-auto-ready:v99.0.0"]),
-        other("composition/typo", String::new(), &["CompositionRevision typo-", "step `compose`", "did you mean `function-dummy`"]),
+        other(
+            "function/function-uncovered",
+            package("Function", "function-uncovered", "crossplane-contrib/function-auto-ready:v99.0.0"),
+            &["Function function-uncovered", "function-auto-ready:v99.0.0", "covers"],
+        ),
+        fault(
+            "uncovered",
+            &[step("function-uncovered")],
+            &["Function function-uncovered", "step `compose`", "function-auto-ready:v99.0.0"],
+        ),
+        other(
+            "composition/typo",
+            String::new(),
+            &["CompositionRevision typo-", "step `compose`", "did you mean `function-dummy`"],
+        ),
         other(
             "lonely/b",
             near + &xr("Lonely", "b", ""),
@@ -415,16 +431,23 @@ fn kubeconfig_of_the_environment_wins_over_the_data_directory_of_the_environment
 #[test]
 fn everything_that_is_not_ready_is_told_by_cause() {
     let Some(plane) = plane() else { return };
-    let fatal = fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &[]);
-    let more: String = ["second", "third"].map(|name| xr("Fault", name, "compositionRef: {name: fatal}")).concat();
-    plane.told("kubectl apply -f -", &(fatal.manifest + &more + &package("Provider", "p", "acme/provider-p:v1.0.0")));
-    plane.says("kubectl wait fault/fatal fault/second fault/third --for=condition=Synced=false --timeout=60s");
+    let fatal =
+        fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &[]);
+    let more: String =
+        ["second", "third"].map(|name| xr("Fault", name, "compositionRef: {name: fatal}")).concat();
+    plane.told(
+        "kubectl apply -f -",
+        &(fatal.manifest + &more + &package("Provider", "p", "acme/provider-p:v1.0.0")),
+    );
+    plane
+        .says("kubectl wait fault/fatal fault/second fault/third --for=condition=Synced=false --timeout=60s");
     plane.says("kubectl wait provider/p --for=condition=Installed=false --timeout=60s");
     let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
     let ran = plane.shell(&format!("{ferroplane} why")).output().unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
     assert_eq!(ran.status.code(), Some(3), "{text}");
-    let (failing, idle) = (text.find("no such region").unwrap(), text.find("does not install providers").unwrap());
+    let (failing, idle) =
+        (text.find("no such region").unwrap(), text.find("does not install providers").unwrap());
     assert!(failing < idle && text.contains("Affects 3: Fault default/"), "{text}");
     let ran = plane.shell(&format!("{ferroplane} why -n default -o json")).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();

@@ -1,4 +1,5 @@
-//! Tells whoever applies a Composition of versions of functions that will not be there for long.
+//! Tells whoever applies a Composition of mistakes in its steps: functions that do not exist, inputs that their functions refuse, and
+//! versions of functions that will not be there for long.
 //!
 //! An API server asks when a Composition is written, and hands the answer on as warnings, which `kubectl` prints. How the
 //! question gets here is for whoever runs us to say. Nothing is refused.
@@ -51,7 +52,8 @@ impl Advisor {
     fn warnings(&self, spec: &Value) -> Vec<String> {
         let Some(functions) = self.functions.upgrade() else { return Vec::new() };
         let warnings = version_warnings(spec, &functions.current().catalogue);
-        warnings.iter().map(ToString::to_string).collect()
+        let mistakes = functions.step_mistakes(spec);
+        warnings.iter().map(ToString::to_string).chain(mistakes).collect()
     }
 }
 

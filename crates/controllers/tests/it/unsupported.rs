@@ -43,15 +43,27 @@ async fn object_that_nothing_acts_on_says_so_in_conditions_and_an_event() {
 #[tokio::test]
 async fn every_kind_that_nothing_acts_on_is_told() {
     let plane = Plane::new().await;
-    let operation = json!({"mode": "Pipeline", "pipeline": [{"step": "a", "functionRef": {"name": "function-a"}}]});
+    let operation =
+        json!({"mode": "Pipeline", "pipeline": [{"step": "a", "functionRef": {"name": "function-a"}}]});
     let cases = [
         ("ops.crossplane.io/v1alpha1/operations", "Operation", operation, "Synced"),
-        ("apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies", "ManagedResourceActivationPolicy", json!({"activate": ["*"]}), "Healthy"),
-        ("pkg.crossplane.io/v1/configurations", "Configuration", json!({"package": "registry.example/a/b:v1.0.0"}), "Installed"),
+        (
+            "apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies",
+            "ManagedResourceActivationPolicy",
+            json!({"activate": ["*"]}),
+            "Healthy",
+        ),
+        (
+            "pkg.crossplane.io/v1/configurations",
+            "Configuration",
+            json!({"package": "registry.example/a/b:v1.0.0"}),
+            "Installed",
+        ),
     ];
     for (collection, kind, spec, word) in cases {
         let (api_version, _) = collection.rsplit_once('/').unwrap();
-        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "o"}, "spec": spec});
+        let object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "o"}, "spec": spec});
         let path = format!("/apis/{collection}/o");
         plane.apply(&path, &object).await;
         until(&plane, &path, word, "False/NotSupported").await;
@@ -62,17 +74,37 @@ async fn every_kind_that_nothing_acts_on_is_told() {
         "spec": {"matchImages": [{"prefix": "a"}]},
     });
     plane.apply("/apis/pkg.crossplane.io/v1beta1/imageconfigs/c", &config).await;
-    let is_it = |event: &Value| event["involvedObject"]["kind"] == "ImageConfig" && event["reason"] == "NotSupported";
-    plane.until("/api/v1/namespaces/default/events", |list| list["items"].as_array().unwrap().iter().any(is_it)).await;
+    let is_it =
+        |event: &Value| event["involvedObject"]["kind"] == "ImageConfig" && event["reason"] == "NotSupported";
+    plane
+        .until("/api/v1/namespaces/default/events", |list| {
+            list["items"].as_array().unwrap().iter().any(is_it)
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn function_says_what_is_called_in_its_place() {
     let plane = Plane::new().await;
     let cases = [
-        ("crossplane-contrib/function-auto-ready:v0.5.0", "", "True/BuiltIn", "runs built in: `function-auto-ready`"),
-        ("crossplane-contrib/function-auto-ready:v99.0.0", "", "False/FunctionNotRunnable", "`registry.example/crossplane-contrib/function-auto-ready:v99.0.0`"),
-        ("acme/function-own:v1.0.0", "", "False/FunctionNotRunnable", "nothing that is built in does what it does"),
+        (
+            "crossplane-contrib/function-auto-ready:v0.5.0",
+            "",
+            "True/BuiltIn",
+            "runs built in: `function-auto-ready`",
+        ),
+        (
+            "crossplane-contrib/function-auto-ready:v99.0.0",
+            "",
+            "False/FunctionNotRunnable",
+            "`registry.example/crossplane-contrib/function-auto-ready:v99.0.0`",
+        ),
+        (
+            "acme/function-own:v1.0.0",
+            "",
+            "False/FunctionNotRunnable",
+            "nothing that is built in does what it does",
+        ),
         ("acme/function-own:v1.0.0", "Development", "True/Development", "is called at localhost:9443"),
     ];
     for (place, (image, runtime, wanted, words)) in cases.into_iter().enumerate() {

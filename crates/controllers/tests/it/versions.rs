@@ -116,6 +116,31 @@ async fn whoever_applies_a_composition_is_warned() {
 }
 
 #[tokio::test]
+async fn whoever_applies_a_composition_with_mistakes_in_its_steps_is_warned() {
+    if std::env::var_os("FERROPLANE_ORACLE_URL").is_some_and(|url| !url.is_empty()) {
+        return; // A real API server reaches the advisor by nothing that the tests serve.
+    }
+    let plane = Plane::new().await;
+    let template = json!({"name": "a", "base": {"apiVersion": "v1", "kind": "ConfigMap"}});
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
+            "pipeline": [
+                {"step": "typo", "functionRef": {"name": "function-auto-redy"}},
+                {"step": "twice", "functionRef": {"name": "function-patch-and-transform"}, "input": {
+                    "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": [template, template],
+                }},
+            ],
+        },
+    });
+    let warnings = plane.warnings(COMPOSITION, &composition).await;
+    let [typo, twice] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(typo.contains("step `typo`: there is no function `function-auto-redy`"), "{typo}");
+    assert!(twice.contains("step `twice`: input.resources[1].name: Duplicate value"), "{twice}");
+}
+
+#[tokio::test]
 async fn function_that_insists_on_what_is_built_in_gets_it() {
     let plane = Plane::new().await;
     plane.define_sites().await;

@@ -137,7 +137,7 @@ fn defined(
     is_namespaced: bool,
     definition: Object,
 ) -> Result<Defined, Underivable> {
-    let version = referenceable(xrd)?;
+    let version = referenceable_version(xrd)?;
     let name = |field: &str| {
         let name = spec(xrd).and_then(|spec| spec.get(names)?.get(field)?.as_str());
         name.unwrap_or_default().to_owned()
@@ -174,7 +174,7 @@ fn check_name(xrd: &Object) -> Result<(), Underivable> {
 }
 
 /// The one version that compositions refer to.
-fn referenceable(xrd: &Object) -> Result<&str, Underivable> {
+pub fn referenceable_version(xrd: &Object) -> Result<&str, Underivable> {
     let versions = spec(xrd).and_then(|spec| spec.get("versions")?.as_array());
     let is = |version: &Value, field: &str| version.get(field) == Some(&Value::Bool(true));
     let referenceable: Vec<_> =

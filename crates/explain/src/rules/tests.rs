@@ -499,10 +499,14 @@ fn object_that_nothing_acts_on_is_not_called_ready() {
     for object in [provider, lock] {
         let diagnosis = alone(&object, Home::Cluster);
         let cause = diagnosis.cause.unwrap();
-        assert_eq!((diagnosis.is_ready, cause.rule, cause.code), (false, "kind-not-supported", Some("KindNotSupported")));
+        assert_eq!(
+            (diagnosis.is_ready, cause.rule, cause.code),
+            (false, "kind-not-supported", Some("KindNotSupported"))
+        );
     }
     // A kind without a status says nothing itself, and on a cluster somebody may act on it.
-    let config = json!({"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"}});
+    let config =
+        json!({"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"}});
     assert!(alone(&config, Home::Cluster).is_ready);
     let embedded = alone(&config, Home::Embedded);
     assert_eq!((embedded.is_ready, embedded.cause.unwrap().rule), (false, "kind-not-supported"));
@@ -530,6 +534,9 @@ fn composition_whose_newest_revision_is_invalid_is_not_called_ready() {
     assert!(diagnosis("True").is_ready);
     let wrong = diagnosis("False");
     let cause = wrong.cause.unwrap();
-    assert_eq!((wrong.is_ready, cause.object.name.as_str(), cause.code), (false, "app-2", Some("FunctionNotFound")));
+    assert_eq!(
+        (wrong.is_ready, cause.object.name.as_str(), cause.code),
+        (false, "app-2", Some("FunctionNotFound"))
+    );
     assert_eq!(cause.step.as_deref(), Some("compose"));
 }

@@ -19,7 +19,8 @@ use super::defaults;
 use super::functions::Functions;
 use super::renderer::Renderer;
 use super::runtimes::Runtimes;
-use crate::manifest::{Files, Manifest, yaml};
+use crate::manifest::{Files, Located, Manifest, yaml};
+use crate::validate::composite_problems;
 
 /// The files to render from. A path is a file, a directory and all below it, or `-` for standard input.
 #[derive(Debug, Default)]
@@ -183,6 +184,7 @@ fn check_xr(
     let mut object = xr.object().clone();
     if let Some(definition) = definition {
         definition.apply_defaults(&mut object, &xr)?;
+        definition.check(&xr)?;
     }
     Ok(xr.with_object(object))
 }
@@ -214,6 +216,7 @@ struct Definition {
 impl Definition {
     fn load(manifest: Manifest) -> anyhow::Result<Self> {
         manifest.require_kind(keys::APIEXTENSIONS, "CompositeResourceDefinition")?;
+        manifest.require_version(&["v1", "v2"])?;
         Ok(Self { spec: manifest.parse()?, manifest })
     }
 
@@ -224,6 +227,15 @@ impl Definition {
             let message = format!("cannot read the schema of the composite resource: {error}");
             self.manifest.error(&["spec", "versions"], message).into()
         })
+    }
+
+    /// Refuses an XR that an API server would not take.
+    fn check(&self, xr: &Manifest) -> anyhow::Result<()> {
+        let problems = composite_problems(&self.manifest, xr);
+        let Some((first, others)) = problems.split_first() else { return Ok(()) };
+        let more = if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
+        let (message, line) = (format!("{}{more}", first.message), Some(first.line));
+        Err(Located::new(xr.source(), line, message).into())
     }
 
     /// The schema of an XR. A definition of another kind, or without the version, is refused.
@@ -242,6 +254,7 @@ impl Definition {
 
 fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
     manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
+    manifest.require_version(&["v1"])?;
     manifest.require_identity("Composition")?;
     Ok(manifest.parse_strictly()?)
 }

@@ -6,9 +6,60 @@ use ferroplane_schema::field::{ErrorKind, Path};
 use ferroplane_schema::structural::CustomResource;
 use serde_json::Value;
 
+use super::composed::{ComposedKind, UnknownKind, unknown_kind};
 use super::finding::{Kind, Problem};
 use super::kinds::Kinds;
+use super::patches::{Composite, named_of_composed, patches_of};
 use crate::manifest::Manifest;
+
+/// What is wrong with the kinds of the bases in an input of patch-and-transform, and what may be: whether they exist, and
+/// whether what is made of them has a namespace if it needs one.
+pub(super) fn check_kinds(
+    input: &Object,
+    at: &str,
+    kinds: &Kinds,
+    composite: Option<Composite<'_>>,
+    manifest: &Manifest,
+) -> (Vec<Problem>, Vec<Problem>) {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let resources = input.get("resources").and_then(Value::as_array);
+    for (index, resource) in resources.into_iter().flatten().enumerate() {
+        let Some(base) = resource.get("base").and_then(Value::as_object) else { continue };
+        let place = format!("resources[{index}]");
+        let problem = |field: &str, message: &str| {
+            let field = format!("{at}.{place}.base.{field}");
+            Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {message}"))
+        };
+        match unknown_kind(base, kinds) {
+            Some(UnknownKind::Nowhere(message)) => errors.push(problem("apiVersion", &message)),
+            Some(UnknownKind::NotGiven(message)) => warnings.push(problem("kind", &message)),
+            None => {}
+        }
+        let needs_namespace = composite.filter(|composite| !composite.is_namespaced).zip(
+            ComposedKind::of(base, kinds)
+                .filter(|kind| kind.is_namespaced && !has_namespace(resource, base, &place, input)),
+        );
+        if let Some((composite, kind)) = needs_namespace {
+            let (kind, composite) = (kind.kind, composite.kind);
+            let message = format!(
+                "Required value: {kind} is namespaced and {composite} is cluster scoped, so that nothing says which namespace"
+            );
+            errors.push(problem("metadata.namespace", &message));
+        }
+    }
+    (errors, warnings)
+}
+
+/// Whether a base has a namespace, or a patch may give it one.
+fn has_namespace(template: &Value, base: &Object, place: &str, input: &Object) -> bool {
+    !meta::namespace(base).is_empty()
+        || patches_of(template, place, input).iter().any(|(_, patch)| may_set_namespace(patch))
+}
+
+fn may_set_namespace(patch: &Value) -> bool {
+    let named = named_of_composed(patch);
+    named.iter().any(|(_, path, is_set)| *is_set && ["metadata", "metadata.namespace"].contains(path))
+}
 
 /// What is wrong with the bases in an input of patch-and-transform.
 pub(super) fn check(input: &Object, at: &str, kinds: &Kinds, manifest: &Manifest) -> Vec<Problem> {

@@ -1,7 +1,7 @@
 //! Definitions: the kinds that manifests define, and what is wrong with them.
 
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_engine::{claim_definition, composite_definition};
+use ferroplane_engine::{claim_definition, composite_definition, referenceable_version};
 use ferroplane_schema::structural::crd;
 use serde_json::Value;
 
@@ -52,7 +52,14 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
         Err(problem) => return vec![problem],
     };
     let is_derived = defines(manifest.object()) == Some(Defines::Composite);
+    // What Kubernetes calls the storage version is the referenceable one: it is told in the words that the user wrote, and once.
+    let unreferenceable = referenceable_version(manifest.object()).err().filter(|_| is_derived);
     let mut problems: Vec<Problem> = Vec::new();
+    problems.extend(
+        unreferenceable
+            .iter()
+            .map(|error| Problem::new(Kind::Definition, manifest, &error.field, error.to_string())),
+    );
     for mut definition in definitions {
         crd::default(&mut definition);
         let definition = match crd::Definition::decode(&definition) {
@@ -63,6 +70,9 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
             }
         };
         for error in crd::validate(&definition) {
+            if unreferenceable.is_some() && error.detail.contains("storage version") {
+                continue;
+            }
             // What is derived has no status that anybody wrote.
             if is_derived && error.field.starts_with("status.") {
                 continue;

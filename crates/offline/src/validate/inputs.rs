@@ -5,11 +5,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::versions::{Question, Unresolved, resolve};
-use ferroplane_functions::{Library, Native};
+use ferroplane_functions::{InputMistake, Library, Native};
 use ferroplane_schema::field::Path;
 use ferroplane_schema::structural::Schema;
-use ferroplane_wire::Struct;
-use ferroplane_wire::v1::{RunFunctionRequest, Severity};
 use serde_json::Value;
 
 use super::bases;
@@ -20,9 +18,6 @@ use crate::manifest::Manifest;
 
 /// The function whose input has bases of resources in it.
 const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
-
-/// What the functions that refuse an input say first.
-const REFUSALS: [&str; 2] = ["cannot get Function input: ", "invalid Function input: "];
 
 /// The functions that can be called.
 #[derive(Debug, Default)]
@@ -69,7 +64,7 @@ impl Functions {
         kinds: &Kinds,
         manifest: &Manifest,
     ) -> (Vec<Problem>, Vec<Problem>) {
-        let mut warnings = Vec::new();
+        let (mut warnings, mut unknown) = (Vec::new(), Vec::new());
         let callee = self.callee(call.function);
         if let Callee::Unknown = &callee
             && !call.function.is_empty()
@@ -80,14 +75,24 @@ impl Functions {
                 call.function,
                 self.similar(call.function)
             );
-            warnings.push(Problem::new(Kind::UnknownFunction, manifest, call.function_at, message));
+            unknown.push(Problem::new(Kind::UnknownFunction, manifest, call.function_at, message));
         }
-        let errors = match (call.input.and_then(|input| given_schema(input, kinds)), callee) {
+        // Whoever lists Functions lists all of them, and whoever nearly names one has misspelt it. Otherwise the function
+        // may be installed where the composition is going to be used.
+        let is_mistake = !self.packages.is_empty() || !self.similar(call.function).is_empty();
+        let (mut errors, more): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|_| is_mistake);
+        warnings.extend(more);
+        let input_errors = match (call.input.and_then(|input| given_schema(input, kinds)), callee) {
             (Some(schema), _) => against(schema, call, manifest),
             (None, Callee::BuiltIn(function)) => {
                 let mut errors = self.check_built_in(&function, call, manifest, &mut warnings);
                 if let (PATCH_AND_TRANSFORM, Some(input)) = (function.as_str(), call.input) {
                     errors.extend(bases::check(input, call.input_at, kinds, manifest));
+                    let (wrong, doubtful) =
+                        bases::check_kinds(input, call.input_at, kinds, call.composite, manifest);
+                    let (set, read) = patches::check_composed(input, call.input_at, kinds, manifest);
+                    errors.extend(wrong.into_iter().chain(set));
+                    warnings.extend(doubtful.into_iter().chain(read));
                     let composite = call.composite.into_iter();
                     warnings
                         .extend(composite.flat_map(|it| patches::check(input, call.input_at, it, manifest)));
@@ -96,6 +101,7 @@ impl Functions {
             }
             (None, _) => Vec::new(),
         };
+        errors.extend(input_errors);
         (errors, warnings)
     }
 
@@ -154,7 +160,7 @@ impl Functions {
             problems = against(&schema, call, manifest);
         }
         if problems.is_empty() {
-            problems.extend(self.refusal(function, call, manifest));
+            problems.extend(self.mistakes(function, call, manifest));
         }
         problems
     }
@@ -173,18 +179,17 @@ impl Functions {
     }
 
     /// What the function itself says: some mistakes are beyond any schema.
-    fn refusal(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Option<Problem> {
-        let library = self.library()?;
-        let resolution = resolve(library.catalogue(), &Question::about(function)).ok()?;
-        let implementation = library.implementation(function, resolution.record.version.as_ref()?)?;
-        let input = call.input.cloned().map(Struct::try_from).transpose().ok()?;
-        let response = implementation.run(&RunFunctionRequest { input, ..RunFunctionRequest::default() });
-        let fatal = response.results.iter().find(|result| result.severity == Severity::Fatal as i32)?;
-        let words = REFUSALS.iter().find_map(|prefix| fatal.message.strip_prefix(prefix))?;
-        let message = format!("{}.{words}", call.input_at);
-        // What comes before the first colon is the field, more often than not.
-        let field = message.split(": ").next().unwrap_or_default().to_owned();
-        Some(Problem::new(Kind::FunctionInput, manifest, &field, message))
+    fn mistakes(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Vec<Problem> {
+        let Some(library) = self.library() else { return Vec::new() };
+        let resolution = resolve(library.catalogue(), &Question::about(function)).ok();
+        let version = resolution.and_then(|resolution| resolution.record.version.clone());
+        let mistakes = version.map(|version| library.input_mistakes(function, &version, call.input));
+        let problem = |InputMistake { field, message }: InputMistake| {
+            let at = call.input_at;
+            let field = if field.is_empty() { at.to_owned() } else { format!("{at}.{field}") };
+            Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {message}"))
+        };
+        mistakes.into_iter().flatten().map(problem).collect()
     }
 }
 

@@ -20,17 +20,42 @@ pub(crate) struct Judge {
     splits_inputs: bool,
 }
 
-impl Judge {
-    /// Take note of everything that defines kinds, or is called.
-    pub(crate) fn new(documents: &Documents) -> std::io::Result<Self> {
-        let mut judge = Self {
+impl Default for Judge {
+    fn default() -> Self {
+        Self {
             kinds: Kinds::new(),
             functions: Functions::default(),
             packages: Vec::new(),
             splits_inputs: false,
-        };
+        }
+    }
+}
+
+impl Judge {
+    /// Take note of everything that defines kinds, or is called.
+    pub(crate) fn new(documents: &Documents) -> std::io::Result<Self> {
+        let mut judge = Self::default();
         judge.add(documents)?;
         Ok(judge)
+    }
+
+    /// One that knows what manifests define.
+    pub(crate) fn of(manifests: &[Manifest]) -> Self {
+        let mut judge = Self::default();
+        for manifest in manifests {
+            for known in definitions::kinds(manifest).unwrap_or_default() {
+                judge.kinds.add(known);
+            }
+            judge.note(manifest);
+        }
+        judge
+    }
+
+    /// What is wrong with the pipeline of a composition, and what might be.
+    pub(crate) fn pipeline_problems(&self, manifest: &Manifest) -> Vec<Problem> {
+        let mut finding = Finding::about(manifest);
+        pipelines::check(&mut finding, manifest, &self.kinds, &self.functions);
+        finding.errors.into_iter().chain(finding.warnings).collect()
     }
 
     /// Let inputs of functions be objects of their own.
@@ -160,7 +185,10 @@ impl Judge {
                     "{kind} ({group}) has no version {version}, only {}",
                     known.versions().join(", ")
                 );
-                finding.warnings.push(Problem::new(Kind::MissingSchema, manifest, "apiVersion", message));
+                let problem = Problem::new(Kind::MissingSchema, manifest, "apiVersion", message);
+                // Of our own kinds all versions are known. A definition that is given may be an old one.
+                let is_ours = self.kinds.given(group, kind).is_none();
+                if is_ours { &mut finding.errors } else { &mut finding.warnings }.push(problem);
             }
             return false;
         }

@@ -53,6 +53,16 @@ impl Kinds {
         self.given.get(group)?.get(kind)
     }
 
+    /// Whether anything of this group is given.
+    pub(super) fn has_group(&self, group: &str) -> bool {
+        self.given.contains_key(group)
+    }
+
+    /// Whether all kinds of this group are known, because they are ours.
+    pub(super) fn is_group_of_ours(&self, group: &str) -> bool {
+        self.ours.iter().any(|(crd, _)| crd.group == group)
+    }
+
     /// Whether composite resources of this group are given.
     pub(super) fn has_composites_of(&self, group: &str) -> bool {
         self.given.get(group).is_some_and(|kinds| kinds.values().any(|known| known.referenceable.is_some()))

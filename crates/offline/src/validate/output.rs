@@ -89,6 +89,9 @@ fn ours(finding: &Finding, style: Style, text: &mut String) {
         _ => format!("{}, {}", type_of(finding), finding.name),
     };
     let (mark, words) = match finding.status {
+        Status::Valid if !finding.warnings.is_empty() => {
+            (Mark::Look, format!("{what} is valid, with warnings"))
+        }
         Status::Valid => (Mark::Tick, format!("{what} validated successfully")),
         Status::Invalid => (Mark::Cross, what),
         Status::MissingSchema => (Mark::Look, format!("could not find CRD/XRD for: {what}")),

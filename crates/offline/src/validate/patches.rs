@@ -1,10 +1,12 @@
-//! The fields of composite resources that patches name: do they exist?
+//! The fields that patches name, of composite and composed resources: do they exist?
 
 use ferroplane_api::Object;
 use ferroplane_schema::structural::{Additional, Props};
 use serde_json::Value;
 
+use super::composed::ComposedKind;
 use super::finding::{Kind, Problem};
+use super::kinds::Kinds;
 use crate::manifest::Manifest;
 
 /// A kind of composite resource.
@@ -12,6 +14,7 @@ use crate::manifest::Manifest;
 pub(super) struct Composite<'k> {
     pub(super) kind: &'k str,
     pub(super) schema: &'k Props,
+    pub(super) is_namespaced: bool,
 }
 
 /// What patches in an input of patch-and-transform name that composite resources do not have.
@@ -41,6 +44,91 @@ pub(super) fn check(input: &Object, at: &str, composite: Composite<'_>, manifest
     problems
 }
 
+/// What patches name that composed resources do not have: what they set, which an API server refuses, and what they read.
+pub(super) fn check_composed(
+    input: &Object,
+    at: &str,
+    kinds: &Kinds,
+    manifest: &Manifest,
+) -> (Vec<Problem>, Vec<Problem>) {
+    let (mut set, mut read) = (Vec::new(), Vec::new());
+    for (index, resource) in items(input.get("resources")) {
+        let base = resource.get("base").and_then(Value::as_object);
+        let Some(kind) = base.and_then(|base| ComposedKind::of(base, kinds)) else { continue };
+        for (place, patch) in patches_of(resource, &format!("resources[{index}]"), input) {
+            for (field, path, is_set) in named_of_composed(patch) {
+                let at = format!("{at}.{place}.{field}");
+                let Some(missing) = kind.missing(path) else { continue };
+                let message = format!("{at}: {} has no field `{missing}`", kind.kind);
+                let problem = Problem::new(Kind::FunctionInput, manifest, &at, message);
+                let problems: &mut Vec<Problem> = if is_set { &mut set } else { &mut read };
+                // A patch set is used by several resources.
+                if !problems.contains(&problem) {
+                    problems.push(problem);
+                }
+            }
+        }
+    }
+    (set, read)
+}
+
+fn items(list: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
+    list.and_then(Value::as_array).into_iter().flatten().enumerate()
+}
+
+/// The patches of a template with where they are written, those of its patch sets included.
+pub(super) fn patches_of<'i>(
+    template: &'i Value,
+    place: &str,
+    input: &'i Object,
+) -> Vec<(String, &'i Value)> {
+    let mut found = Vec::new();
+    for (index, patch) in items(template.get("patches")) {
+        if patch.get("type").is_none_or(|kind| kind != "PatchSet") {
+            found.push((format!("{place}.patches[{index}]"), patch));
+            continue;
+        }
+        let is_named = |(_, set): &(usize, &Value)| set.get("name") == patch.get("patchSetName");
+        for (set_index, set) in items(input.get("patchSets")).filter(is_named) {
+            let patches = items(set.get("patches"));
+            found.extend(
+                patches.map(|(index, patch)| (format!("patchSets[{set_index}].patches[{index}]"), patch)),
+            );
+        }
+    }
+    found
+}
+
+/// The fields of a patch that name fields of the composed resource, those, and whether they are set.
+pub(super) fn named_of_composed(patch: &Value) -> Vec<(String, &str, bool)> {
+    let text = |field: &str| Some((field.to_owned(), patch.get(field)?.as_str()?));
+    match patch.get("type").and_then(Value::as_str).unwrap_or("FromCompositeFieldPath") {
+        "FromCompositeFieldPath" | "FromEnvironmentFieldPath" => {
+            let named = text("toFieldPath").or_else(|| text("fromFieldPath"));
+            named.into_iter().map(|(field, path)| (field, path, true)).collect()
+        }
+        "CombineFromComposite" | "CombineFromEnvironment" => {
+            text("toFieldPath").into_iter().map(|(field, path)| (field, path, true)).collect()
+        }
+        "ToCompositeFieldPath" | "ToEnvironmentFieldPath" => {
+            text("fromFieldPath").into_iter().map(|(field, path)| (field, path, false)).collect()
+        }
+        "CombineToComposite" | "CombineToEnvironment" => {
+            variables(patch).into_iter().map(|(field, path)| (field, path, false)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The fields that a patch combines.
+fn variables(patch: &Value) -> Vec<(String, &str)> {
+    let from = items(patch.pointer("/combine/variables")).filter_map(|(index, named)| {
+        let name = named.get("fromFieldPath")?.as_str()?;
+        Some((format!("combine.variables[{index}].fromFieldPath"), name))
+    });
+    from.collect()
+}
+
 /// The fields of a patch that name fields of the composite resource, and those.
 fn named(patch: &Value) -> Vec<(String, &str)> {
     let text = |field: &str| Some((field.to_owned(), patch.get(field)?.as_str()?));
@@ -48,21 +136,13 @@ fn named(patch: &Value) -> Vec<(String, &str)> {
         "FromCompositeFieldPath" => text("fromFieldPath").into_iter().collect(),
         "ToCompositeFieldPath" => text("toFieldPath").or_else(|| text("fromFieldPath")).into_iter().collect(),
         "CombineToComposite" => text("toFieldPath").into_iter().collect(),
-        "CombineFromComposite" => {
-            let variables = patch.pointer("/combine/variables").and_then(Value::as_array);
-            let variables = variables.into_iter().flatten().enumerate();
-            let from = variables.filter_map(|(index, named)| {
-                let name = named.get("fromFieldPath")?.as_str()?;
-                Some((format!("combine.variables[{index}].fromFieldPath"), name))
-            });
-            from.collect()
-        }
+        "CombineFromComposite" => variables(patch),
         _ => Vec::new(),
     }
 }
 
 /// The part of a path up to the first field that the schema does not have, if there is one. Metadata has no schema.
-fn missing<'p>(schema: &Props, path: &'p str) -> Option<&'p str> {
+pub(super) fn missing<'p>(schema: &Props, path: &'p str) -> Option<&'p str> {
     let mut here = schema;
     for (step, end) in steps(path) {
         if end == step.len() && ["apiVersion", "kind", "metadata"].contains(&step) {
@@ -85,7 +165,7 @@ fn missing<'p>(schema: &Props, path: &'p str) -> Option<&'p str> {
 }
 
 /// The steps of a path such as `spec.items[0].labels[example.org/team]`, and where in the path each ends.
-fn steps(path: &str) -> Vec<(&str, usize)> {
+pub(super) fn steps(path: &str) -> Vec<(&str, usize)> {
     let mut steps = Vec::new();
     let mut position = 0;
     while let Some(rest) = path.get(position..).filter(|rest| !rest.is_empty()) {

@@ -121,7 +121,8 @@ fn unknown_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
 fn composite<'k>(composition: &'k Object, kinds: &'k Kinds) -> Option<Composite<'k>> {
     let (api_version, kind) = composite_type(composition)?;
     let known = kinds.given(meta::group(api_version), kind)?;
-    Some(Composite { kind, schema: known.definition.schema(meta::version(api_version))? })
+    let is_namespaced = known.definition.scope == "Namespaced";
+    Some(Composite { kind, schema: known.definition.schema(meta::version(api_version))?, is_namespaced })
 }
 
 fn composite_type(composition: &Object) -> Option<(&str, &str)> {

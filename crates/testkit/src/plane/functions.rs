@@ -21,6 +21,13 @@ pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
         catalogue: library.catalogue().clone(),
         directory: Directory::built_in(&library),
         capabilities: library.capabilities(),
+        input_mistakes: {
+            let library = library.clone();
+            Arc::new(move |function, version, input| {
+                let mistakes = library.input_mistakes(function, version, input);
+                mistakes.iter().map(ToString::to_string).collect()
+            })
+        },
         natives: Arc::new(move |package| library.native(package)),
     }
 }

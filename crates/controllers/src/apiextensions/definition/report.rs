@@ -28,7 +28,7 @@ pub(super) enum State {
 /// Why a definition is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("cannot make a CustomResourceDefinition of this: {0}")]
+    #[error("cannot make a CustomResourceDefinition of this")]
     Underivable(#[from] Underivable),
     #[error(transparent)]
     NotOurs(#[from] NotOurs),

@@ -1,0 +1,47 @@
+//! What is wrong with the steps of a Composition, as far as that can be told before anything is composed.
+
+use ferroplane_api::{Cause, CompositionSpec, Step};
+use ferroplane_engine::{Callee, Pipeline, chain, to_pipeline};
+use serde_json::Value;
+
+use super::FunctionRegistry;
+
+impl FunctionRegistry {
+    /// The mistakes of all steps: functions that do not exist, and inputs that they would refuse.
+    pub(crate) fn step_mistakes(&self, spec: &Value) -> Vec<String> {
+        let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec.clone()) else { return Vec::new() };
+        to_pipeline(&spec).iter().flat_map(|step| self.mistakes_of(step)).collect()
+    }
+
+    fn mistakes_of(&self, step: &Step) -> Vec<String> {
+        let Ok(pipeline) = Pipeline::new(std::slice::from_ref(step)) else { return Vec::new() };
+        match pipeline.resolve(&self.current().catalogue) {
+            // What is inactive or has another version is told elsewhere, with what helps.
+            Err(error) if is_missing(error.source.cause()) => vec![chain(&error)],
+            Err(_) => Vec::new(),
+            Ok(pipeline) => {
+                let callee = pipeline.steps().first().and_then(|step| step.callee.as_ref());
+                let mistakes = callee.map(|callee| self.input_mistakes(callee, step)).unwrap_or_default();
+                mistakes.into_iter().map(|mistake| format!("step `{}`: {mistake}", step.step)).collect()
+            }
+        }
+    }
+
+    /// What a function that is built in would say to the input of a step. It may be called by another name.
+    fn input_mistakes(&self, callee: &Callee, step: &Step) -> Vec<String> {
+        let families = self.built_ins.catalogue.families();
+        let family = families
+            .into_iter()
+            .find(|family| family.records.iter().any(|record| record.revision.name == callee.revision));
+        match (family, &callee.version) {
+            (Some(family), Some(version)) => {
+                (self.built_ins.input_mistakes)(&family.function, version, step.input.as_ref())
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn is_missing(cause: Cause) -> bool {
+    matches!(cause, Cause::FunctionNotFound | Cause::FunctionNotRunnable)
+}
