@@ -4,6 +4,7 @@
 //! engine's and the schemas', the same as on a control plane; this crate reads what they need and describes what they
 //! decided. It never prints: the command line does.
 
+mod file_name;
 pub mod functions;
 pub mod manifest;
 pub mod render;

@@ -1,7 +1,7 @@
 //! Takes secrets out of what is recorded.
 //!
 //! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; and text in
-//! fields that are named like a password, token or key. All of it becomes a placeholder, which is the same for the same value. The same values
+//! fields, or in pairs of `name` and `value`, that are named like a password, token or key. All of it becomes a placeholder, which is the same for the same value. The same values
 //! are then looked for in every other text, for functions pass on what they were given.
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 /// Shorter values are not looked for in other text: they would be found where they are not meant.
 const SHORTEST: usize = 6;
 /// What an object that holds a secret says somewhere.
-const HINTS: [&str; 9] = [
+const HINTS: [&str; 11] = [
     "secret",
     "passw",
     "passphrase",
@@ -32,23 +32,24 @@ const HINTS: [&str; 9] = [
     "private-key",
     "apikey",
     "api_key",
+    "api-key",
+    "credential",
 ];
-/// Fields with secrets, in lower case and without `-` and `_`.
-const FIELDS: [&str; 14] = [
+/// How names of fields with secrets end, in lower case and without `-`, `_` and `.`. A name may have anything before it, as
+/// `githubToken` has. Names that merely end in `secret` are not among them: most of them say which Secret is meant.
+const ENDINGS: [&str; 12] = [
     "token",
-    "accesstoken",
-    "authtoken",
-    "bearertoken",
-    "refreshtoken",
-    "apitoken",
-    "idtoken",
+    "password",
+    "passphrase",
+    "passwd",
     "apikey",
-    "secretkey",
     "secretaccesskey",
     "clientsecret",
+    "sharedsecret",
     "privatekey",
-    "sshprivatekey",
     "secretstring",
+    "credential",
+    "credentials",
 ];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -136,13 +137,17 @@ impl<'r> Secrets<'r> {
 
     fn learn_fields(&mut self, object: &Object) {
         let is_secret = is_secret(object);
+        let has_secret_value = is_pair_with_a_secret(object);
         for (key, value) in object {
             match value {
                 Value::Object(data) if is_secret && holds_data(key) => {
                     let values = data.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
                     self.values.extend(values.map(|text| plain(key, text)));
                 }
-                Value::String(text) if !text.is_empty() && is_named_like_a_secret(key) => {
+                Value::String(text)
+                    if !text.is_empty()
+                        && (is_named_like_a_secret(key) || has_secret_value && key == "value") =>
+                {
                     self.values.insert(text.clone().into_bytes());
                 }
                 other => self.learn_value(other),
@@ -250,6 +255,7 @@ impl<'r> Secrets<'r> {
 
     fn fields(&self, object: &mut Object) -> bool {
         let is_secret = is_secret(object);
+        let has_secret_value = is_pair_with_a_secret(object);
         let mut is_hit = false;
         for (key, value) in object.iter_mut() {
             is_hit |= match value {
@@ -257,7 +263,10 @@ impl<'r> Secrets<'r> {
                 Value::Object(metadata) if is_secret && key == "metadata" => {
                     self.last_applied(metadata) | self.fields(metadata)
                 }
-                Value::String(text) if !text.is_empty() && is_named_like_a_secret(key) => {
+                Value::String(text)
+                    if !text.is_empty()
+                        && (is_named_like_a_secret(key) || has_secret_value && key == "value") =>
+                {
                     *text = self.redactor.placeholder(text.as_bytes());
                     true
                 }
@@ -307,8 +316,14 @@ fn is_named_like_a_secret(key: &str) -> bool {
     if key.len() < 5 || key.len() > 64 {
         return false;
     }
-    let letters = key.chars().filter(|letter| !['-', '_'].contains(letter));
+    let letters = key.chars().filter(|letter| !['-', '_', '.'].contains(letter));
     let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    let endings = ["password", "passphrase", "passwd"];
-    endings.iter().any(|ending| name.ends_with(ending)) || FIELDS.contains(&name.as_str())
+    // `fromConnectionSecretKey` and its like name an entry of a Secret, so this one counts only alone.
+    name == "secretkey" || ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Environment variables, parameters and the like: an object that gives a name to a value.
+fn is_pair_with_a_secret(object: &Object) -> bool {
+    let name = ["name", "key"].into_iter().find_map(|key| object.get(key)?.as_str());
+    name.is_some_and(is_named_like_a_secret)
 }

@@ -1,5 +1,6 @@
 //! `ferroplane replay`: repeats a recorded reconcile.
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -178,7 +179,7 @@ impl Show {
 impl Export {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let bytes = self.recordings.recordings()?.export(&self.selector.into())?;
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&self.output);
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.output);
         let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, &bytes));
         written.with_context(|| format!("cannot write `{}`", self.output.display()))?;
         terminal.note(&format!("wrote `{}`", self.output.display()));

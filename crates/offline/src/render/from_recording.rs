@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::functions::RESPONSES;
 use super::{InputFiles, PrintOptions, Renderer, output};
+use crate::file_name::file_name;
 use crate::manifest::{Files, yaml};
 
 /// A recorded reconcile, written as files to render.
@@ -124,7 +125,7 @@ impl TestFiles {
             for field in ["functionRevisionRef", "functionRevisionSelector"] {
                 written.as_object_mut().map(|written| written.remove(field));
             }
-            let answers = format!("answers/{name}.json");
+            let answers = format!("answers/{}.json", file_name(&name));
             let function = json!({
                 "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
                 "metadata": {"name": name, "annotations": {RESPONSES: answers}},
@@ -188,7 +189,7 @@ impl TestFiles {
         }
         for (name, answers) in &self.answers {
             let text = serde_json::to_string_pretty(answers)?;
-            put(directory.join("answers").join(format!("{name}.json")), &(text + "\n"))?;
+            put(directory.join("answers").join(format!("{}.json", file_name(name))), &(text + "\n"))?;
         }
         for (number, schema) in self.schemas.iter().enumerate() {
             put(directory.join("schemas").join(format!("{number}.json")), &schema.to_string())?;

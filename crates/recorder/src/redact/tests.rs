@@ -68,6 +68,26 @@ fn fields_that_are_named_like_secrets_are() {
 }
 
 #[test]
+fn names_with_anything_before_them_and_pairs_of_name_and_value_are_recognised() {
+    let xr = json!({"spec": {
+        "githubToken": "ghp_0123456789", "DB_ROOT_PASSWORD": "hunter2-hunter2", "gcp.credentials": "{private}",
+        "env": [
+            {"name": "DB_PASSWORD", "value": "correct horse"}, {"key": "api-token", "value": "battery staple"},
+            {"name": "REGION", "value": "eu-north-1"},
+        ],
+    }});
+    let text = redacted(&[xr])[0].to_string();
+    for secret in ["ghp_", "hunter2", "private", "horse", "staple"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    for public in ["eu-north-1", "DB_PASSWORD", "api-token"] {
+        assert!(text.contains(public), "{public}: {text}");
+    }
+    let named = json!({"spec": {"tokenTTL": "300 seconds", "passwordSecretRef": "some-secret", "existingSecret": "the-secret"}});
+    assert_eq!(redacted(std::slice::from_ref(&named)), [named]);
+}
+
+#[test]
 fn names_and_short_words_are_no_secrets_elsewhere() {
     let data = json!({"namespace": STANDARD.encode("default"), "port": STANDARD.encode("5432")});
     let other = json!({"kind": "ConfigMap", "metadata": {"namespace": "default"}, "data": {"port": "5432"}});

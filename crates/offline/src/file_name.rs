@@ -1,0 +1,44 @@
+//! File names made from what manifests and recordings say, which may come from anybody.
+
+use std::fmt::Write as _;
+
+/// Longer names are cut: file systems take 255 bytes.
+const LONGEST: usize = 200;
+
+/// A file name for something of this name. It has no separators and does not begin with a dot, so a file of this name is always
+/// inside the directory that it is written to. What cannot stand in it is written as `%` and two digits.
+pub(crate) fn file_name(name: &str) -> String {
+    let mut written = String::with_capacity(name.len());
+    for (at, byte) in name.bytes().enumerate() {
+        let is_plain =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && at > 0);
+        if is_plain {
+            written.push(char::from(byte));
+        } else {
+            let _ = write!(written, "%{byte:02X}");
+        }
+    }
+    // Only ASCII was written.
+    written.truncate(LONGEST);
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        for (name, expected) in [
+            ("function-a.b_c", "function-a.b_c"),
+            ("x/../../../pwned", "x%2F..%2F..%2F..%2Fpwned"),
+            ("..", "%2E."),
+            ("/etc/passwd", "%2Fetc%2Fpasswd"),
+            ("a\0b\\c", "a%00b%5Cc"),
+            ("é", "%C3%A9"),
+        ] {
+            assert_eq!(file_name(name), expected);
+        }
+        assert_eq!(file_name(&"a".repeat(1_000)).len(), LONGEST);
+    }
+}
