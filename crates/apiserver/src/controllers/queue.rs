@@ -102,11 +102,13 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub(crate) fn hasten_all(&self) {
         let mut state = self.lock();
         let failed: Vec<_> = state.delayed.values().cloned().collect();
+        let mut is_sooner = false;
         for work in &failed {
-            state.hasten(work);
+            is_sooner |= state.hasten(work);
         }
-        drop(state);
-        self.arrival.notify_one();
+        if is_sooner {
+            self.arrival.notify_one();
+        }
     }
 
     /// The next piece of work. Whoever takes it says how it ended, by [`Self::done`] or [`Self::retry`].
