@@ -58,6 +58,9 @@ pub struct CompositionSpec {
     /// Where connection secrets go. Only for legacy composite resources.
     #[serde(default)]
     pub write_connection_secrets_to_namespace: Option<String>,
+    /// Has no effect. Crossplane 1 gave every Composition this field, so those that come from there have it.
+    #[serde(default)]
+    pub publish_connection_details_with_store_config_ref: Option<Object>,
 }
 
 impl CompositionSpec {

@@ -65,7 +65,7 @@ pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
 pub use plan::{Deletion, NAMESPACE_OVERRIDDEN, Plan, Reference, Wanted};
 pub use refusal::{recognised_refusal, refusal_cause};
-pub use resources::to_pipeline;
+pub use resources::{IneffectiveField, ineffective_fields, to_pipeline};
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use selection::{

@@ -7,6 +7,7 @@ use ferroplane_wire::v1::{ResourceSelector, SchemaSelector, resource_selector::M
 use ferroplane_wire::{Struct, StructError, v1};
 
 use crate::advice::VersionWarning;
+use crate::resources::{check_patches, to_pipeline};
 use crate::versions::{Advisory, Catalogue, Question, State, Unresolved, Version, resolve};
 
 /// The steps of a composition, made ready once and shared by every run.
@@ -67,6 +68,11 @@ pub enum PipelineError {
     Credential { step: String, credential: String },
     #[error("step `{step}`: requirement `{requirement}` has both `name` and `matchLabels`")]
     NameAndLabels { step: String, requirement: String },
+    #[error(
+        "`{patch}` writes `{path}` of the composite resource, and with `mode: Resources` only `status` can be written: \
+         patch a field of the status, or remove the patch"
+    )]
+    PatchOfComposite { patch: String, path: String },
 }
 
 impl UnresolvedStep {
@@ -80,7 +86,7 @@ impl PipelineError {
     /// What failed, and in which step.
     pub fn point(&self) -> FailurePoint {
         let step = match self {
-            Self::Empty => "",
+            Self::Empty | Self::PatchOfComposite { .. } => "",
             Self::DuplicateStep(step)
             | Self::TwoInputs(step)
             | Self::Input { step, .. }
@@ -92,6 +98,12 @@ impl PipelineError {
 }
 
 impl Pipeline {
+    /// Make the steps of a composition ready to run, however it is written down.
+    pub fn of(spec: &api::CompositionSpec) -> Result<Self, PipelineError> {
+        check_patches(spec)?;
+        Self::new(&to_pipeline(spec))
+    }
+
     /// Make steps ready to run.
     pub fn new(steps: &[api::Step]) -> Result<Self, PipelineError> {
         if steps.is_empty() {

@@ -2,13 +2,20 @@
 //!
 //! What the old form leaves out is said here, so that the functions need to know only the new one.
 
+mod former;
+
 use std::borrow::Cow;
 
 use ferroplane_api::{CompositionSpec, FunctionRef, Mode, Object, Step};
 use serde_json::{Map, Value, json};
 
+pub(crate) use former::check_patches;
+pub use former::{IneffectiveField, ineffective_fields};
+
 const PATCH_AND_TRANSFORM: &str = "patch-and-transform";
 const ENVIRONMENT_CONFIGS: &str = "environment-configs";
+/// Where in the context functions keep the environment.
+const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 
 /// The steps of a composition, however it is written down.
 pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
@@ -23,20 +30,37 @@ pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
 /// Collects the environment, if the composition has one to be collected.
 fn environment_step(spec: &CompositionSpec) -> Option<Step> {
     let environment = spec.environment.as_ref()?;
+    let configs = environment.get("environmentConfigs").and_then(Value::as_array);
+    if configs.is_none_or(Vec::is_empty) {
+        // Without EnvironmentConfigs the function does nothing at all, but Crossplane 1 took the default data.
+        return environment.get("defaultData").and_then(Value::as_object).map(default_environment_step);
+    }
     let collected: Object = ["environmentConfigs", "defaultData", "policy"]
         .into_iter()
         .filter_map(|field| Some((field.to_owned(), environment.get(field)?.clone())))
         .collect();
     // `environment` with patches alone needs no step of its own.
-    if collected.is_empty() {
-        return None;
-    }
     let input = Map::from_iter([
         ("apiVersion".to_owned(), "environmentconfigs.fn.crossplane.io/v1beta1".into()),
         ("kind".to_owned(), "Input".into()),
         ("spec".to_owned(), Value::Object(collected)),
     ]);
     Some(step(ENVIRONMENT_CONFIGS, input))
+}
+
+/// Makes an environment of nothing but default data.
+fn default_environment_step(data: &Object) -> Step {
+    let mut environment = data.clone();
+    environment.entry("apiVersion").or_insert_with(|| "internal.crossplane.io/v1alpha1".into());
+    environment.entry("kind").or_insert_with(|| "Environment".into());
+    let input = Map::from_iter([
+        ("apiVersion".to_owned(), "dummy.fn.crossplane.io/v1beta1".into()),
+        ("kind".to_owned(), "Response".into()),
+        ("response".to_owned(), json!({"context": {ENVIRONMENT: environment}})),
+    ]);
+    let mut step = step(ENVIRONMENT_CONFIGS, input);
+    "function-dummy".clone_into(&mut step.function_ref.name);
+    step
 }
 
 fn resources_step(spec: &CompositionSpec) -> Step {
@@ -239,5 +263,16 @@ mod tests {
             steps[1].input.as_ref().unwrap()["environment"],
             json!({"patches": [{"fromFieldPath": "x"}]})
         );
+    }
+
+    #[test]
+    fn default_data_alone_is_the_environment() {
+        let steps =
+            steps(json!({"resources": [{"name": "a"}], "environment": {"defaultData": {"region": "eu"}}}));
+        assert_eq!(steps[0].function_ref.name, "function-dummy");
+        let environment = &steps[0].input.as_ref().unwrap()["response"]["context"][ENVIRONMENT];
+        assert_eq!(environment["region"], "eu");
+        assert_eq!(environment["kind"], "Environment");
+        assert_eq!(steps[1].function_ref.name, "function-patch-and-transform");
     }
 }

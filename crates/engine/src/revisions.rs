@@ -137,6 +137,8 @@ fn hashed_spec(composition: &Object) -> Object {
     let mut spec = spec(composition);
     // Go's `omitempty` drops empty lists, and null pointers only; the two lists name the fields of each sort.
     leave_out(&mut spec, &["pipeline"], &["writeConnectionSecretsToNamespace"]);
+    // Crossplane does not know the field any more, so that it is in no hash of its own.
+    spec.remove("publishConnectionDetailsWithStoreConfigRef");
     for step in objects(&mut spec, "pipeline") {
         leave_out(step, &["credentials"], &["input", "requirements"]);
         for credential in objects(step, "credentials") {

@@ -62,7 +62,7 @@ pub fn validate_pipeline(
     capabilities: &Capabilities,
 ) -> Result<(), InvalidPipeline> {
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
-    let pipeline = Pipeline::new(&to_pipeline(&spec))?;
+    let pipeline = Pipeline::of(&spec)?;
     for (index, step) in pipeline.steps().iter().enumerate() {
         let resolution = match resolve(catalogue, step.question()) {
             Ok(resolution) => resolution,

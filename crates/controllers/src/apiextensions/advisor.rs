@@ -1,5 +1,5 @@
-//! Tells whoever applies a Composition of mistakes in its steps: functions that do not exist, inputs that their functions refuse, and
-//! versions of functions that will not be there for long.
+//! Tells whoever applies a Composition of mistakes in its steps: functions that do not exist, inputs that their functions refuse,
+//! versions of functions that will not be there for long, and fields that have no effect.
 //!
 //! An API server asks when a Composition is written, and hands the answer on as warnings, which `kubectl` prints. How the
 //! question gets here is for whoever runs us to say. Nothing is refused.
@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use ferroplane_api::keys;
 use ferroplane_client::Error;
-use ferroplane_engine::version_warnings;
+use ferroplane_engine::{ineffective_fields, version_warnings};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -53,7 +53,8 @@ impl Advisor {
         let Some(functions) = self.functions.upgrade() else { return Vec::new() };
         let warnings = version_warnings(spec, &functions.current().catalogue);
         let mistakes = functions.step_mistakes(spec);
-        warnings.iter().map(ToString::to_string).chain(mistakes).collect()
+        let ineffective = ineffective_fields(spec).into_iter().map(|field| field.message);
+        warnings.iter().map(ToString::to_string).chain(mistakes).chain(ineffective).collect()
     }
 }
 

@@ -234,8 +234,8 @@ impl Revision {
     }
 
     fn prepare(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Unusable> {
-        let steps = to_pipeline(self.spec.as_ref().map_err(Clone::clone)?);
-        let pipeline = Pipeline::new(&steps).map_err(|error| Unusable::new(chain(&error), error.point()))?;
+        let spec = self.spec.as_ref().map_err(Clone::clone)?;
+        let pipeline = Pipeline::of(spec).map_err(|error| Unusable::new(chain(&error), error.point()))?;
         callables.resolve(pipeline).map(Arc::new)
     }
 }

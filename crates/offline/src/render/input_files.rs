@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Object, Step, keys, meta};
 use ferroplane_engine::composite::{Machinery, resource_name};
 use ferroplane_engine::versions::Unresolved;
-use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, to_pipeline};
+use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, ineffective_fields, to_pipeline};
 use ferroplane_functions::Library;
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
@@ -81,8 +81,9 @@ impl InputFiles {
         let composition = load_composition(&manifest)?;
         let mut notes = Vec::new();
         check_mode(&manifest, &composition, &mut notes)?;
+        notes.extend(ineffective(&manifest));
         let steps = to_pipeline(&composition.spec);
-        let pipeline = Pipeline::new(&steps).map_err(|error| locate(&manifest, &steps, &error))?;
+        let pipeline = Pipeline::of(&composition.spec).map_err(|error| locate(&manifest, &steps, &error))?;
         let definition = match &self.definition {
             Some(path) => Some(Definition::load(files.load_one(path, "CompositeResourceDefinition")?)?),
             None => None,
@@ -286,6 +287,11 @@ fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow:
         |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
     let (step, field) = match error {
         PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
+        PipelineError::PatchOfComposite { patch, .. } => {
+            let path = format!("spec.{}", patch.replace('[', ".").replace(']', ""));
+            let path: Vec<_> = path.split('.').collect();
+            return manifest.error(&path, error.to_string()).into();
+        }
         PipelineError::DuplicateStep(step) => (step, "step"),
         PipelineError::Input { step, .. } => (step, "input"),
         PipelineError::TwoInputs(step) => (step, "inputRef"),
@@ -293,6 +299,15 @@ fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow:
         PipelineError::NameAndLabels { step, .. } => (step, "requirements"),
     };
     manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
+}
+
+/// What the composition says to no effect.
+fn ineffective(manifest: &Manifest) -> impl Iterator<Item = String> {
+    let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
+    let source = manifest.source().to_string();
+    let line = |field: &str| manifest.line_at(field);
+    let fields: Vec<_> = fields.into_iter().map(|field| (line(field.field), field.message)).collect();
+    fields.into_iter().map(move |(line, message)| format!("{source}:{line}: {message}"))
 }
 
 /// Where in the composition a function is called that cannot be.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, meta};
-use ferroplane_engine::{Failure, Pipeline, Want, to_pipeline};
+use ferroplane_engine::{Failure, Pipeline, Want};
 use ferroplane_runner::{Directory, Runner, grpc};
 use ferroplane_wire::render::render_request::Input;
 use ferroplane_wire::render::{
@@ -82,12 +82,8 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
     }
     refer_to(&mut composite, observed, &mut cluster)?;
     cluster.add(composite.object.clone())?;
-    let render_input = RenderInput {
-        pipeline: Arc::new(Pipeline::new(&to_pipeline(&composition.spec))?),
-        composite,
-        context: None,
-        now,
-    };
+    let render_input =
+        RenderInput { pipeline: Arc::new(Pipeline::of(&composition.spec)?), composite, context: None, now };
     Ok((render_input, cluster))
 }
 

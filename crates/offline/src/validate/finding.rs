@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     FunctionInput,
     /// Nobody knows the function.
     UnknownFunction,
+    /// A field is read and has no effect.
+    NoEffect,
     /// What the kind of the object is missing.
     MissingSchema,
 }

@@ -1,7 +1,7 @@
 //! Pipelines in compositions and operations: who is called with what, and for whom.
 
 use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
-use ferroplane_engine::to_pipeline;
+use ferroplane_engine::{Pipeline, PipelineError, ineffective_fields, to_pipeline};
 use serde_json::Value;
 
 use super::finding::{Finding, Kind, Problem};
@@ -20,6 +20,7 @@ pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, f
         (keys::APIEXTENSIONS, "Composition" | "CompositionRevision") => {
             finding.errors.extend(wrong_type(manifest, kinds));
             finding.warnings.extend(unknown_type(manifest, kinds));
+            finding.warnings.extend(ineffective(manifest));
             if !check_resources(finding, manifest, kinds, functions) {
                 check_steps(finding, spec, "spec", manifest, kinds, functions);
             }
@@ -66,6 +67,9 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
     if spec.mode() != Mode::Resources {
         return false;
     }
+    if let Err(error @ PipelineError::PatchOfComposite { .. }) = &Pipeline::of(&spec) {
+        finding.errors.push(lost_patch(manifest, error));
+    }
     for step in to_pipeline(&spec).iter() {
         // What the steps are made of stands elsewhere.
         let is_environment = step.input.as_ref().is_some_and(|input| input.contains_key("spec"));
@@ -87,6 +91,22 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
         }));
     }
     true
+}
+
+/// What is said to no effect.
+fn ineffective(manifest: &Manifest) -> Vec<Problem> {
+    let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
+    fields.into_iter().map(|it| Problem::new(Kind::NoEffect, manifest, it.field, it.message)).collect()
+}
+
+/// A patch that would write where nothing can be written.
+fn lost_patch(manifest: &Manifest, error: &PipelineError) -> Problem {
+    let patch = match error {
+        PipelineError::PatchOfComposite { patch, .. } => patch.as_str(),
+        _ => "resources",
+    };
+    let field = format!("spec.{patch}");
+    Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {error}"))
 }
 
 /// Compositions are for the one referenceable version of composite resources.

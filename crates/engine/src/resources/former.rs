@@ -1,0 +1,137 @@
+//! What Compositions of Crossplane 1 could say and had an effect there: fields that have none now, and patches that cannot be
+//! applied any more.
+//!
+//! A field that has no effect is said to have none. A patch that would be lost makes the composition fail: the values that it
+//! wrote were there for somebody.
+
+use ferroplane_api::{CompositionSpec, Mode, Object};
+use serde_json::Value;
+
+use crate::pipeline::PipelineError;
+
+/// A field of a composition that is read and has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IneffectiveField {
+    /// The path of the field.
+    pub field: &'static str,
+    /// Why, and what to do.
+    pub message: String,
+}
+
+/// The fields in the spec of a composition that have no effect.
+pub fn ineffective_fields(spec: &Value) -> Vec<IneffectiveField> {
+    let (name, field) =
+        ("publishConnectionDetailsWithStoreConfigRef", "spec.publishConnectionDetailsWithStoreConfigRef");
+    if spec.get(name).is_none_or(Value::is_null) {
+        return Vec::new();
+    }
+    let message = format!(
+        "{field} has no effect: external secret stores were removed from Crossplane 2, and connection details go to \
+         Secrets; remove the field"
+    );
+    vec![IneffectiveField { field, message }]
+}
+
+/// Refuse patches that write to the composite resource outside of its status.
+///
+/// Crossplane 1 applied patches of `mode: Resources` to the whole composite resource. A pipeline can only give it a status,
+/// so such a patch would be dropped in silence.
+pub(crate) fn check_patches(spec: &CompositionSpec) -> Result<(), PipelineError> {
+    if spec.mode() != Mode::Resources {
+        return Ok(());
+    }
+    for (index, set) in spec.patch_sets.iter().enumerate() {
+        check_list(set, &format!("patchSets[{index}]"), &TO_COMPOSITE)?;
+    }
+    for (index, resource) in spec.resources.iter().enumerate() {
+        check_list(resource, &format!("resources[{index}]"), &TO_COMPOSITE)?;
+    }
+    // Seen from the environment, `from` it means to the composite resource.
+    spec.environment.as_ref().map_or(Ok(()), |environment| {
+        check_list(
+            environment,
+            "environment",
+            &[TO_COMPOSITE[0], TO_COMPOSITE[1], "FromEnvironmentFieldPath"],
+        )
+    })
+}
+
+const TO_COMPOSITE: [&str; 2] = ["ToCompositeFieldPath", "CombineToComposite"];
+
+fn check_list(owner: &Object, at: &str, kinds: &[&str]) -> Result<(), PipelineError> {
+    let patches = owner.get("patches").and_then(Value::as_array);
+    for (index, patch) in patches.into_iter().flatten().enumerate() {
+        let text = |field: &str| patch.get(field).and_then(Value::as_str);
+        let path = text("toFieldPath").or_else(|| text("fromFieldPath")).unwrap_or_default();
+        let is_checked = text("type").is_some_and(|kind| kinds.contains(&kind));
+        if is_checked && path.split(['.', '[']).next() != Some("status") {
+            return Err(PipelineError::PatchOfComposite {
+                patch: format!("{at}.patches[{index}]"),
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(mut spec: Value) -> Result<(), String> {
+        spec["compositeTypeRef"] = json!({"apiVersion": "example.org/v1", "kind": "XR"});
+        let spec = serde_json::from_value(spec).unwrap();
+        crate::Pipeline::of(&spec).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn patched(patch: &Value) -> Value {
+        json!({"resources": [{"name": "a", "base": {}}, {"name": "b", "base": {}, "patches": [{"fromFieldPath": "spec.x"}, patch]}]})
+    }
+
+    #[test]
+    fn patch_to_anything_but_the_status_fails() {
+        for path in ["spec.region", "metadata.annotations[x]", "spec[region]"] {
+            let patch =
+                json!({"type": "ToCompositeFieldPath", "fromFieldPath": "status.a", "toFieldPath": path});
+            let said = check(patched(&patch)).unwrap_err();
+            assert!(said.starts_with(&format!("`resources[1].patches[1]` writes `{path}`")), "{said}");
+        }
+        let same_field = json!({"type": "ToCompositeFieldPath", "fromFieldPath": "spec.region"});
+        assert!(check(patched(&same_field)).is_err());
+        let combined = json!({"type": "CombineToComposite", "toFieldPath": "metadata.name"});
+        assert!(check(patched(&combined)).is_err());
+        let sets =
+            json!({"resources": [{"name": "a"}], "patchSets": [{"name": "s", "patches": [same_field]}]});
+        assert!(check(sets).unwrap_err().starts_with("`patchSets[0].patches[0]`"));
+        let environment = json!({"patches": [{"type": "ToCompositeFieldPath", "fromFieldPath": "spec.x"}]});
+        assert!(check(json!({"resources": [{"name": "a"}], "environment": environment})).is_err());
+    }
+
+    #[test]
+    fn patch_to_the_status_or_in_a_pipeline_does_not() {
+        for path in ["status.a", "status[a]", "status"] {
+            let patch =
+                json!({"type": "ToCompositeFieldPath", "fromFieldPath": "spec.a", "toFieldPath": path});
+            assert_eq!(check(patched(&patch)), Ok(()), "{path}");
+        }
+        let from =
+            json!({"type": "FromCompositeFieldPath", "fromFieldPath": "spec.a", "toFieldPath": "spec.b"});
+        assert_eq!(check(patched(&from)), Ok(()));
+        let mut pipeline =
+            patched(&json!({"type": "ToCompositeFieldPath", "fromFieldPath": "a", "toFieldPath": "spec.b"}));
+        pipeline["mode"] = json!("Pipeline");
+        pipeline["pipeline"] = json!([{"step": "s", "functionRef": {"name": "f"}}]);
+        assert_eq!(check(pipeline), Ok(()));
+    }
+
+    #[test]
+    fn field_that_has_no_effect_is_named() {
+        assert_eq!(ineffective_fields(&json!({"resources": []})), []);
+        let named =
+            ineffective_fields(&json!({"publishConnectionDetailsWithStoreConfigRef": {"name": "default"}}));
+        assert_eq!(named[0].field, "spec.publishConnectionDetailsWithStoreConfigRef");
+        assert!(named[0].message.contains("has no effect"));
+    }
+}
