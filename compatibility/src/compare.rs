@@ -34,12 +34,19 @@ pub(crate) async fn compare(
     request: &Value,
 ) -> Result<Verdict> {
     let Some(builtin) = builtin else { return Ok(Verdict::Uncovered) };
-    let message: RunFunctionRequest =
-        from_json(request).with_context(|| format!("the corpus made no request: {request}"))?;
-    let theirs = match original.call(&message).await {
+    let read = |request: &Value| -> Result<RunFunctionRequest> {
+        from_json(request).with_context(|| format!("the corpus made no request: {request}"))
+    };
+    let message = read(request)?;
+    let is_former = (corpus.asks_formerly)(version);
+    let sent = if is_former { read(&former_request(request))? } else { message.clone() };
+    let mut theirs = match original.call(&sent).await {
         Ok(answer) => to_value(&answer)?,
         Err(error) => Value::String(format!("failed: {}", chain(&error))),
     };
+    if let Some(requirements) = theirs.get_mut("requirements").filter(|_| is_former) {
+        rename(requirements, "extraResources", "resources");
+    }
     let ours = to_value(&builtin(&message))?;
     if theirs == ours {
         return Ok(Verdict::Same { is_fatal: is_fatal(&ours) });
@@ -49,6 +56,21 @@ pub(crate) async fn compare(
         Some(reason) => Verdict::Deliberate(reason),
         None => Verdict::Fault { theirs, ours },
     })
+}
+
+/// The request with objects where the protocol had them before.
+fn former_request(request: &Value) -> Value {
+    let mut request = request.clone();
+    rename(&mut request, "requiredResources", "extraResources");
+    request
+}
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(fields) = object.as_object_mut()
+        && let Some(value) = fields.remove(from)
+    {
+        fields.insert(to.to_owned(), value);
+    }
 }
 
 /// Both answers as the plane would see them had both come over the wire, where every number is a double.

@@ -21,6 +21,9 @@ pub(crate) struct Corpus {
     pub(crate) generate: fn(&mut Dice) -> Value,
     /// Changes a request for a version of the original that does not know all of what can be asked today.
     pub(crate) adapt: fn(version: &str, &mut Dice, &mut Value),
+    /// Whether this version of the original asks for objects, and gets them, in the field that the protocol had for it
+    /// before.
+    pub(crate) asks_formerly: fn(version: &str) -> bool,
     /// Requests that show each documented feature, with what they show.
     pub(crate) by_hand: fn() -> Vec<(&'static str, Value)>,
     /// Why these two answers (protojson of `RunFunctionResponse`, or `null` if the call failed) differ on
@@ -35,6 +38,17 @@ pub(crate) struct Difference<'d> {
     pub(crate) request: &'d Value,
     pub(crate) theirs: &'d Value,
     pub(crate) ours: &'d Value,
+}
+
+/// The minor version of a release before v1. What has no version is newer than all.
+fn minor(version: &str) -> u32 {
+    let minor = version.strip_prefix("v0.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    minor.unwrap_or(u32::MAX)
+}
+
+/// Versions of an original that asks for nothing, or always asked in the same field.
+fn never(_version: &str) -> bool {
+    false
 }
 
 /// Requests that every version of the original knows.

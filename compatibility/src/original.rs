@@ -38,7 +38,7 @@ impl Original {
             };
             found.push(Self { version: version.to_owned(), path: path.clone() });
         }
-        found.sort_by(|one, other| one.version.cmp(&other.version));
+        found.sort_by_cached_key(|original| order(&original.version));
         Ok(found)
     }
 
@@ -48,4 +48,10 @@ impl Original {
             .await
             .with_context(|| format!("cannot start {}", self.path.display()))
     }
+}
+
+/// Versions in the order of their numbers: v0.9.3 comes before v0.10.0.
+fn order(version: &str) -> (Vec<u64>, String) {
+    let parts = version.split(|letter: char| !letter.is_ascii_digit());
+    (parts.filter_map(|part| part.parse().ok()).collect(), version.to_owned())
 }

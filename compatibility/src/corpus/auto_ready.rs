@@ -4,11 +4,17 @@ mod objects;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, as_it_is, never};
 use crate::dice::Dice;
 
-pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-auto-ready", generate, adapt: as_it_is, by_hand, deliberate };
+pub(super) const CORPUS: Corpus = Corpus {
+    function: "function-auto-ready",
+    generate,
+    adapt: as_it_is,
+    asks_formerly: never,
+    by_hand,
+    deliberate,
+};
 
 fn generate(dice: &mut Dice) -> Value {
     let mut desired = Map::new();

@@ -3,11 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake, message};
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, minor};
 use crate::dice::Dice;
 
-pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-environment-configs", generate, adapt: as_it_is, by_hand, deliberate };
+pub(super) const CORPUS: Corpus = Corpus {
+    function: "function-environment-configs",
+    generate,
+    adapt,
+    asks_formerly: |version| minor(version) < 7,
+    by_hand,
+    deliberate,
+};
 
 const KEY: &str = "apiextensions.crossplane.io/environment";
 /// Where the environment is in an answer.
@@ -173,7 +179,21 @@ fn by_hand() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Before v0.7.0, data could not go to a field of the environment. Some requests are left to be refused.
+fn adapt(version: &str, dice: &mut Dice, request: &mut Value) {
+    let sources = request.pointer_mut("/input/spec/environmentConfigs").and_then(Value::as_array_mut);
+    if minor(version) >= 7 || dice.chance(10) {
+        return;
+    }
+    for source in sources.into_iter().flatten().filter_map(Value::as_object_mut) {
+        source.remove("toFieldPath");
+    }
+}
+
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
+    if minor(difference.version) < 3 && asks_for_former_version(difference) {
+        return Some("EnvironmentConfigs are asked for in the version that is served today");
+    }
     if is_input_mistake(difference) {
         return Some("a mistake in the input is named by its place, not in terms of Go types");
     }
@@ -194,6 +214,16 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
         );
     }
     None
+}
+
+/// Whether the two are the same but for the version of what is asked for.
+fn asks_for_former_version(difference: &Difference<'_>) -> bool {
+    let mut theirs = difference.theirs.clone();
+    let asked = theirs.pointer_mut("/requirements/resources").and_then(Value::as_object_mut);
+    for selector in asked.into_iter().flatten().map(|(_, selector)| selector) {
+        selector["apiVersion"] = json!("apiextensions.crossplane.io/v1beta1");
+    }
+    theirs == *difference.ours
 }
 
 fn is_data_of_another_kind(difference: &Difference<'_>) -> bool {

@@ -3,11 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake};
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, as_it_is, minor};
 use crate::dice::Dice;
 
-pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-extra-resources", generate, adapt: as_it_is, by_hand, deliberate };
+pub(super) const CORPUS: Corpus = Corpus {
+    function: "function-extra-resources",
+    generate,
+    adapt: as_it_is,
+    asks_formerly: |version| minor(version) < 3,
+    by_hand,
+    deliberate,
+};
 
 const KEY: &str = "apiextensions.crossplane.io/extra-resources";
 

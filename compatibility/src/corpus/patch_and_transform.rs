@@ -6,7 +6,7 @@ mod transforms;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference};
+use super::{Corpus, Difference, never};
 use crate::dice::Dice;
 
 /// The cases.
@@ -14,6 +14,7 @@ pub(crate) const CORPUS: Corpus = Corpus {
     function: "function-patch-and-transform",
     generate,
     adapt: earlier::adapt,
+    asks_formerly: never,
     by_hand: by_hand::cases,
     deliberate,
 };

@@ -3,11 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use super::auto_ready::{LITERAL, SYNTAX, is_about_input, is_about_literal, is_about_syntax};
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, as_it_is, never};
 use crate::dice::Dice;
 
-pub(super) const CORPUS: Corpus =
-    Corpus { function: "function-sequencer", generate, adapt: as_it_is, by_hand, deliberate };
+pub(super) const CORPUS: Corpus = Corpus {
+    function: "function-sequencer",
+    generate,
+    adapt: as_it_is,
+    asks_formerly: never,
+    by_hand,
+    deliberate,
+};
 
 const NAMES: [&str; 12] = [
     "first",

@@ -6,11 +6,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, as_it_is, never};
 use crate::dice::Dice;
 
-pub(crate) const CORPUS: Corpus =
-    Corpus { function: "function-status-transformer", generate, adapt: as_it_is, by_hand, deliberate };
+pub(crate) const CORPUS: Corpus = Corpus {
+    function: "function-status-transformer",
+    generate,
+    adapt: as_it_is,
+    asks_formerly: never,
+    by_hand,
+    deliberate,
+};
 
 const NAMES: [&str; 7] = ["bucket", "bucket-2", "cluster", "db-primary", "db-replica", "user.admin", "x(y"];
 

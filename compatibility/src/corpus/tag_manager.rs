@@ -4,11 +4,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, as_it_is};
+use super::{Corpus, Difference, as_it_is, never};
 use crate::dice::Dice;
 
-pub(crate) const CORPUS: Corpus =
-    Corpus { function: "function-tag-manager", generate, adapt: as_it_is, by_hand, deliberate };
+pub(crate) const CORPUS: Corpus = Corpus {
+    function: "function-tag-manager",
+    generate,
+    adapt: as_it_is,
+    asks_formerly: never,
+    by_hand,
+    deliberate,
+};
 
 const KINDS: [(&str, &str); 14] = [
     ("ec2.aws.upbound.io/v1beta1", "VPC"),

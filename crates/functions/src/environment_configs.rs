@@ -2,6 +2,17 @@
 //!
 //! It takes two calls. The first says which `EnvironmentConfig`s are needed; the second brings them, and is
 //! answered with the environment, in the context, where later steps look for it.
+//!
+//! Upstream has behaved in three ways, and each can be asked for:
+//!
+//! | Entry | Reproduces | What is different |
+//! |---|---|---|
+//! | [`run`] | v0.7.0 and later | the data of a source can go to a field of the environment |
+//! | [`run_v0_5`] | v0.5.0 and v0.6.0 | a source that asks for nothing is passed over |
+//! | [`run_v0_1`] | v0.0.7 to v0.4.0 | a source that asks for nothing is a mistake |
+//!
+//! Earlier releases asked in another field of the protocol, and the first ones for `v1alpha1`. All versions here ask as the
+//! latest does, so that they find what there is.
 
 mod environment;
 mod input;
@@ -16,16 +27,53 @@ use input::Specification;
 /// Where functions keep the environment in the context.
 const CONTEXT_KEY: &str = "apiextensions.crossplane.io/environment";
 
+/// A release that behaves differently from the one before, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Release {
+    V0_1,
+    V0_5,
+    V0_7,
+}
+
+impl Release {
+    /// What it calls an object that it asked for.
+    fn noun(self) -> &'static str {
+        if self >= Self::V0_7 { "required resource" } else { "extra resource" }
+    }
+}
+
+/// As upstream from v0.7.0 on.
 pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_7, request)
+}
+
+/// As upstream in v0.5.0 and v0.6.0.
+pub(crate) fn run_v0_5(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_5, request)
+}
+
+/// As upstream up to v0.4.0.
+pub(crate) fn run_v0_1(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_as(Release::V0_1, request)
+}
+
+fn run_as(release: Release, request: &RunFunctionRequest) -> RunFunctionResponse {
     let mut response = response::to(request);
-    match answer(request, &mut response) {
+    match answer(request, &mut response, release) {
         Ok(()) => response,
         Err(problem) => response::fatal(response, problem),
     }
 }
 
-fn answer(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> Result<(), String> {
+fn answer(
+    request: &RunFunctionRequest,
+    response: &mut RunFunctionResponse,
+    release: Release,
+) -> Result<(), String> {
     let specification: Specification<'_> = crate::input::specification(request.input.as_ref())?;
+    if release < Release::V0_7 {
+        specification.refuse_targets()?;
+    }
     // Not even the defaults are merged then, as in the original.
     let Some(sources) = &specification.environment_configs else { return Ok(()) };
 
@@ -38,7 +86,7 @@ fn answer(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> R
         return Ok(());
     }
 
-    let configs = sources::select(sources, specification.is_optional(), &request.required_resources)
+    let configs = sources::select(sources, specification.is_optional(), &request.required_resources, release)
         .map_err(|error| format!("cannot get selected environment configs: {error}"))?;
     let data =
         environment::merge(&configs).map_err(|error| format!("cannot merge environment data: {error}"))?;

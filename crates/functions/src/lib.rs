@@ -56,7 +56,11 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-environment-configs",
         stable: "v0.7.1",
-        versions: &[("v0.7.1", environment_configs::run)],
+        versions: &[
+            ("v0.4.0", environment_configs::run_v0_1),
+            ("v0.6.0", environment_configs::run_v0_5),
+            ("v0.7.1", environment_configs::run),
+        ],
     },
     BuiltinFunction {
         function: "function-extra-resources",
@@ -81,7 +85,7 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-sequencer",
         stable: "v0.6.0",
-        versions: &[("v0.6.0", sequencer::run)],
+        versions: &[("v0.3.0", sequencer::run_v0_3), ("v0.6.0", sequencer::run)],
     },
     BuiltinFunction {
         function: "function-status-transformer",

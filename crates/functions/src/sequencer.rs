@@ -4,7 +4,8 @@
 //! before it is desired and ready; until then it is taken out of the desired state. On request, each observed resource
 //! is also protected by a `Usage` from being deleted before those that come after it.
 //!
-//! Reproduces upstream's v0.6.0, and `createOnly`, which is to come after it.
+//! Reproduces upstream's v0.6.0, and `createOnly`, which is to come after it ([`run`]); and v0.2.3 to v0.3.0, which know
+//! sequences and nothing else ([`run_v0_3`]).
 
 mod condition;
 mod input;
@@ -26,8 +27,20 @@ use crate::response;
 
 /// As upstream from v0.6.0 on.
 pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    sequence(request, Input::read(request.input.as_ref()))
+}
+
+/// As upstream from v0.2.3 to v0.3.0.
+pub(crate) fn run_v0_3(request: &RunFunctionRequest) -> RunFunctionResponse {
+    let mut response = sequence(request, Input::read_sequences(request.input.as_ref()));
+    // The protocol of that time had no field for it.
+    response.results.iter_mut().for_each(|result| result.target = None);
+    response
+}
+
+fn sequence(request: &RunFunctionRequest, input: Result<Input, String>) -> RunFunctionResponse {
     let mut response = response::to(request);
-    let input = match Input::read(request.input.as_ref()) {
+    let input = match input {
         Ok(input) => input,
         Err(problem) => return response::fatal(response, problem),
     };

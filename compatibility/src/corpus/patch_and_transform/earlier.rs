@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::minor;
 use crate::dice::Dice;
 
 /// How many of a hundred requests are left as they are, to be refused.
@@ -10,7 +11,7 @@ const UNTOUCHED: usize = 15;
 
 /// Take out what the release does not know.
 pub(super) fn adapt(version: &str, dice: &mut Dice, request: &mut Value) {
-    let Some(minor) = minor(version) else { return };
+    let minor = minor(version);
     if dice.chance(UNTOUCHED) {
         return;
     }
@@ -37,11 +38,6 @@ pub(super) fn adapt(version: &str, dice: &mut Dice, request: &mut Value) {
             patch["policy"]["toFieldPath"] = json!(dice.pick(&known));
         }
     });
-}
-
-/// The minor version of a release before v1.
-fn minor(version: &str) -> Option<u32> {
-    version.strip_prefix("v0.")?.split('.').next()?.parse().ok()
 }
 
 /// What the types of patches of the environment have been called.

@@ -49,6 +49,20 @@ impl Specification<'_> {
     }
 }
 
+impl Specification<'_> {
+    /// Before v0.7.0, nothing could say where in the environment data goes.
+    pub(super) fn refuse_targets(&self) -> Result<(), String> {
+        let sources = self.environment_configs.as_deref().unwrap_or_default();
+        match sources.iter().position(|source| source.to_field_path.is_some()) {
+            Some(index) => Err(format!(
+                "cannot get Function input: spec.environmentConfigs[{index}]: unknown field `toFieldPath`, which came with \
+                 v0.7.0"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 impl<'a> Source<'a> {
     pub(super) fn choice(&self) -> Result<Choice<'_, Selector<'a>>, &'static str> {
         Choice::of(self.kind, self.reference.as_ref(), self.selector.as_ref())

@@ -6,6 +6,7 @@ use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{Requirements, ResourceSelector, Resources};
 
+use super::Release;
 use super::input::{Selector, Source};
 use crate::selection::{self, Choice, Naming, Object};
 
@@ -48,19 +49,32 @@ pub(super) fn select<'r>(
     sources: &[Source<'r>],
     is_optional: bool,
     required: &'r BTreeMap<String, Resources>,
+    release: Release,
 ) -> Result<Vec<Config<'r>>, String> {
     let mut configs = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let name = name(index);
-        // A source may not have asked for anything, because no label was left to ask for.
-        let Some(resources) = required.get(&name) else { continue };
+        let resources = match required.get(&name) {
+            Some(resources) => resources,
+            None if release == Release::V0_1 => {
+                return Err(format!("cannot find expected extra resource {}", quote(&name)));
+            }
+            // A source may not have asked for anything, because no label was left to ask for.
+            None => continue,
+        };
         let objects = selection::objects(resources)?;
         let chosen = match source.choice()? {
-            Choice::Named(config) => named(config, objects, is_optional).map_err(|error| {
+            Choice::Named(config) => named(config, objects, is_optional, release).map_err(|error| {
+                if release == Release::V0_1 {
+                    return error;
+                }
                 let (config, name) = (quote(config), quote(&name));
                 format!("cannot process environment config {config} by reference, {name}: {error}")
             })?,
-            Choice::Labelled(selector) => labelled(selector, objects).map_err(|error| {
+            Choice::Labelled(selector) => labelled(selector, objects, &name, release).map_err(|error| {
+                if release == Release::V0_1 {
+                    return error;
+                }
                 format!("cannot process environment config {} by selector: {error}", quote(&name))
             })?,
             Choice::Unknown => Vec::new(),
@@ -70,22 +84,35 @@ pub(super) fn select<'r>(
     Ok(configs)
 }
 
-fn named<'r>(name: &str, objects: Vec<&'r Object>, is_optional: bool) -> Result<Vec<&'r Object>, String> {
+fn named<'r>(
+    name: &str,
+    objects: Vec<&'r Object>,
+    is_optional: bool,
+    release: Release,
+) -> Result<Vec<&'r Object>, String> {
     match objects.len() {
         0 if !is_optional => Err(format!("Required environment config {} not found", quote(name))),
         0 | 1 => Ok(objects),
-        count => Err(format!("expected exactly one required resource {}, got {count}", quote(name))),
+        count => Err(format!("expected exactly one {} {}, got {count}", release.noun(), quote(name))),
     }
 }
 
-fn labelled<'r>(selector: &Selector<'_>, mut objects: Vec<&'r Object>) -> Result<Vec<&'r Object>, String> {
+fn labelled<'r>(
+    selector: &Selector<'_>,
+    mut objects: Vec<&'r Object>,
+    name: &str,
+    release: Release,
+) -> Result<Vec<&'r Object>, String> {
+    let noun = release.noun();
+    // The first releases say in the same breath for which source.
+    let source = if release == Release::V0_1 { format!(" {}", quote(name)) } else { String::new() };
     match (selector.mode(), objects.len()) {
         ("Single", 1) => Ok(objects),
         // The policy does not help here: only a reference can be optional.
-        ("Single", count) => Err(format!("expected exactly one required resource, got {count}")),
+        ("Single", count) => Err(format!("expected exactly one {noun}{source}, got {count}")),
         ("Multiple", count) => {
             if let Some(least) = selection::too_few(&objects, selector.min_match) {
-                return Err(format!("expected at least {least} required resources, got {count}"));
+                return Err(format!("expected at least {least} {noun}s{source}, got {count}"));
             }
             selection::sort(&mut objects, selector.sort_by_field_path, Naming::Kind)?;
             Ok(selection::first(&objects, selector.max_match).to_vec())

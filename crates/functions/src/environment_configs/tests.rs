@@ -265,3 +265,35 @@ proptest! {
         answer(&second_call(&spec, json!({"environment-config-0": {"items": objects}})));
     }
 }
+
+#[test]
+fn earlier_releases_have_their_own_rules_and_words() {
+    let problem = |release, spec: &Value, objects: &[&[Value]]| {
+        let request = second_call(spec, given(objects, |index| format!("environment-config-{index}")));
+        let answer = to_json(&run_as(release, &from_json(&request).unwrap())).unwrap();
+        answer["results"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let start = "cannot get selected environment configs: ";
+    let missing = json!({"environmentConfigs": [by_name("a")]});
+    let required = "Required environment config \"a\" not found";
+    assert_eq!(problem(Release::V0_1, &missing, &[&[]]), format!("{start}{required}"));
+    let wrapped = "cannot process environment config \"a\" by reference, \"environment-config-0\": ";
+    assert_eq!(problem(Release::V0_5, &missing, &[&[]]), format!("{start}{wrapped}{required}"));
+
+    let single = json!({"environmentConfigs": [by_label("Single")]});
+    let none = "expected exactly one extra resource \"environment-config-0\", got 0";
+    assert_eq!(problem(Release::V0_1, &single, &[&[]]), format!("{start}{none}"));
+    assert!(problem(Release::V0_5, &single, &[&[]]).ends_with("expected exactly one extra resource, got 0"));
+    assert!(
+        problem(Release::V0_7, &single, &[&[]]).ends_with("expected exactly one required resource, got 0")
+    );
+
+    let two = json!({"environmentConfigs": [by_name("a"), by_name("b")]});
+    let first = config("a", json!({}));
+    let unasked = "cannot find expected extra resource \"environment-config-1\"";
+    assert_eq!(problem(Release::V0_1, &two, &[std::slice::from_ref(&first)]), format!("{start}{unasked}"));
+    assert_eq!(problem(Release::V0_5, &two, &[&[first]]), "");
+
+    let targeted = json!({"environmentConfigs": [{"ref": {"name": "a"}, "toFieldPath": "x"}]});
+    assert!(problem(Release::V0_5, &targeted, &[&[]]).contains("unknown field `toFieldPath`"));
+}

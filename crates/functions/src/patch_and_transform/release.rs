@@ -119,3 +119,6 @@ impl Release {
         self >= Self::V0_10
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,6 +84,32 @@ impl Input {
     }
 }
 
+/// The input as the first releases read it: they knew sequences, and ignored everything else.
+#[derive(Deserialize)]
+struct WrittenSequences {
+    rules: Option<Vec<Option<WrittenSequence>>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WrittenSequence {
+    sequence: Option<Vec<Option<String>>>,
+}
+
+impl Input {
+    /// Read the sequences of the input and nothing else.
+    pub(super) fn read_sequences(input: Option<&Struct>) -> Result<Self, String> {
+        let Some(input) = input else { return Ok(Self::default()) };
+        let json = input.json().map_err(|error| format!("cannot get Function input: {error}"))?;
+        let written: WrittenSequences = serde_path_to_error::deserialize(json)
+            .map_err(|error| format!("cannot get Function input: {error}"))?;
+        let rules = written.rules.unwrap_or_default().into_iter().map(|rule| {
+            let sequence = rule.unwrap_or_default().sequence;
+            WrittenRule { sequence, ..WrittenRule::default() }.into()
+        });
+        Ok(Self { rules: rules.collect(), ..Self::default() })
+    }
+}
+
 impl From<WrittenRule> for Rule {
     fn from(written: WrittenRule) -> Self {
         let sequence = written.sequence.unwrap_or_default().into_iter();

@@ -316,3 +316,22 @@ proptest! {
         answer(&json!({"input": {"rules": [{"sequence": rules}]}}));
     }
 }
+
+#[test]
+fn first_releases_know_sequences_and_nothing_else() {
+    let mut input = rule(&["first", "second"]);
+    input["enableDeletionSequencing"] = json!(true);
+    input["somethingElse"] = json!(1);
+    let old = to_json(&run_v0_3(&from_json(&request("first second", "", &input)).unwrap())).unwrap();
+    assert_eq!(remaining(&old), "first");
+    assert_eq!(
+        old["results"],
+        json!([{
+            "severity": "SEVERITY_NORMAL",
+            "message": "Delaying creation of resource(s) matching \"second\" because \"first\" is not fully ready (0 of 1)"
+        }])
+    );
+    let there = request("+first second", "first second", &input);
+    let old = to_json(&run_v0_3(&from_json(&there).unwrap())).unwrap();
+    assert_eq!(remaining(&old), "first second", "there are no usages");
+}
