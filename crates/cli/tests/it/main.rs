@@ -4,6 +4,7 @@
 mod bad_input;
 mod clients;
 mod commands;
+mod corpus;
 mod demo;
 mod deploy;
 mod examples;
