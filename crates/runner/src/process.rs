@@ -30,6 +30,8 @@ use port::Port;
 const GRACE: Duration = Duration::from_secs(1);
 /// How long after its connection broke a program may still turn out to have ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long it takes at most, as far as anybody cares, to read what a program has printed.
+const PIPE: Duration = Duration::from_millis(50);
 /// How often to start over when somebody else took the port.
 const PORTS_TRIED: u32 = 3;
 
@@ -154,7 +156,9 @@ impl Program {
     }
 
     /// What the program printed last, ready to be put after an error, or nothing.
-    pub fn said(&self) -> String {
+    pub async fn said(&self) -> String {
+        // What it printed before it answered is in the pipe, and not necessarily read yet.
+        sleep(PIPE).await;
         self.output.so_far()
     }
 

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use ferroplane_functions::Library;
 use ferroplane_offline::manifest::Files;
 use ferroplane_offline::render::{self, InputFiles, PrintOptions, PrintedComposite, Renderer};
-use ferroplane_runner::grpc;
+use ferroplane_runner::{Directory, grpc};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
@@ -168,7 +168,7 @@ impl Render {
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let spinner = terminal.spinner("starting functions");
-        let functions = renderer.start_functions(&options).await;
+        let functions = self.start_functions(&renderer, &options, terminal).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
         functions.set_deadline(deadline);
@@ -177,6 +177,25 @@ impl Render {
         let print = |result| results.print(result, terminal);
         renderer.render_all(functions, self.max_concurrency as usize, self.print_options(), print).await?;
         results.conclude(terminal)
+    }
+
+    /// Start functions, and say so if that takes long: a program that does not listen has until the timeout, and nobody should have to
+    /// wonder what is going on for so long.
+    async fn start_functions(
+        &self,
+        renderer: &Renderer,
+        options: &grpc::Options,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Directory> {
+        let mut starting = std::pin::pin!(renderer.start_functions(options));
+        if let Ok(started) = tokio::time::timeout(UNREMARKABLE, &mut starting).await {
+            return started;
+        }
+        let seconds = self.timeout.as_secs_f64();
+        terminal.note(&format!(
+            "still waiting for the programs of functions to listen, for up to {seconds}s (--timeout)"
+        ));
+        starting.await
     }
 
     fn print_options(&self) -> PrintOptions {
@@ -232,6 +251,9 @@ impl Results {
         Err(last)
     }
 }
+
+/// How long functions may take to start before that is told.
+const UNREMARKABLE: Duration = Duration::from_secs(3);
 
 /// How much later than the timeout of one call the time for all of them is up: whichever call used up the time
 /// by itself has more to say about it.

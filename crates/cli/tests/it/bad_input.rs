@@ -264,6 +264,17 @@ fn program_that_does_not_start_is_named_with_what_it_said() {
     }
 }
 
+#[test]
+fn program_that_takes_long_to_start_is_told_of_before_it_is_given_up_on() {
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", &started("f", "sleep 60 {port}"));
+    let said = sandbox.render(&["--timeout", "5s"]).fails_with(1);
+    let told =
+        said.find("note: still waiting for the programs of functions to listen, for up to 5s (--timeout)");
+    assert!(told.is_some_and(|told| told < said.find("did not listen").unwrap()), "{said}");
+}
+
 /// The message that a mistake in a file gets when the file is given with this flag.
 fn mistake_in(flag: &str, content: &str) -> String {
     let sandbox = Sandbox::new().with("composition.yaml", &good_composition()).with("given.yaml", content);

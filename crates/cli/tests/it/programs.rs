@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::peers::peer;
 use crate::plane::Plane;
-use crate::sandbox::{composition, started};
+use crate::sandbox::{Sandbox, composition, started};
 
 const XRD: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -54,9 +54,13 @@ async fn serve(address: &str) {
         std::process::exit(3);
     }
     let line = format!("serves {text} as {}", std::process::id());
-    let answer = json!({"desired": {"resources": {"map": {
+    let mut answer = json!({"desired": {"resources": {"map": {
         "resource": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text}}, "ready": "READY_TRUE",
     }}}});
+    if text == "fatal" {
+        eprintln!("expect the worst");
+        answer = json!({"results": [{"severity": "SEVERITY_FATAL", "message": "it is so"}]});
+    }
     let _server =
         FunctionServer::serve(address, Versions::Both, None, move |_| Ok(from_json(&answer).unwrap())).await;
     println!("{line}");
@@ -71,6 +75,17 @@ fn command() -> String {
     format!(
         "env FUNCTION_ADDRESS={{address}} '{binary}' --exact programs::program --ignored --nocapture text.src"
     )
+}
+
+#[test]
+fn what_a_program_printed_is_shown_after_its_fatal_result() {
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "mine", "")]))
+        .with("functions.yaml", &started("mine", &command()))
+        .with("text.src", "fatal");
+    let said = sandbox.render(&[]).fails_with(3);
+    assert!(said.contains("returned a fatal result: it is so; it said:\n"), "{said}");
+    assert!(said.contains("expect the worst"), "{said}");
 }
 
 fn directory() -> TempDir {

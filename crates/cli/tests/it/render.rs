@@ -202,6 +202,18 @@ spec:
 ";
     let xr = XR.replace("  namespace: default\n", "");
     let sandbox = hello().with("xr.yaml", &xr).with("xrd.yaml", definition);
+    // Now that the XR is known to be cluster scoped, what it composes has to say where it goes.
+    let said = sandbox.render(&["--xrd", "xrd.yaml"]).fails_with(1);
+    assert!(
+        said.contains(
+            "`config` of step `one` lives in a namespace (ConfigMap), but has no metadata.namespace"
+        ),
+        "{said}"
+    );
+    let placed =
+        config_map("config").replace("kind: ConfigMap", "kind: ConfigMap, metadata: {namespace: team}");
+    let sandbox =
+        sandbox.with("composition.yaml", &composition(&[("one", "function-dummy", &dummy(&placed))]));
     let documents = sandbox.render(&["-x", "--xrd", "xrd.yaml"]).documents();
     assert_eq!(documents[0]["spec"]["colour"], "blue");
     assert!(documents[0]["spec"]["resourceRefs"].is_array(), "{:#}", documents[0]);

@@ -128,10 +128,10 @@ fn start_without_its_namespace_says_so() {
     let ground = Ground::new();
     let said = replica::refused(&ground, &["--namespace", "nowhere"]);
     assert!(said.contains("there is no namespace `nowhere`; create it first"), "{said}");
-    let (code, said) = replica::dry_run_with(&ground, &["--namespace", "nowhere", "--poll-interval", "1m"]);
+    let (code, said) = replica::dry_run_with(&ground, &["--namespace", "nowhere", "--sync-interval", "1m"]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("It would refuse to start: there is no namespace `nowhere`"), "{said}");
-    assert!(said.contains("note: --poll-interval makes no difference"), "{said}");
+    assert!(said.contains("note: --sync-interval makes no difference"), "{said}");
     let said = replica::refused(&ground, &["--enable-operations"]);
     assert!(said.contains("Operations are not run yet"), "{said}");
     std::fs::write(ground.path("options.yaml"), "namspace: x\n").unwrap();

@@ -59,7 +59,7 @@ impl Renderer {
     ) -> anyhow::Result<PrintedComposite> {
         let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
         let mut rendered = self.render(xr, functions).await?;
-        let said = self.said_before(rendered.failure.as_ref(), functions);
+        let said = self.said_before(rendered.failure.as_ref(), functions).await;
         let failure = rendered.take_fatal_result().map_err(|error| match said.as_str() {
             "" => error,
             // What a function printed is all that its author has to go by.
@@ -72,12 +72,12 @@ impl Renderer {
 
     /// What the program of the function printed that is to blame for a failure, ready to be put after it. Nothing if it is no
     /// program that was started.
-    fn said_before(&self, failure: Option<&Failure>, functions: &Directory) -> String {
+    async fn said_before(&self, failure: Option<&Failure>, functions: &Directory) -> String {
         let step = failure.and_then(Failure::step);
         let step = step.and_then(|name| self.pipeline.steps().iter().find(|step| step.name == name));
         let callee = step.and_then(|step| step.callee.as_ref());
         match callee.and_then(|callee| functions.get(&callee.revision)).map(AsRef::as_ref) {
-            Some(Runner::Program(program)) if !is_about_end(failure) => program.said(),
+            Some(Runner::Program(program)) if !is_about_end(failure) => program.said().await,
             _ => String::new(),
         }
     }
