@@ -100,7 +100,6 @@ const SHOWN: &[Cause] = &[
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
     // They say themselves what helps.
-    Cause::ComposedResourceNamespaceMissing,
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
     Cause::CompositionTimeout,
@@ -317,6 +316,12 @@ pub(crate) const RULES: &[Rule] = &[
         "a namespaced XR composes something outside of its namespace",
         &[Cause::ComposedResourceClusterScoped],
         refusals::scope,
+    ),
+    failed(
+        "namespace-unsaid",
+        "a cluster scoped XR composes a namespaced resource without a namespace",
+        &[Cause::ComposedResourceNamespaceMissing],
+        refusals::namespace_unsaid,
     ),
     failed(
         "overload",

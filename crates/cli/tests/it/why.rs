@@ -236,6 +236,9 @@ fn more_faults() -> Vec<Fault> {
     let step = |function: &str| format!("{{step: compose, functionRef: {{name: {function}}}}}");
     let operation = "---\napiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {name: o}\n\
                      spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-dummy}}]}\n";
+    let placed_nowhere = composing("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}");
+    let placeless = composition("placeless", "Wide", &[placed_nowhere])
+        + &xr("Wide", "placeless", "compositionRef: {name: placeless}");
     let near = composition("near", "Lonely", &[ready()]).replace("test.io/v1,", "test.io/v1beta1,");
     vec![
         fault(
@@ -273,6 +276,11 @@ fn more_faults() -> Vec<Fault> {
             "barren",
             &[templated("barren", &required("FromEnvironmentFieldPath", "region"))],
             &["Fault default/barren", "step `compose`", "field `region`", "the environment does not have it"],
+        ),
+        other(
+            "wide/placeless",
+            placeless,
+            &["Wide placeless", "step `compose`", "field `metadata.namespace`", "ConfigMap"],
         ),
         other(
             "provider/p",

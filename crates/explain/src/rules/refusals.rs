@@ -147,6 +147,12 @@ pub(super) fn scope(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect.own(said).advice("compose something in the namespace, or make the XRD's scope Cluster")
 }
 
+pub(super) fn namespace_unsaid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.own(said).field("metadata.namespace");
+    let finding = finding.advice("give the composed resource a namespace, in its base or by a patch");
+    finding.advice("or make the XRD's scope Namespaced: then it is the namespace of the XR")
+}
+
 pub(super) fn overload(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.own(said).advice("kubectl get --raw /readyz?verbose");
     cause.advice("it is tried again, less and less often: look again in half a minute")
