@@ -31,6 +31,9 @@ pub use update::{
 /// How many bytes the keys and values of all annotations may have together.
 pub const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
+/// What is wrong with a name, or with a prefix for generated names.
+pub(crate) type NameCheck<'f> = &'f dyn Fn(&str, bool) -> Vec<String>;
+
 /// What is wrong with the metadata of an object. Its name must have been generated already.
 pub fn validate(
     metadata: &Map<String, Value>,
@@ -38,8 +41,18 @@ pub fn validate(
     rule: NameRule,
     path: &Path<'_>,
 ) -> Vec<Error> {
+    validate_with(metadata, is_namespaced, &|name, is_prefix| rule.problems(name, is_prefix), path)
+}
+
+/// The same, for kinds whose names have a rule of their own.
+pub(crate) fn validate_with(
+    metadata: &Map<String, Value>,
+    is_namespaced: bool,
+    name_check: NameCheck<'_>,
+    path: &Path<'_>,
+) -> Vec<Error> {
     let mut errors = Vec::new();
-    validate_name(metadata, rule, path, &mut errors);
+    validate_name(metadata, name_check, path, &mut errors);
     validate_namespace(text::get(metadata, "namespace"), is_namespaced, path, &mut errors);
     let generation = text::integer(metadata, "generation");
     if generation < 0 {
@@ -52,17 +65,22 @@ pub fn validate(
     errors
 }
 
-fn validate_name(metadata: &Map<String, Value>, rule: NameRule, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn validate_name(
+    metadata: &Map<String, Value>,
+    name_check: NameCheck<'_>,
+    path: &Path<'_>,
+    errors: &mut Vec<Error>,
+) {
     let (name, prefix) = (text::get(metadata, "name"), text::get(metadata, "generateName"));
     if !prefix.is_empty() {
-        let problems = rule.problems(prefix, true).into_iter();
+        let problems = name_check(prefix, true).into_iter();
         errors.extend(problems.map(|problem| Error::invalid(&path.child("generateName"), prefix, problem)));
     }
     if name.is_empty() {
         errors.push(Error::required(&path.child("name"), "name or generateName is required"));
         return;
     }
-    let problems = rule.problems(name, false).into_iter();
+    let problems = name_check(name, false).into_iter();
     errors.extend(problems.map(|problem| Error::invalid(&path.child("name"), name, problem)));
 }
 

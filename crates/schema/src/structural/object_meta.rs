@@ -4,13 +4,13 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/objectmeta/coerce.go`.
 
-mod check;
 mod read;
 pub(crate) mod time;
 
 use serde_json::{Map, Value};
 
-pub(crate) use check::{check, check_update};
+use crate::field::{Error, Path};
+use crate::meta::{self, NameCheck};
 pub(crate) use read::go_type;
 
 /// `ObjectMeta`, with only fields that it has and without empty ones.
@@ -24,6 +24,21 @@ pub struct ObjectMeta {
 pub(crate) enum Malformed {
     Refuse,
     Drop,
+}
+
+/// What is wrong with the metadata of a new object.
+pub(crate) fn check(
+    metadata: &ObjectMeta,
+    is_namespaced: bool,
+    name_check: NameCheck<'_>,
+    path: &Path<'_>,
+) -> Vec<Error> {
+    meta::validate_with(&metadata.fields, is_namespaced, name_check, path)
+}
+
+/// What is wrong with the metadata of an object that replaces an old one.
+pub(crate) fn check_update(metadata: &ObjectMeta, old: &ObjectMeta, path: &Path<'_>) -> Vec<Error> {
+    meta::validate_update(&metadata.fields, &old.fields, path)
 }
 
 impl ObjectMeta {
@@ -65,14 +80,6 @@ impl ObjectMeta {
 
     pub(crate) fn text(&self, name: &str) -> &str {
         self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    pub(crate) fn integer(&self, name: &str) -> i64 {
-        self.fields.get(name).and_then(Value::as_i64).unwrap_or_default()
-    }
-
-    pub(crate) fn list(&self, name: &str) -> &[Value] {
-        self.fields.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// Entries of a map of texts.

@@ -2,22 +2,18 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
-use std::collections::HashSet;
-
 use ferroplane_golang::json::JsonObject;
-use ferroplane_golang::strconv::quote;
 use ferroplane_ownership::{
     Convert, ResetFields, VersionedKind, reset_for_custom_resource, reset_for_custom_resource_status,
 };
 use serde_json::Value;
 
-use super::{Behaviour, Part, metadata_mut};
+use super::{Behaviour, Part};
 use crate::field::Error;
 use crate::meta;
-use crate::names;
 use crate::patch::facts;
 use crate::status::Resource;
-use crate::structural::{Coercion, CustomResource};
+use crate::structural::{self, Coercion, CustomResource};
 
 /// A version of a custom resource, ready to be written to.
 #[derive(Debug, Clone)]
@@ -126,25 +122,14 @@ impl Behaviour for Custom {
     }
 
     fn prepare_create(&self, object: &mut JsonObject) {
-        if self.has_status {
-            object.remove("status");
-        }
-        metadata_mut(object).insert("generation".to_owned(), 1.into());
+        structural::prepare_create(object, self.has_status);
     }
 
     fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject) {
         match part {
-            Part::Status => keep_all_but_status(object, old),
+            Part::Status => structural::prepare_status_update(object, old),
             Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => {
-                if self.has_status {
-                    keep(object, old, "status");
-                }
-                // The status was put back just now, so that it cannot differ if it has a subresource, and
-                // counts if it has none.
-                let generation = meta::generation_after(object, old, false);
-                if generation > 0 {
-                    metadata_mut(object).insert("generation".to_owned(), generation.into());
-                }
+                structural::prepare_update(object, old, self.has_status);
             }
         }
     }
@@ -163,52 +148,8 @@ impl Behaviour for Custom {
     }
 
     fn warnings(&self, object: &JsonObject, old: Option<&JsonObject>) -> Vec<String> {
-        let before: HashSet<_> = old.map(finalizers).unwrap_or_default().into_iter().collect();
-        let mut added: Vec<_> =
-            finalizers(object).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
-        added.sort_unstable();
-        added.dedup();
-        added.into_iter().flat_map(finalizer_warnings).collect()
+        let metadata = |object: &JsonObject| object.get("metadata").and_then(Value::as_object).cloned();
+        let before = old.and_then(metadata);
+        meta::finalizer_warnings(&metadata(object).unwrap_or_default(), before.as_ref())
     }
-}
-
-fn keep(object: &mut JsonObject, old: &JsonObject, name: &str) {
-    match old.get(name) {
-        Some(value) => drop(object.insert(name.to_owned(), value.clone())),
-        None => drop(object.remove(name)),
-    }
-}
-
-/// A write of the status changes nothing else, but who owns it is noted.
-fn keep_all_but_status(object: &mut JsonObject, old: &JsonObject) {
-    let status = object.remove("status");
-    let owners = metadata_mut(object).remove("managedFields");
-    object.clone_from(old);
-    let metadata = metadata_mut(object);
-    match owners {
-        Some(owners) => drop(metadata.insert("managedFields".to_owned(), owners)),
-        None => drop(metadata.remove("managedFields")),
-    }
-    match status {
-        Some(status) => drop(object.insert("status".to_owned(), status)),
-        None => drop(object.remove("status")),
-    }
-}
-
-fn finalizers(object: &JsonObject) -> Vec<&str> {
-    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
-    finalizers.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
-    let warning = |words: &str| format!("metadata.finalizers: {}: {words}", quote(finalizer));
-    let mut warnings: Vec<_> = names::qualified(finalizer).iter().map(|problem| warning(problem)).collect();
-    if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
-        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
-        warnings.push(warning(&format!(
-            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
-        )));
-    }
-    warnings
 }
