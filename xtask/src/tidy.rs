@@ -159,7 +159,8 @@ const REPRODUCTIONS: [&str; 4] =
     ["crates/golang/src/", "crates/cel/src/", "crates/ownership/src/", "crates/schema/src/"];
 /// How such a file says what it follows, and in which version.
 const ORIGINALS: [&str; 2] = ["//! Follows ", "//! Our own design: "];
-const GENERATED: [&str; 1] = ["crates/golang/src/strconv/print_ranges.rs"];
+const GENERATED: [&str; 2] =
+    ["crates/golang/src/strconv/print_ranges.rs", "crates/golang/src/unicode/category_ranges.rs"];
 
 /// Complain about everything that is untidy.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -453,3 +453,24 @@ fn is_scalar(kind: &Type) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+
+    fn estimate(source: &str, kind: Type) -> u64 {
+        let element = Extent { most: 40, ..Extent::default() };
+        let extent = Extent { most: 1000, element: Some(Box::new(element)), ..Extent::default() };
+        Environment::new().variable("self", kind).estimate(source, &extent).unwrap().1
+    }
+
+    #[test]
+    fn searching_a_list_costs_as_much_whatever_is_searched_for() {
+        let texts = || Type::List(Box::new(Type::String));
+        assert_eq!(estimate("self.includes('a')", texts()), estimate("self.indexOf('a')", texts()));
+        assert_eq!(estimate("self.includes('a')", texts()), 5001);
+        // Of what is in a list of unknown type, the length is not known either.
+        assert_eq!(estimate("self.includes('a')", Type::Dyn), 1001);
+    }
+}

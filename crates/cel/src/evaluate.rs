@@ -85,7 +85,11 @@ impl<'p, 'v> Machine<'p, 'v> {
         if !matches!(attribute.root, Root::Condition(_)) {
             self.meter.charge(cost::IDENTIFIER)?;
         }
-        Ok(outcome)
+        // Every value of the JSON comes by here before anything is done with it.
+        Ok(match outcome {
+            Ok(Value::Invalid(reason)) => Err(Fault::new(&*reason)),
+            outcome => outcome,
+        })
     }
 
     fn presence(&mut self, attribute: &'p Attribute) -> Step<Outcome<'v>> {
@@ -561,5 +565,6 @@ pub(super) fn go_type(value: &Value<'_>) -> &'static str {
         Value::Optional(_) => "*types.Optional",
         Value::Object(object) => object.go_type(),
         Value::Message(_) => "*types.protoObj",
+        Value::Invalid(_) => "*types.Err",
     }
 }

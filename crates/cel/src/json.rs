@@ -90,7 +90,7 @@ fn show_scalar(value: &Value<'_>) -> String {
         Value::Optional(_) => "optional.none()".to_owned(),
         Value::Object(object) => object.to_string(),
         Value::Message(message) => message.type_name().to_owned(),
-        Value::Null | Value::List(_) | Value::Map(_) => "null".to_owned(),
+        Value::Null | Value::List(_) | Value::Map(_) | Value::Invalid(_) => "null".to_owned(),
     }
 }
 

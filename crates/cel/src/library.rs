@@ -2,7 +2,6 @@
 //!
 //! Follows cel-go 0.29.2, `common/stdlib/standard.go`; k8s.io/apiserver 0.37.2, `pkg/cel/library`.
 
-mod address;
 pub(super) mod conversions;
 pub(super) mod encoders;
 pub(super) mod format;

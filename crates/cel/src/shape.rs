@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use ferroplane_golang::base64;
 use ferroplane_golang::time::duration;
 use serde_json::{Map as JsonMap, Value as Json};
 
@@ -113,7 +114,7 @@ impl<'v> Value<'v> {
         let plain = || Self::from_json(json, Numbers::Integral);
         match (shape, json) {
             (ValueSchema::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
-            (ValueSchema::Bytes, Json::String(text)) => decode(text).map_or_else(plain, Self::bytes),
+            (ValueSchema::Bytes, Json::String(text)) => bytes(text),
             (ValueSchema::Duration, Json::String(text)) => {
                 duration::parse(text).map_or_else(|_| plain(), Self::Duration)
             }
@@ -135,11 +136,17 @@ impl<'v> Value<'v> {
     }
 }
 
-fn decode(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine as _;
+fn bytes(text: &str) -> Value<'static> {
     // The alphabet for URLs, though the format `byte` names the standard one: `strfmt.Base64.UnmarshalText`,
-    // which Kubernetes 1.37 calls here, decodes so.
-    base64::engine::general_purpose::URL_SAFE.decode(text).ok()
+    // which Kubernetes 1.37 calls here, decodes so. What has `+` or `/` is valid and cannot be looked at.
+    match base64::decode_url(text.as_bytes()) {
+        Ok(bytes) => Value::bytes(bytes),
+        Err(at) => {
+            let reason =
+                format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}");
+            Value::Invalid(reason.into())
+        }
+    }
 }
 
 impl ValueSchema {
@@ -303,4 +310,35 @@ pub(super) fn union<'v>(
         }
     }
     Some(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Environment, Limits, Type};
+
+    #[test]
+    fn bytes_that_cannot_be_decoded_are_an_error_when_they_are_looked_at() {
+        let shape = ValueSchema::Struct([("data".into(), ValueSchema::Bytes)].into());
+        let evaluate = |source: &str, data: &str| {
+            let program = Environment::new().variable("self", Type::Dyn).compile(source).unwrap();
+            let json = json!({"data": data});
+            let variables = [("self", Value::from_shape(&json, &shape))];
+            let (outcome, _) = program.evaluate_with(variables, Limits { cost: 1000 });
+            outcome.map(|evaluated| evaluated.value.as_bool()).map_err(|error| error.to_string())
+        };
+        // Bits after the last byte do not matter, nor do line breaks.
+        for data in ["YWI=", "YWJ=", "YW\nI="] {
+            assert_eq!(evaluate("self.data == b'ab'", data), Ok(Some(true)), "{data:?}");
+        }
+        let wrong = Err("Invalid byte formatted string a+/b: illegal base64 data at input byte 1".to_owned());
+        for source in ["self.data == b'ab'", "size(self.data) == 4", "self == {'data': b'ab'}"] {
+            assert_eq!(evaluate(source, "a+/b"), wrong, "{source}");
+        }
+        for source in ["has(self.data)", "self.data == b'' || true", "size(self) == 1"] {
+            assert_eq!(evaluate(source, "a+/b"), Ok(Some(true)), "{source}");
+        }
+    }
 }

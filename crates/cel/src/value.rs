@@ -38,6 +38,8 @@ pub enum Value<'v> {
     /// Something of a library.
     Object(Arc<LibraryObject>),
     Message(Message<'v>),
+    /// What is in the JSON is not what its schema says, and why. To look at it is an error.
+    Invalid(Arc<str>),
 }
 
 /// What a JSON number becomes.
@@ -322,6 +324,7 @@ impl<'v> Value<'v> {
             Self::Optional(_) => "optional_type",
             Self::Object(object) => object.type_name(),
             Self::Message(message) => message.type_name(),
+            Self::Invalid(_) => "error",
         }
     }
 
@@ -374,6 +377,8 @@ impl<'v> Value<'v> {
             (Self::Timestamp(one), Self::Timestamp(other)) => one.instant() == other.instant(),
             (Self::Object(one), Self::Object(other)) => one == other,
             (Self::Message(one), Self::Message(other)) => one.equals(other, meter)?,
+            // In cel-go an error equals nothing and is the answer itself.
+            (Self::Invalid(reason), _) | (_, Self::Invalid(reason)) => return Err(Fault::new(&**reason)),
             (Self::String(one), Self::String(other)) => one.as_str() == other.as_str(),
             (Self::Null, Self::Null) | (Self::Optional(None), Self::Optional(None)) => true,
             (Self::Optional(Some(one)), Self::Optional(Some(other))) => one.equals(other, meter)?,

@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, PAD};
 use serde_json::Value;
 
 use crate::{BearerToken, Endpoint, ExecError, ExecPlugin};
+
+/// Go takes any bits after the last whole byte.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&base64::alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// Why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +142,9 @@ fn run_exec_plugin(
 /// Something in PEM: in the kubeconfig itself, or in a file.
 fn material(directory: &Path, value: &Value, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
     if let Some(data) = text(value, &format!("{field}-data")) {
-        let decoded = STANDARD.decode(data);
+        // As kubectl reads it: data may be broken into lines, as `|` in YAML leaves it.
+        let data: String = data.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
+        let decoded = LENIENT.decode(data);
         return decoded
             .map(Some)
             .map_err(|source| KubeconfigError::Encoding { field: field.to_owned(), source });
@@ -178,6 +184,17 @@ users:
         assert_eq!(endpoint.authorities.as_deref(), Some(b"a".as_slice()));
         assert_eq!(endpoint.proxy.as_deref(), Some("http://proxy:3128"));
         assert_eq!(endpoint.identity, Some((b"b".to_vec(), b"c".to_vec())));
+    }
+
+    #[test]
+    fn data_may_be_broken_into_lines() {
+        let text = TWO
+            .replace("certificate-authority-data: YQ==", r#"certificate-authority-data: "YWJj\nYR==\n""#)
+            .replace("client-key-data: Yw==", r#"client-key-data: "Y!==""#);
+        let error = read(&text).endpoint(None).unwrap_err();
+        assert_eq!(error.to_string(), "cannot decode `client-key-data`");
+        let text = text.replace("Y!==", "Yw==");
+        assert_eq!(read(&text).endpoint(None).unwrap().authorities.as_deref(), Some(b"abca".as_slice()));
     }
 
     #[test]

@@ -3,8 +3,18 @@
 //!
 //! Follows Go 1.26, `encoding/base64/base64.go`.
 
-/// The bytes, or the place of what is wrong.
+/// The bytes of the standard alphabet, or the place of what is wrong: Go's `StdEncoding`.
 pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
+    decode_with(text, *b"+/")
+}
+
+/// The same of the alphabet for addresses and file names: Go's `URLEncoding`.
+pub fn decode_url(text: &[u8]) -> Result<Vec<u8>, usize> {
+    decode_with(text, *b"-_")
+}
+
+/// With an alphabet that ends in these two.
+fn decode_with(text: &[u8], last: [u8; 2]) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let mut digits = [0; 4];
     let mut count = 0;
@@ -12,7 +22,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
         if is_break(*character) {
             continue;
         }
-        if let Some(digit) = digit(*character) {
+        if let Some(digit) = digit(*character, last) {
             digits[count] = digit;
             count += 1;
             if count == 4 {
@@ -60,13 +70,13 @@ fn is_break(character: u8) -> bool {
     matches!(character, b'\r' | b'\n')
 }
 
-fn digit(character: u8) -> Option<u8> {
+fn digit(character: u8, last: [u8; 2]) -> Option<u8> {
     Some(match character {
         b'A'..=b'Z' => character - b'A',
         b'a'..=b'z' => character - b'a' + 26,
         b'0'..=b'9' => character - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
+        _ if character == last[0] => 62,
+        _ if character == last[1] => 63,
         _ => return None,
     })
 }
@@ -95,6 +105,9 @@ mod tests {
         ] {
             let wanted = wanted.map(|text| text.as_bytes().to_vec());
             assert_eq!(decode(text.as_bytes()), wanted, "{text:?}");
+            assert_eq!(decode_url(text.as_bytes()), wanted, "{text:?}");
         }
+        assert_eq!((decode(b"+/+/"), decode(b"ab-_")), (Ok(vec![0xfb, 0xff, 0xbf]), Err(2)));
+        assert_eq!((decode_url(b"-_-_"), decode_url(b"ab+/")), (Ok(vec![0xfb, 0xff, 0xbf]), Err(2)));
     }
 }

@@ -1,4 +1,4 @@
-//! JSON as Go's encoder writes it: keys in order, and three letters escaped that browsers could trip over.
+//! JSON as Go's encoder writes it: keys in order, and letters escaped that browsers could trip over.
 //!
 //! Follows Go 1.26, `encoding/json/encode.go`.
 
@@ -16,6 +16,10 @@ pub fn integer(number: &Number) -> Option<i64> {
     // The limits are exactly representable: -2^63 and 2^63.
     const LOWEST: f64 = -9_223_372_036_854_775_808.0;
     const PAST_HIGHEST: f64 = 9_223_372_036_854_775_808.0;
+    // Before floats are looked at: they have 53 bits, so an integer that went through one could be another.
+    if let Some(whole) = number.as_i64() {
+        return Some(whole);
+    }
     let float = number.as_f64()?;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the limits")]
     (float.fract() == 0.0 && (LOWEST..PAST_HIGHEST).contains(&float)).then_some(float as i64)
@@ -153,8 +157,10 @@ impl Writer {
                 '\n' => self.push("\\n"),
                 '\r' => self.push("\\r"),
                 '\t' => self.push("\\t"),
-                '\0'..='\u{1f}' => self.escape(letter),
-                '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if self.escapes_html => self.escape(letter),
+                // Go escapes the two separators whatever it was told about HTML: JSON may have them, and JavaScript
+                // could not.
+                '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}' => self.escape(letter),
+                '<' | '>' | '&' if self.escapes_html => self.escape(letter),
                 _ => self.out.push(letter),
             }
         }
@@ -185,6 +191,11 @@ mod tests {
     }
 
     #[test]
+    fn line_separators_are_escaped_even_where_html_is_not() {
+        assert_eq!(marshal_without_html_escapes(&json!("<\u{2028}\u{2029}>")), r#""<\u2028\u2029>""#);
+    }
+
+    #[test]
     fn floats_have_an_exponent_only_when_they_are_very_large_or_small() {
         for (float, json) in [
             (1.0, "1"),
@@ -206,6 +217,8 @@ mod tests {
         let read = |value: Value| integer(value.as_number().unwrap());
         assert_eq!(read(json!(3.0)), Some(3));
         assert_eq!(read(json!(-3)), Some(-3));
+        assert_eq!(read(json!(9_007_199_254_740_993_i64)), Some(9_007_199_254_740_993));
+        assert_eq!(read(json!(i64::MAX)), Some(i64::MAX));
         assert_eq!(read(json!(1e18)), Some(1_000_000_000_000_000_000));
         assert_eq!(read(json!(1e19)), None);
         assert_eq!(read(json!(u64::MAX)), None);

@@ -9,9 +9,11 @@
 pub mod base64;
 pub mod fmt;
 pub mod json;
+pub mod netip;
 pub mod path;
 pub mod regexp;
 pub mod strconv;
 pub mod time;
+pub mod unicode;
 pub mod url;
 pub mod yaml;

@@ -15,6 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::Object;
+use ferroplane_engine::composite::decode_secret;
 use ferroplane_wire::{Struct, to_hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -307,8 +308,9 @@ fn holds_data(key: &str) -> bool {
 
 /// What an entry of a Secret is.
 fn plain(key: &str, text: &str) -> Vec<u8> {
-    let decoded = if key == "data" { STANDARD.decode(text).ok() } else { None };
-    decoded.unwrap_or_else(|| text.as_bytes().to_vec())
+    // As leniently as an API server: what it takes for a value must be recognised as that value here.
+    let decoded = if key == "data" { decode_secret(text) } else { None };
+    decoded.map_or_else(|| text.as_bytes().to_vec(), |bytes| bytes.to_vec())
 }
 
 fn is_named_like_a_secret(key: &str) -> bool {

@@ -2,8 +2,7 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/util/webhook/validation.go`.
 
-use ferroplane_golang::strconv;
-use ferroplane_golang::url::split_scheme;
+use ferroplane_golang::url;
 
 use crate::field::{BadValue, Error, Path};
 use crate::names;
@@ -18,12 +17,12 @@ pub(crate) struct Service {
 }
 
 /// What is wrong with the address of a webhook.
-pub(crate) fn check_url(url: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
+pub(crate) fn check_url(address: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
     const FORM: &str = "; desired format: https://host[/path]";
-    let parsed = match Url::parse(url) {
+    let parsed = match url::parse(address) {
         Ok(parsed) => parsed,
         Err(problem) => {
-            let detail = format!("url must be a valid URL: parse {}: {problem}{FORM}", strconv::quote(url));
+            let detail = format!("url must be a valid URL: {problem}{FORM}");
             // Required although it is there: so says `ValidateWebhookURL`.
             errors.push(Error::required(path, detail));
             return;
@@ -37,55 +36,13 @@ pub(crate) fn check_url(url: &str, path: &Path<'_>, errors: &mut Vec<Error>) {
         errors.push(Error::invalid(path, "", format!("host must be specified{FORM}")));
     }
     if let Some(user) = parsed.user {
-        errors.push(Error::invalid(path, user, "user information is not permitted in the URL"));
+        errors.push(Error::invalid(path, &user.to_string(), "user information is not permitted in the URL"));
     }
     if !parsed.fragment.is_empty() {
-        errors.push(Error::invalid(path, parsed.fragment, "fragments are not permitted in the URL"));
+        errors.push(Error::invalid(path, &parsed.fragment, "fragments are not permitted in the URL"));
     }
     if !parsed.query.is_empty() {
-        errors.push(Error::invalid(path, parsed.query, "query parameters are not permitted in the URL"));
-    }
-}
-
-struct Url<'t> {
-    scheme: String,
-    user: Option<&'t str>,
-    host: &'t str,
-    query: &'t str,
-    fragment: &'t str,
-}
-
-impl<'t> Url<'t> {
-    fn parse(text: &'t str) -> Result<Self, String> {
-        if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
-        }
-        let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let Some((scheme, rest)) = split_scheme(text) else {
-            return Err("missing protocol scheme".to_owned());
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let scheme = scheme.to_lowercase();
-        let nothing = Self { scheme: scheme.clone(), user: None, host: "", query, fragment };
-        let Some(after) = rest.strip_prefix("//") else {
-            let first = rest.split('/').next().unwrap_or_default();
-            if scheme.is_empty() && first.contains(':') {
-                return Err("first path segment in URL cannot contain colon".to_owned());
-            }
-            return Ok(nothing);
-        };
-        let authority = after.split('/').next().unwrap_or_default();
-        let (user, host) =
-            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-        if let Some(port) = host.rfind(':').filter(|_| !host.starts_with('[')).map(|colon| &host[colon..])
-            && !port[1..].bytes().all(|byte| byte.is_ascii_digit())
-        {
-            return Err(format!("invalid port {} after host", strconv::quote(port)));
-        }
-        if let Some(bad) = host.chars().find(|it| matches!(it, ' ' | '|' | '\\' | '^' | '`' | '{' | '}')) {
-            return Err(format!("invalid character {} in host name", strconv::quote(&bad.to_string())));
-        }
-        Ok(Self { user, host, ..nothing })
+        errors.push(Error::invalid(path, &parsed.query, "query parameters are not permitted in the URL"));
     }
 }
 
@@ -123,6 +80,39 @@ pub(crate) fn check_service(service: &Service, path: &Path<'_>, errors: &mut Vec
         }
         errors.extend(
             names::subdomain(segment).into_iter().map(|it| invalid(format!("segment[{index}]: {it}"))),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(address: &str) -> Vec<String> {
+        let mut errors = Vec::new();
+        check_url(address, &Path::new("url"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn address_that_go_cannot_read_is_refused() {
+        assert_eq!(problems("https://a.b/c"), Vec::<String>::new());
+        assert_eq!(
+            problems("https://a/%zz"),
+            [
+                r#"url: Required value: url must be a valid URL: parse "https://a/%zz": invalid URL escape "%zz"; desired format: https://host[/path]"#
+            ]
+        );
+        for address in ["https://a%zz/", "https://[::1/", "https://[1.2.3.4]/", "https://a:b:80/"] {
+            assert_eq!(problems(address).len(), 1, "{address}");
+        }
+        assert_eq!(
+            problems("https://u:p!@a/?b#c"),
+            [
+                r#"url: Invalid value: "u:p%21": user information is not permitted in the URL"#,
+                r#"url: Invalid value: "c": fragments are not permitted in the URL"#,
+                r#"url: Invalid value: "b": query parameters are not permitted in the URL"#,
+            ]
         );
     }
 }

@@ -26,7 +26,9 @@ impl Sized<'_, '_> {
         }
         let one = Some((Range::fixed(1), None));
         match function {
-            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => self.search(),
+            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => {
+                self.search(function)
+            }
             "url" => self.argument(0).map(|size| (size.traversed(), Some(size))),
             "lowerAscii" | "upperAscii" | "substring" | "trim" => {
                 self.target().map(|size| (size.traversed(), Some(size)))
@@ -155,9 +157,14 @@ impl Sized<'_, '_> {
     }
 
     /// Going through a list, or through a text.
-    fn search(&self) -> Option<Estimate> {
+    fn search(&self, function: &str) -> Option<Estimate> {
         let target = self.target?;
         let Some((kind, size)) = self.element(target) else {
+            // What `includes` goes through may be a list of which nothing is known. Kubernetes takes one for each
+            // element then, and does not ask how long they are.
+            if function == "includes" {
+                return Some((self.size(target).times(Range::fixed(1)), None));
+            }
             return Some((self.size(target).traversed(), None));
         };
         let each = match kind {

@@ -1,6 +1,8 @@
 //! `format`: values put into a string.
 //!
-//! Follows cel-go 0.29.2, `ext/formatting_v2.go`.
+//! Follows cel-go 0.29.2, `ext/formatting.go`, which is what Kubernetes asks for.
+
+use ferroplane_golang::strconv::quote;
 
 use super::{Answer, Context, conversions};
 use crate::fault::Fault;
@@ -135,7 +137,8 @@ fn clause(text: &str) -> Result<(char, Option<usize>, &str), String> {
         let number = digits.parse().map_err(|_| {
             let reason = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
             wrong(&format!(
-                "error while converting precision to integer: strconv.Atoi: parsing {digits:?}: {reason}"
+                "error while converting precision to integer: strconv.Atoi: parsing {}: {reason}",
+                quote(digits)
             ))
         })?;
         precision = Some(number);
@@ -285,7 +288,7 @@ fn text(value: &Value<'_>, meter: &Meter) -> Result<String, Fault> {
             meter.allocate(shown.len())?;
             shown
         }
-        Value::Optional(_) | Value::Object(_) | Value::Message(_) => {
+        Value::Optional(_) | Value::Object(_) | Value::Message(_) | Value::Invalid(_) => {
             return Err(Fault::new(format!(
                 "error during formatting: {}, was given {}",
                 complaint('s'),
@@ -305,14 +308,14 @@ fn list_text(list: &List<'_>, meter: &Meter) -> Result<String, Fault> {
 /// A value within a list or map, as it would be written in an expression.
 fn nested(value: &Value<'_>, meter: &Meter) -> Result<String, Fault> {
     Ok(match value {
-        Value::String(text) => go_quote(text.as_str()),
-        Value::Bytes(_) => format!("b{}", go_quote(&text(value, meter)?)),
+        Value::String(text) => quote(text.as_str()),
+        Value::Bytes(_) => format!("b{}", quote(&text(value, meter)?)),
         Value::Double(number) if number.is_nan() => "\"NaN\"".to_owned(),
         Value::Double(number) if number.is_infinite() => format!("\"{}\"", go_double(*number)),
         Value::Double(number) => format!("{number:.6}"),
         Value::Timestamp(timestamp) => format!("timestamp(\"{timestamp}\")"),
         Value::Duration(nanoseconds) => format!("duration(\"{}\")", go_duration(*nanoseconds)),
-        Value::Optional(_) | Value::Object(_) | Value::Message(_) => {
+        Value::Optional(_) | Value::Object(_) | Value::Message(_) | Value::Invalid(_) => {
             return Err(Fault::new(format!(
                 "error during formatting: no formatting function for {}",
                 value.type_name()
@@ -320,21 +323,4 @@ fn nested(value: &Value<'_>, meter: &Meter) -> Result<String, Fault> {
         }
         other => text(other, meter)?,
     })
-}
-
-/// Text in quotes, with everything that cannot be seen escaped.
-fn go_quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match "\x07\x08\x0c\n\r\t\x0b\\\"".find(character) {
-            Some(at) => quoted.extend(['\\', char::from(b"abfnrtv\\\""[at])]),
-            None if (character as u32) < 0x20 || character == '\u{7f}' => {
-                quoted.push_str(&format!("\\x{:02x}", character as u32));
-            }
-            None if character.is_control() => quoted.push_str(&format!("\\u{:04x}", character as u32)),
-            None => quoted.push(character),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -6,7 +6,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Answer, Context, address};
+use ferroplane_golang::netip;
+use ferroplane_golang::strconv::quote;
+
+use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::object::LibraryObject;
 use crate::value::Value;
@@ -68,17 +71,17 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 fn parse_ip(text: &str) -> Result<Ip, Fault> {
-    let parsed = address::parse(text);
+    let parsed = netip::parse(text);
     let (address, zone) = parsed.map_err(|reason| {
-        Fault::new(format!("IP Address {text:?} parse error during conversion from string: {reason}"))
+        Fault::new(format!("IP Address {} parse error during conversion from string: {reason}", quote(text)))
     })?;
     if zone.is_some() {
-        return Err(Fault::new(format!("IP address {text:?} with zone value is not allowed")));
+        return Err(Fault::new(format!("IP address {} with zone value is not allowed", quote(text))));
     }
     // Kubernetes takes no IPv4 address in the form of IPv6, such as `::ffff:1.2.3.4` (`parseIPAddr` in
     // ip.go).
     if is_mapped(address) {
-        return Err(Fault::new(format!("IPv4-mapped IPv6 address {text:?} is not allowed")));
+        return Err(Fault::new(format!("IPv4-mapped IPv6 address {} is not allowed", quote(text))));
     }
     Ok(Ip(address))
 }
@@ -86,12 +89,13 @@ fn parse_ip(text: &str) -> Result<Ip, Fault> {
 fn parse_cidr(text: &str) -> Result<Cidr, String> {
     let refused = |reason: &str| {
         format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {reason}"
+            "network address parse error during conversion from string: netip.ParsePrefix({}): {reason}",
+            quote(text)
         )
     };
     // The last slash, as in Go, so that what is before it is judged as an address.
     let (address, length) = text.rsplit_once('/').ok_or_else(|| refused("no '/'"))?;
-    let (address, zone) = address::parse(address).map_err(|reason| refused(&reason))?;
+    let (address, zone) = netip::parse(address).map_err(|reason| refused(&reason))?;
     if zone.is_some() {
         return Err(refused("IPv6 zones cannot be present in a prefix"));
     }
@@ -100,11 +104,11 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
         && length.bytes().all(|byte| byte.is_ascii_digit())
         && (length.len() == 1 || !length.starts_with('0'));
     if !is_written {
-        return Err(refused(&format!("bad bits after slash: {length:?}")));
+        return Err(refused(&format!("bad bits after slash: {}", quote(length))));
     }
     match length.parse::<u8>() {
         Ok(bits) if bits <= most && !is_mapped(address) => Ok(Cidr { address, length: bits }),
-        Ok(bits) if bits <= most => Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
+        Ok(bits) if bits <= most => Err(format!("IPv4-mapped IPv6 address {} is not allowed", quote(text))),
         _ => Err(refused("prefix length out of range")),
     }
 }

@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use ferroplane_golang::strconv::quote;
+
 use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::object::LibraryObject;
@@ -89,7 +91,7 @@ impl Semver {
             return Err("Build meta data is empty".to_owned());
         }
         if let Some(wrong) = build.iter().find(|part| !part.chars().all(is_allowed)) {
-            return Err(format!("Invalid character(s) found in build meta data {wrong:?}"));
+            return Err(format!("Invalid character(s) found in build meta data {}", quote(wrong)));
         }
         Ok(Self { numbers: [major, minor, patch], pre_release, build })
     }
@@ -141,12 +143,12 @@ fn number(text: &str, name: &str) -> Result<u64, String> {
         return Err("strconv.ParseUint: parsing \"\": invalid syntax".to_owned());
     }
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("Invalid character(s) found in {name} number {text:?}"));
+        return Err(format!("Invalid character(s) found in {name} number {}", quote(text)));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(format!("{title} number must not contain leading zeroes {text:?}"));
+        return Err(format!("{title} number must not contain leading zeroes {}", quote(text)));
     }
-    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {}: value out of range", quote(text)))
 }
 
 fn identifier(text: &str) -> Result<Identifier, String> {
@@ -155,17 +157,20 @@ fn identifier(text: &str) -> Result<Identifier, String> {
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return Err(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+            return Err(format!(
+                "Numeric PreRelease version must not contain leading zeroes {}",
+                quote(text)
+            ));
         }
         let number = text.parse();
         return number
             .map(Identifier::Number)
-            .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"));
+            .map_err(|_| format!("strconv.ParseUint: parsing {}: value out of range", quote(text)));
     }
     if text.chars().all(is_allowed) {
         return Ok(Identifier::Text(text.to_owned()));
     }
-    Err(format!("Invalid character(s) found in prerelease {text:?}"))
+    Err(format!("Invalid character(s) found in prerelease {}", quote(text)))
 }
 
 pub(super) fn semver<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {

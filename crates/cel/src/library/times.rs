@@ -2,6 +2,8 @@
 //!
 //! Follows cel-go 0.29.2, `common/types/timestamp.go`, `common/types/duration.go`.
 
+use ferroplane_golang::strconv::quote;
+
 use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::time::Timestamp;
@@ -67,7 +69,7 @@ fn offset(zone: &str) -> Result<i64, Fault> {
         };
     };
     let number = |text: &str| -> Result<i64, Fault> {
-        let unable = || Fault::new(format!("strconv.Atoi: parsing {text:?}: invalid syntax"));
+        let unable = || Fault::new(format!("strconv.Atoi: parsing {}: invalid syntax", quote(text)));
         text.parse::<i32>().map(i64::from).map_err(|_| unable())
     };
     let (hour, minute) = (number(hours)?, number(minutes)?);

@@ -1,5 +1,6 @@
 //! What Kubernetes takes as labels and annotations.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Where in the metadata of a resource.
@@ -19,7 +20,12 @@ impl Field {
 
     /// Whether the key and the value would be taken.
     pub(super) fn check(self, key: &str, value: &str) -> Result<(), String> {
-        check_key(key).map_err(|problem| format!("key {key:?} {problem}"))?;
+        // The case of an annotation's key does not matter to Kubernetes: `ValidateAnnotations` lowers it first.
+        let checked = match self {
+            Self::Labels => Cow::Borrowed(key),
+            Self::Annotations => Cow::Owned(key.to_lowercase()),
+        };
+        check_key(&checked).map_err(|problem| format!("key {key:?} {problem}"))?;
         match self {
             Self::Labels => {
                 check_value(value).map_err(|problem| format!("value {value:?} of {key:?} {problem}"))
@@ -108,5 +114,7 @@ mod tests {
             assert!(Field::Labels.check(key, value).is_err(), "{key}={value}");
         }
         assert_eq!(Field::Annotations.check("a", "any {text}"), Ok(()));
+        assert_eq!(Field::Annotations.check("A.Example.org/Team", ""), Ok(()));
+        assert!(Field::Annotations.check("a_b/c", "").is_err());
     }
 }

@@ -192,6 +192,12 @@ mod tests {
             ("{{ .Error } }}", r#"cannot parse template: template: :1: unexpected "}" in operand"#),
             ("{{ $x }}", r#"cannot parse template: template: :1: undefined variable "$x""#),
             ("{{ .a-b }}", "cannot parse template: template: :1: bad character U+002D '-'"),
+            ("{{ .a½ }}", "cannot parse template: template: :1: bad character U+00BD '½'"),
+            ("{{ .a\u{ad} }}", "cannot parse template: template: :1: bad character U+00AD"),
+            (
+                "{{ \u{2028} }}",
+                "cannot parse template: template: :1: unrecognized character in action: U+2028",
+            ),
             (
                 "a {{ .Error.Code }}",
                 r#"cannot execute template: template: :1:11: executing "" at <.Error.Code>: can't evaluate field Code in type string"#,

@@ -529,8 +529,10 @@ impl Printer {
     }
 
     fn print_code_point(&mut self, whole: i64) {
-        let digits = self.flags.precision.unwrap_or(0).max(4);
-        let mut text = format!("U+{whole:0digits$X}");
+        let digits = format!("{whole:X}");
+        let wanted = self.flags.precision.unwrap_or(0).max(4);
+        // Zeros are added by hand, because the standard library takes 16 bits of width and panics at more.
+        let mut text = format!("U+{}{digits}", "0".repeat(wanted.saturating_sub(digits.len())));
         let letter = u32::try_from(whole).ok().and_then(char::from_u32);
         if let Some(letter) = letter.filter(|letter| self.flags.sharp && is_print(*letter)) {
             text.push_str(&format!(" '{letter}'"));
@@ -701,6 +703,21 @@ mod tests {
         assert_eq!(sprintf_any("%.2v", &bytes()), Ok(Any::Bytes(vec![b'a', 0xff])));
         assert_eq!(sprintf("%q", &bytes()).unwrap(), r#""a\xffb""#);
         assert_eq!(sprintf("%x", &bytes()).unwrap(), "61ff62");
+    }
+
+    #[test]
+    fn no_width_or_precision_is_too_large_for_any_verb() {
+        let values = [Any::text("a".to_owned()), Any::Int(7), Any::Float(2.5), Any::Nil];
+        for verb in "vdsqxXeEgGtcUbopTwfFO".chars() {
+            for format in [format!("%.70000{verb}"), format!("%70000{verb}"), format!("%#+0.70000{verb}")] {
+                for value in &values {
+                    assert!(sprintf(&format, std::slice::from_ref(value)).is_ok(), "{format}");
+                }
+            }
+        }
+        assert_eq!(print_one("%.70000U", 0x1F600).len(), 70_002);
+        assert_eq!(print_one("%.6U", 0x1F600), "U+01F600");
+        assert_eq!(print_one("%U", -1), "U+FFFFFFFFFFFFFFFF");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
+use crate::unicode::{is_digit, is_letter};
+
 /// Sort entries by their keys.
 ///
 /// By hand, because the order is not one: numbers so large that they overflow may compare in circles, and what sorts for
@@ -38,7 +40,7 @@ fn is_less(one: &str, other: &str) -> bool {
     let Some(at) = one.iter().zip(&other).position(|(one, other)| one != other) else {
         return one.len() < other.len();
     };
-    match (one[at].is_alphabetic(), other[at].is_alphabetic()) {
+    match (is_letter(one[at]), is_letter(other[at])) {
         (true, true) => one[at] < other[at],
         (true, false) => false,
         (false, true) => true,
@@ -66,6 +68,17 @@ fn number(text: &[char], start: i64) -> (i64, usize) {
     })
 }
 
-fn is_digit(character: char) -> bool {
-    character.is_ascii_digit() || !character.is_ascii() && character.is_numeric()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_digits_are_those_of_go() {
+        // As go.yaml.in/yaml sorts them: `½`, `²` and `Ⅷ` are no letters and no digits.
+        let sorted = ["½", "½b", "a²", "a½", "aⅧ", "a1", "a٣", "aé"].map(str::to_owned);
+        let mut keys = sorted.clone();
+        keys.reverse();
+        let entries = naturally(keys.iter().map(|key| (key, ())).collect());
+        assert_eq!(entries.into_iter().map(|(key, ())| key.clone()).collect::<Vec<_>>(), sorted);
+    }
 }

@@ -1,6 +1,7 @@
 // Asks Go's standard library what the crate beside has to reproduce.
 //
 //	go run . ranges > ../../src/strconv/print_ranges.rs
+//	go run . categories > ../../src/unicode/category_ranges.rs
 //	go run . answers > ../it/answers.jsonl
 package main
 
@@ -23,12 +24,15 @@ func main() {
 		case "ranges":
 			ranges()
 			return
+		case "categories":
+			categories()
+			return
 		case "answers":
 			answers()
 			return
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: go run . ranges|answers")
+	fmt.Fprintln(os.Stderr, "usage: go run . ranges|categories|answers")
 	os.Exit(2)
 }
 
@@ -36,13 +40,27 @@ func main() {
 func ranges() {
 	fmt.Printf("//! Which characters beyond ASCII can be printed, according to Go. Written by `tests/go/main.go`.\n\n")
 	fmt.Printf("/// First and last character of each range, in order: Unicode %s, which Go 1.26 has.\n", unicode.Version)
-	fmt.Printf("#[rustfmt::skip]\npub(super) const RANGES: &[(char, char)] = &[\n")
+	table("RANGES", strconv.IsPrint)
+}
+
+// categories writes the letters and digits beyond ASCII.
+func categories() {
+	fmt.Printf("//! Which characters beyond ASCII are letters or digits, according to Go. Written by `tests/go/main.go`.\n\n")
+	fmt.Printf("/// First and last letter of each range, in order: Unicode %s, which Go 1.26 has.\n", unicode.Version)
+	table("LETTERS", unicode.IsLetter)
+	fmt.Printf("\n/// The same of decimal digits.\n")
+	table("DIGITS", unicode.IsDigit)
+}
+
+// table writes the ranges of the characters beyond ASCII that are in a class.
+func table(name string, isInClass func(rune) bool) {
+	fmt.Printf("#[rustfmt::skip]\npub(super) const %s: &[(char, char)] = &[\n", name)
 	for first := rune(0x80); first <= utf8.MaxRune; first++ {
-		if !strconv.IsPrint(first) {
+		if !isInClass(first) {
 			continue
 		}
 		last := first
-		for last < utf8.MaxRune && strconv.IsPrint(last+1) {
+		for last < utf8.MaxRune && isInClass(last+1) {
 			last++
 		}
 		fmt.Printf("    ('\\u{%x}', '\\u{%x}'),\n", first, last)

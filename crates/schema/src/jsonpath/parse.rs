@@ -4,6 +4,7 @@
 
 use ferroplane_golang::strconv;
 use ferroplane_golang::strconv::unquote;
+use ferroplane_golang::unicode::{self, is_digit};
 
 use super::{PathNode, Slice};
 
@@ -305,19 +306,9 @@ fn is_terminator(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
+/// Digits of all scripts count, even where they cannot be read as numbers.
 fn is_letter(c: char) -> bool {
-    c == '_' || c.is_alphabetic() || is_digit(c)
-}
-
-/// The digits of all scripts count, even where they cannot be read as numbers.
-fn is_digit(c: char) -> bool {
-    c.is_ascii_digit() || !c.is_ascii() && !c.is_alphabetic() && c.is_numeric() && is_decimal(c)
-}
-
-fn is_decimal(c: char) -> bool {
-    static DECIMAL: std::sync::LazyLock<regex::Regex> =
-        std::sync::LazyLock::new(|| regex::Regex::new(r"^\p{Nd}$").expect("the expression is fixed"));
-    DECIMAL.is_match(c.encode_utf8(&mut [0; 4]))
+    c == '_' || unicode::is_letter(c) || is_digit(c)
 }
 
 /// A character as `%#U` prints it.

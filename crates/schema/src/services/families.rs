@@ -27,8 +27,10 @@ pub(super) fn choose(new: &mut Spec, before: Option<&Spec>) -> Result<(), Vec<Er
         new.set_policy(policy);
     }
     refuse(check_cluster_addresses(new.fields()))?;
-    refuse(reduced(new, before))?;
-    refuse(infer_families(new))?;
+    // What is wrong with the policy and with the addresses is said together, as Kubernetes does.
+    let mut errors = reduced(new, before);
+    errors.extend(infer_families(new));
+    refuse(errors)?;
     // Before the check of what is available, which would refuse it.
     if is_own_affair {
         let mut families = new.families();
@@ -139,4 +141,29 @@ fn unavailable(new: &Spec) -> Vec<Error> {
         errors.push(Error::invalid(&path.index(index), family, "not configured on this cluster"));
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_policy_and_addresses_is_said_together() {
+        let spec = |json: Value| Spec::of(json.as_object().unwrap());
+        let mut new = spec(json!({
+            "type": "ClusterIP", "ipFamilyPolicy": "SingleStack",
+            "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+        }));
+        let errors = choose(&mut new, None).unwrap_err();
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when \
+             multiple cluster IPs are specified",
+                "spec.clusterIPs[1]: Invalid value: [\"10.0.0.1\",\"fd00::1\"]: IPv6 is not configured on this cluster",
+            ]
+        );
+    }
 }

@@ -7,9 +7,8 @@ mod calendar;
 mod email;
 mod network;
 mod shapes;
-mod uri;
 
-pub(super) use uri::is_request_uri;
+use ferroplane_golang::url;
 
 /// Whether a text has the format.
 pub(super) type Check = fn(&str) -> bool;
@@ -28,7 +27,7 @@ pub(super) fn is_supported(kind: &str, format: &str) -> bool {
 pub(super) fn find(format: &str) -> Option<Check> {
     Some(match format.replace('-', "").as_str() {
         "bsonobjectid" => |text| text.len() == 24 && shapes::is_hex(text),
-        "uri" => is_request_uri,
+        "uri" => |text| url::parse_request(text).is_ok(),
         "email" => email::is_email,
         "hostname" => network::is_hostname,
         "ipv4" => network::is_ipv4,

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use ::base64::Engine as _;
+use ::base64::engine::general_purpose::STANDARD;
+use ferroplane_golang::base64;
 use ferroplane_golang::fmt::{Any, MAX_LENGTH, Numbers, TooLong, sprint, sprintf_any, to_text};
 use ferroplane_golang::json::marshal_any;
 use ferroplane_golang::regexp::{self, Expression};
@@ -203,45 +204,10 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// New lines do not count, and an error names the byte, as Go counts it.
+/// An error names the byte, as Go counts it.
 fn decode_base64(text: &[u8]) -> Result<Vec<u8>, String> {
-    let kept: Vec<u8> = text.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    STANDARD.decode(&kept).map_err(|_| {
-        format!("string is not valid base64: illegal base64 data at input byte {}", corrupt_at(text))
-    })
-}
-
-/// Where Go's decoder gives up. It reads four letters at a time, and looks for the end when it meets padding.
-fn corrupt_at(text: &[u8]) -> usize {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let skip = |mut at: usize| {
-        while matches!(text.get(at), Some(b'\r' | b'\n')) {
-            at += 1;
-        }
-        at
-    };
-    let (mut at, mut in_group) = (0, 0);
-    loop {
-        at = skip(at);
-        let Some(byte) = text.get(at) else { return at.saturating_sub(in_group) };
-        if is_letter(*byte) {
-            at += 1;
-            in_group = (in_group + 1) % 4;
-            continue;
-        }
-        if *byte != b'=' || in_group < 2 {
-            return at;
-        }
-        if in_group == 2 {
-            at = skip(at + 1);
-            match text.get(at) {
-                None => return text.len(),
-                Some(b'=') => {}
-                Some(_) => return at,
-            }
-        }
-        return skip(at + 1);
-    }
+    base64::decode(text)
+        .map_err(|at| format!("string is not valid base64: illegal base64 data at input byte {at}"))
 }
 
 /// The capital of a letter, if it is one letter: Go never makes two of one.
@@ -275,5 +241,28 @@ pub(super) fn typed(value: Value) -> Any<'static> {
         Value::Array(items) => Any::Array(Cow::Owned(items), Numbers::Floats),
         Value::Object(object) => Any::Object(Cow::Owned(object), Numbers::Floats),
         _ => Any::Nil,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_as_go_reads_it() {
+        for (text, wanted) in [
+            ("YWI=", Ok("ab")),
+            ("YW\nI=\r\n", Ok("ab")),
+            // Bits after the last byte do not matter.
+            ("YWJ=", Ok("ab")),
+            ("YQ=a", Err(2)),
+            ("YQ==Y", Err(4)),
+            ("YWJjYQ", Err(4)),
+        ] {
+            let wanted = wanted.map(|text: &str| text.as_bytes().to_vec()).map_err(|at: usize| {
+                format!("string is not valid base64: illegal base64 data at input byte {at}")
+            });
+            assert_eq!(decode_base64(text.as_bytes()), wanted, "{text:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Takes a template apart into tokens.
 
-use ferroplane_golang::strconv::quote;
+use ferroplane_golang::strconv::{is_print, quote};
+use ferroplane_golang::unicode::{is_digit, is_letter};
 
 /// A token and where it begins.
 #[derive(Clone, Debug)]
@@ -92,8 +93,7 @@ impl Mistake {
 
 fn code_point(letter: char) -> String {
     let code = u32::from(letter);
-    let is_shown = !letter.is_control();
-    if is_shown { format!("U+{code:04X} '{letter}'") } else { format!("U+{code:04X}") }
+    if is_print(letter) { format!("U+{code:04X} '{letter}'") } else { format!("U+{code:04X}") }
 }
 
 /// All tokens. The last one is the end or a mistake.
@@ -321,7 +321,7 @@ fn right_delimiter(rest: &str) -> Option<(usize, bool)> {
 }
 
 fn is_alphanumeric(letter: char) -> bool {
-    letter == '_' || letter.is_alphabetic() || letter.is_numeric()
+    letter == '_' || is_letter(letter) || is_digit(letter)
 }
 
 /// Whether a name may end here.

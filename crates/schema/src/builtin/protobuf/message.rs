@@ -13,6 +13,9 @@ use super::wire::{self, Reader};
 use crate::structural::number_to_json;
 use crate::structural::object_meta::time;
 
+/// Go's zero time, which JSON has as null: the first second of the year one.
+const FIRST_MOMENT: i64 = -62_135_596_800;
+
 /// Reads a message of a type.
 pub(super) fn read(of: &'static Type, bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     let mut fields = Map::new();
@@ -152,11 +155,11 @@ fn single(
             Form::Text => Value::from(text(bytes)),
             Form::Bytes => Value::from(STANDARD.encode(bytes)),
             // Without its text a quantity is zero, like Go's empty one.
-            Form::Quantity => Value::from(text(first(bytes, 1, name)?.unwrap_or(b"0"))),
+            Form::Quantity => Value::from(text(last(bytes, 1, name)?.unwrap_or(b"0"))),
             Form::Time => timestamp(bytes, name, false)?,
             Form::MicroTime => timestamp(bytes, name, true)?,
             Form::IntOrText => int_or_text(bytes, name)?,
-            Form::Raw | Form::FieldsV1 | Form::Json => json_of(first(bytes, 1, name)?)?,
+            Form::Raw | Form::FieldsV1 | Form::Json => json_of(last(bytes, 1, name)?)?,
             Form::SchemaOrList | Form::SchemaOrFlag | Form::SchemaOrTexts => {
                 schema_or(&shape.form, bytes, name, depth)?
             }
@@ -188,8 +191,8 @@ fn low_half(number: u64) -> i32 {
     (number as u32).cast_signed()
 }
 
-/// The last bytes of that number in a message.
-fn first<'b>(bytes: &'b [u8], wanted: u32, name: &'static str) -> Result<Option<&'b [u8]>, Error> {
+/// The last bytes of that number in a message: protobuf lets later values replace earlier ones.
+fn last<'b>(bytes: &'b [u8], wanted: u32, name: &'static str) -> Result<Option<&'b [u8]>, Error> {
     let mut found = None;
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.next()? {
@@ -209,8 +212,12 @@ fn json_of(bytes: Option<&[u8]>) -> Result<Value, Error> {
     }
 }
 
-/// Seconds and nanoseconds since 1970. None of both is the zero time.
+/// Seconds and nanoseconds since 1970.
 fn timestamp(bytes: &[u8], name: &'static str, has_micros: bool) -> Result<Value, Error> {
+    // How Go's first moment is written: `Time.Unmarshal` looks at the length, because no seconds are 1970.
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
     let (mut seconds, mut nanos) = (0, 0);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.next()? {
@@ -221,15 +228,17 @@ fn timestamp(bytes: &[u8], name: &'static str, has_micros: bool) -> Result<Value
             _ => {}
         }
     }
-    if (seconds, nanos) == (0, 0) {
+    // Towards zero. Times without a fraction ignore what was sent of one.
+    let micros = if has_micros { nanos / 1000 } else { 0 };
+    let seconds = seconds.saturating_add(micros.div_euclid(1_000_000));
+    let micros = micros.rem_euclid(1_000_000);
+    if (seconds, micros) == (FIRST_MOMENT, 0) {
         return Ok(Value::Null);
     }
     // Years of four digits; other times cannot be written down.
-    let seconds = seconds.saturating_add(nanos.div_euclid(1_000_000_000));
     if !(-62_167_219_200..=253_402_300_799).contains(&seconds) {
         return Err(Error::Overflow);
     }
-    let micros = nanos.rem_euclid(1_000_000_000) / 1000;
     let text = if has_micros { time::format_utc_micro(seconds, micros) } else { time::format_utc(seconds) };
     Ok(text.map_or(Value::Null, Value::from))
 }
@@ -282,4 +291,25 @@ fn schema_or(form: &Form, bytes: &[u8], name: &'static str, depth: usize) -> Res
         (Form::SchemaOrFlag, None) => Value::from(is_allowed),
         (_, None) => Value::Null,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_zero_time_of_go_is_no_time() {
+        let read = |bytes: &[u8], has_micros| timestamp(bytes, "time", has_micros).unwrap();
+        let first =
+            [&[8_u8][..], &[0x80, 0x92, 0xb8, 0xc3, 0x98, 0xfe, 0xff, 0xff, 0xff, 1], &[16, 0]].concat();
+        for has_micros in [false, true] {
+            assert_eq!(read(&[], has_micros), Value::Null);
+            assert_eq!(read(&first, has_micros), Value::Null);
+        }
+        assert_eq!(read(&[8, 0, 16, 0], false), json!("1970-01-01T00:00:00Z"));
+        assert_eq!(read(&[8, 0, 16, 0], true), json!("1970-01-01T00:00:00.000000Z"));
+        // One second and 1500 nanoseconds; a time without a fraction does not care.
+        assert_eq!(read(&[8, 1, 16, 0xdc, 0x0b], true), json!("1970-01-01T00:00:01.000001Z"));
+        assert_eq!(read(&[8, 1, 16, 0xdc, 0x0b], false), json!("1970-01-01T00:00:01Z"));
+    }
 }

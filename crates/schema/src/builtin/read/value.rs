@@ -2,9 +2,10 @@
 //!
 //! Follows apimachinery 0.36.4, `pkg/apis/meta/v1/time.go`, `pkg/util/intstr/intstr.go`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use ::base64::Engine as _;
+use ::base64::engine::general_purpose::STANDARD;
 use ferroplane_cel::quantity;
+use ferroplane_golang::base64;
 use serde_json::{Map, Value};
 
 use super::super::location::FieldLocation;
@@ -12,12 +13,6 @@ use super::super::table::{FieldType, Form};
 use super::{Outcome, Reader, zero};
 use crate::structural::number_to_json;
 use crate::structural::object_meta::time;
-
-/// Go takes any bits after the last whole byte.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
-);
 
 impl Reader {
     pub(super) fn value(
@@ -76,12 +71,11 @@ impl Reader {
     }
 
     fn bytes(&mut self, text: &str, place: &FieldLocation<'_>) -> Option<Value> {
-        // Line breaks do not count.
-        let text: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
-        if let Ok(bytes) = LENIENT.decode(&text) {
-            return Some(Value::from(STANDARD.encode(bytes)));
-        }
-        let words = format!("illegal base64 data at input byte {}", first_illegal(text.as_bytes()));
+        let at = match base64::decode(text.as_bytes()) {
+            Ok(bytes) => return Some(Value::from(STANDARD.encode(bytes))),
+            Err(at) => at,
+        };
+        let words = format!("illegal base64 data at input byte {at}");
         let wanted = "[]uint8".to_owned();
         self.mismatches.push(super::Mismatch { path: place.path(), found: "string", wanted, words });
         None
@@ -169,22 +163,5 @@ fn int_or_text(json: &Value, place: &FieldLocation<'_>) -> Result<Value, String>
             None => Err(place.mismatch(&format!("number {number}"), "int32")),
         },
         other => Err(place.mismatch(super::word(other), "int32")),
-    }
-}
-
-/// Where Go's decoder stops: at the first byte that it does not expect, or at the end of what is too short.
-fn first_illegal(text: &[u8]) -> usize {
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let Some(stop) = text.iter().position(|byte| !is_digit(*byte)) else {
-        return text.len() - text.len() % 4;
-    };
-    if text[stop] != b'=' {
-        return stop;
-    }
-    match (stop % 4, text.get(stop + 1)) {
-        (2, Some(b'=')) => stop + 2,
-        (2, None) => text.len(),
-        (2 | 3, _) => stop + 1,
-        _ => stop,
     }
 }

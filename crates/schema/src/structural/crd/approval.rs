@@ -2,11 +2,10 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apihelpers/helpers.go`.
 
-use ferroplane_golang::strconv;
+use ferroplane_golang::{strconv, url};
 
 use super::definition::Definition;
 use crate::field::{Error, Path};
-use crate::structural::format::is_request_uri;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
@@ -29,10 +28,7 @@ fn approval(definition: &Definition) -> (Approval, String) {
     if annotation.starts_with("unapproved") {
         return (Approval::Bypassed, String::new());
     }
-    let has_host = annotation
-        .split_once("://")
-        .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'));
-    if is_request_uri(annotation) && has_host {
+    if url::parse_request(annotation).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty()) {
         return (Approval::Approved, String::new());
     }
     (Approval::Invalid, format!("{must} with either a URL or a reason starting with \"unapproved\", {see}"))

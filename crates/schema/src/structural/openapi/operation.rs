@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use ferroplane_golang::unicode::{is_digit, is_letter};
 use serde_json::{Map, Value, json};
 
 use super::Edition;
@@ -215,7 +216,7 @@ fn responses(edition: Edition, answers: &[&str], answer: &str) -> Value {
 pub(crate) fn identifier(text: &str, mut capitalize: bool) -> String {
     let mut identifier = String::with_capacity(text.len());
     for (index, character) in text.char_indices() {
-        if character.is_alphabetic() || character == '_' || (index > 0 && character.is_numeric()) {
+        if is_letter(character) || character == '_' || (index > 0 && is_digit(character)) {
             if std::mem::take(&mut capitalize) {
                 identifier.extend(character.to_uppercase());
             } else {

@@ -1,14 +1,16 @@
-//! Why something is not an address, in the words of Go. Whether it is one, the standard library knows.
+//! Why something is not an address of the internet, in the words of Go. Whether it is one, the standard library knows.
 //!
-//! Follows k8s.io/apiserver 0.37.2, `pkg/cel/library/ip.go`; Go 1.26, `net/netip/netip.go`.
+//! Follows Go 1.26, `net/netip/netip.go`.
 
 use std::net::IpAddr;
 
+use crate::strconv::quote;
+
 /// The address and its zone, if it has one.
-pub(super) fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
+pub fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
     let refused = |(reason, at): (&str, &str)| {
-        let place = if at.is_empty() { String::new() } else { format!(" (at {at:?})") };
-        format!("ParseAddr({text:?}): {reason}{place}")
+        let place = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
+        format!("ParseAddr({}): {reason}{place}", quote(text))
     };
     // Checked by hand for the reason, then parsed by the standard library for the value: the library gives no
     // reason that Go would give.
@@ -120,5 +122,19 @@ fn check_embedded(rest: &str, groups: usize, has_ellipsis: bool) -> Result<(), W
         (true, false) => Err(("address string too short", "")),
         (false, true) => Err(("the :: must expand to at least one field of zeros", "")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_quoted_as_go_quotes_it() {
+        assert_eq!(
+            parse("1.2.3.\u{1}\u{ad}").unwrap_err(),
+            r#"ParseAddr("1.2.3.\x01\u00ad"): unexpected character (at "\x01\u00ad")"#
+        );
+        assert_eq!(parse("fe80::1%en0"), Ok(("fe80::1".parse().unwrap(), Some("en0"))));
     }
 }
