@@ -4,7 +4,8 @@
 //!
 //! # Invariants
 //! * Every request ends: with an answer, or at its deadline.
-//! * What the server refuses is an [`Error::Refused`] with its `Status`; everything else is [`Error::Unreachable`].
+//! * What the server refuses is an [`Error::Refused`] with its `Status`. What has no path is an
+//!   [`Error::InvalidPath`] and is never sent. Everything else is [`Error::Unreachable`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +132,7 @@ impl ApiClient {
 
     /// One object, as the server sent it. None if there is none.
     pub async fn get(&self, path: ObjectPath<'_>) -> Result<Option<Bytes>, Error> {
-        let uri = path.uri(Subresource::None, Parameters::None);
+        let uri = path.uri(Subresource::None, Parameters::None)?;
         let labels = RequestLabels::object(Verb::Get, path, Subresource::None);
         found(self.send(labels, &uri, None).await)
     }
@@ -146,7 +147,7 @@ impl ApiClient {
     pub async fn list(&self, resource: &Resource, namespace: &str, query: &Query<'_>) -> Result<Page, Error> {
         // Whole objects even if only metadata is wanted: after a list of metadata alone, a real API server cannot be
         // followed well.
-        let request = request(Method::GET, &resource.uri(namespace, Parameters::List(query)), JSON, None)?;
+        let request = request(Method::GET, &resource.uri(namespace, Parameters::List(query))?, JSON, None)?;
         let labels = RequestLabels::collection(Verb::List, resource, namespace);
         Page::read(self.run(labels, request, collect_chunks).await?)
     }
@@ -187,7 +188,7 @@ impl ApiClient {
         namespace: &str,
         object: &JsonObject,
     ) -> Result<Bytes, Error> {
-        let uri = resource.uri(namespace, self.write_parameters());
+        let uri = resource.uri(namespace, self.write_parameters())?;
         let labels = RequestLabels::collection(Verb::Create, resource, namespace);
         self.send(labels, &uri, Some((JSON, to_bytes(object)))).await
     }
@@ -199,7 +200,7 @@ impl ApiClient {
         subresource: Subresource,
         object: &JsonObject,
     ) -> Result<Bytes, Error> {
-        let uri = path.uri(subresource, self.write_parameters());
+        let uri = path.uri(subresource, self.write_parameters())?;
         let labels = RequestLabels::object(Verb::Update, path, subresource);
         self.send(labels, &uri, Some((JSON, to_bytes(object)))).await
     }
@@ -211,7 +212,7 @@ impl ApiClient {
         subresource: Subresource,
         changes: &Value,
     ) -> Result<Bytes, Error> {
-        let uri = path.uri(subresource, self.write_parameters());
+        let uri = path.uri(subresource, self.write_parameters())?;
         let body = serde_json::to_vec(changes).unwrap_or_default().into();
         let labels = RequestLabels::object(Verb::Patch, path, subresource);
         self.send(labels, &uri, Some((MERGE, body))).await
@@ -238,7 +239,7 @@ impl ApiClient {
         object: &JsonObject,
     ) -> Result<Bytes, Error> {
         let labels = RequestLabels::object(Verb::Apply, path, subresource);
-        let uri = path.uri(subresource, Parameters::Write(options));
+        let uri = path.uri(subresource, Parameters::Write(options))?;
         self.send(labels, &uri, Some((APPLY, to_bytes(object)))).await
     }
 
@@ -261,14 +262,14 @@ impl ApiClient {
             options["preconditions"] = json!({"uid": uid});
         }
         let body = serde_json::to_vec(&options).unwrap_or_default().into();
-        let uri = path.uri(Subresource::None, Parameters::None);
+        let uri = path.uri(Subresource::None, Parameters::None)?;
         let labels = RequestLabels::object(Verb::Delete, path, Subresource::None);
         found(self.send(labels, &uri, Some((JSON, body))).await).map(drop)
     }
 
     /// Delete every object of a kind, in one namespace or, for kinds that have none, at all.
     pub async fn delete_all(&self, resource: &Resource, namespace: &str) -> Result<(), Error> {
-        let uri = resource.uri(namespace, Parameters::None);
+        let uri = resource.uri(namespace, Parameters::None)?;
         let labels = RequestLabels::collection(Verb::DeleteCollection, resource, namespace);
         found(self.send(labels, &uri, None).await).map(drop)
     }
@@ -296,7 +297,7 @@ impl ApiClient {
         namespace: &str,
         query: &Query<'_>,
     ) -> Result<Watch, Error> {
-        let uri = resource.uri(namespace, Parameters::Watch(query));
+        let uri = resource.uri(namespace, Parameters::Watch(query))?;
         let request = request(Method::GET, &uri, query.accept(), None)?;
         let mut code = None;
         let response = tokio::time::timeout(self.timeout, self.exchange(request, &mut code)).await;

@@ -14,6 +14,9 @@ pub enum Error {
     /// There was no answer, or none that could be understood. The request may have been carried out.
     #[error("cannot reach the API server")]
     Unreachable(#[source] Source),
+    /// No API server has an object of such a name, and the path would be that of something else. Nothing was sent.
+    #[error("{0}")]
+    InvalidPath(String),
 }
 
 /// The `Status` with which a server refused a request.
@@ -98,12 +101,15 @@ impl Error {
     pub fn status(&self) -> Option<&StatusError> {
         match self {
             Self::Refused(status) => Some(status),
-            Self::Unreachable(_) => None,
+            Self::Unreachable(_) | Self::InvalidPath(_) => None,
         }
     }
 
     /// Whether the request may have been carried out all the same.
     pub fn is_inconclusive(&self) -> bool {
+        if matches!(self, Self::InvalidPath(_)) {
+            return false;
+        }
         // A server that fails may do so after it has stored the object, for instance when it times out.
         self.code().is_none_or(|code| code >= 500)
     }

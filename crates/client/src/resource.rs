@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use form_urlencoded::Serializer;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::ApplyOptions;
 use crate::api_client::{JSON, JsonObject};
+use crate::{ApplyOptions, Error};
 
 /// What is encoded in a path: functions and users choose names.
 // The colon stays, because names of roles have it and API servers log paths as they come.
@@ -165,30 +165,54 @@ impl Resource {
         }
     }
 
-    pub(crate) fn uri(&self, namespace: &str, parameters: Parameters<'_>) -> String {
-        with_parameters(self.path(namespace), parameters)
+    pub(crate) fn uri(&self, namespace: &str, parameters: Parameters<'_>) -> Result<String, Error> {
+        Ok(with_parameters(self.path(namespace)?, parameters))
     }
 
     /// The path of all objects of the kind, in one namespace or, if that is empty, in all.
-    fn path(&self, namespace: &str) -> String {
+    fn path(&self, namespace: &str) -> Result<String, Error> {
         let root = group_version_path(&self.api_version);
         let plural = &self.plural;
         if self.is_namespaced && !namespace.is_empty() {
+            check_segment(namespace).map_err(|problem| {
+                let kind = &self.kind;
+                Error::InvalidPath(format!("cannot address {kind} in namespace `{namespace}`: {problem}"))
+            })?;
             let namespace = utf8_percent_encode(namespace, UNSAFE);
-            return format!("{root}/namespaces/{namespace}/{plural}");
+            return Ok(format!("{root}/namespaces/{namespace}/{plural}"));
         }
-        format!("{root}/{plural}")
+        Ok(format!("{root}/{plural}"))
     }
 }
 
 impl ObjectPath<'_> {
-    pub(crate) fn uri(&self, subresource: Subresource, parameters: Parameters<'_>) -> String {
-        let name = utf8_percent_encode(self.name, UNSAFE);
-        let mut path = format!("{}/{name}", self.resource.path(self.namespace));
+    pub(crate) fn uri(&self, subresource: Subresource, parameters: Parameters<'_>) -> Result<String, Error> {
+        let (kind, name) = (&self.resource.kind, self.name);
+        // Without a name the path is that of the collection: a `GET` would answer a list instead of an object, and a
+        // `DELETE` would delete everything. Names come from functions and users.
+        if name.is_empty() {
+            return Err(Error::InvalidPath(format!("cannot address a {kind} without a name")));
+        }
+        check_segment(name)
+            .map_err(|problem| Error::InvalidPath(format!("cannot address {kind} `{name}`: {problem}")))?;
+        let name = utf8_percent_encode(name, UNSAFE);
+        let mut path = format!("{}/{name}", self.resource.path(self.namespace)?);
         if subresource != Subresource::None {
             path = format!("{path}/{}", subresource.as_str());
         }
-        with_parameters(path, parameters)
+        Ok(with_parameters(path, parameters))
+    }
+}
+
+/// What client-go refuses before it sends a request (`IsPathSegmentName`): servers and proxies resolve dots and slashes,
+/// some of them after they have decoded escapes.
+fn check_segment(name: &str) -> Result<(), String> {
+    if matches!(name, "." | "..") {
+        return Err(format!("a name may not be `{name}`"));
+    }
+    match name.chars().find(|letter| matches!(letter, '/' | '%')) {
+        Some(letter) => Err(format!("a name may not contain `{letter}`")),
+        None => Ok(()),
     }
 }
 
@@ -216,22 +240,50 @@ mod tests {
             is_namespaced,
         };
         let (pods, roles) = (resource("v1", "pods", true), resource("rbac/v1", "roles", false));
-        assert_eq!(pods.path(""), "/api/v1/pods");
-        assert_eq!(pods.path("a"), "/api/v1/namespaces/a/pods");
-        assert_eq!(roles.path("a"), "/apis/rbac/v1/roles");
-        let hostile = ObjectPath { resource: &pods, namespace: "a?", name: "../b" };
-        assert_eq!(hostile.uri(Subresource::None, Parameters::None), "/api/v1/namespaces/a%3F/pods/..%2Fb");
+        assert_eq!(pods.path("").unwrap(), "/api/v1/pods");
+        assert_eq!(pods.path("a").unwrap(), "/api/v1/namespaces/a/pods");
+        assert_eq!(roles.path("a").unwrap(), "/apis/rbac/v1/roles");
+        let hostile = ObjectPath { resource: &pods, namespace: "a?", name: "..b#c" };
+        assert_eq!(
+            hostile.uri(Subresource::None, Parameters::None).unwrap(),
+            "/api/v1/namespaces/a%3F/pods/..b%23c"
+        );
         let object = ObjectPath { resource: &pods, namespace: "a", name: "b" };
         let write = ApplyOptions { field_manager: "a/b", is_forced: true, is_strict: false };
         assert_eq!(
-            object.uri(Subresource::Status, Parameters::Write(write)),
+            object.uri(Subresource::Status, Parameters::Write(write)).unwrap(),
             "/api/v1/namespaces/a/pods/b/status?fieldManager=a%2Fb&force=true"
         );
         let query =
             Query { fields: Some("metadata.name=b"), resource_version: Some("7"), ..Query::default() };
         assert_eq!(
-            pods.uri("a", Parameters::Watch(&query)),
+            pods.uri("a", Parameters::Watch(&query)).unwrap(),
             "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Db&resourceVersion=7&watch=true&allowWatchBookmarks=true"
         );
+    }
+
+    #[test]
+    fn name_that_would_be_another_path_is_refused() {
+        let pods = Resource {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            plural: "pods".to_owned(),
+            is_namespaced: true,
+        };
+        for (namespace, name, refusal) in [
+            ("a", "", "cannot address a Pod without a name"),
+            ("a", ".", "cannot address Pod `.`: a name may not be `.`"),
+            ("a", "..", "cannot address Pod `..`: a name may not be `..`"),
+            ("a", "b/c", "cannot address Pod `b/c`: a name may not contain `/`"),
+            ("a", "b%2fc", "cannot address Pod `b%2fc`: a name may not contain `%`"),
+            ("..", "b", "cannot address Pod in namespace `..`: a name may not be `..`"),
+            ("a/b", "b", "cannot address Pod in namespace `a/b`: a name may not contain `/`"),
+        ] {
+            let path = ObjectPath { resource: &pods, namespace, name };
+            let error = path.uri(Subresource::None, Parameters::None).unwrap_err();
+            assert_eq!(error.to_string(), refusal);
+            assert!(!error.is_inconclusive() && !error.is_not_found());
+        }
+        assert!(pods.uri("..", Parameters::None).is_err());
     }
 }

@@ -98,7 +98,9 @@ impl Transport {
         let response = self.pool.send(request, |request, version| self.address(request, version)).await?;
         if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) = (response.status(), &self.token)
         {
-            plugin.discard();
+            let plugin = plugin.clone();
+            // Waits for a lock that is held while a program runs.
+            tokio::task::spawn_blocking(move || plugin.discard()).await?;
         }
         Ok(response)
     }
@@ -125,8 +127,12 @@ impl Transport {
         Ok(match &self.token {
             None => None,
             Some(BearerToken::Text(token)) => Some(token.clone()),
-            // A blocking read, but of a small file on a memory file system (a projected volume).
-            Some(BearerToken::File(file)) => Some(std::fs::read_to_string(file)?.trim().to_owned()),
+            // In a pod the file is on a memory file system (a projected volume); that of a kubeconfig may be on a network.
+            Some(BearerToken::File(file)) => {
+                let file = file.clone();
+                let token = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await??;
+                Some(token.trim().to_owned())
+            }
             Some(BearerToken::Exec(plugin)) => {
                 let plugin = plugin.clone();
                 // The lock inside is held while a program runs, which may take seconds.

@@ -131,7 +131,8 @@ impl Failure {
         match self {
             Self::Fatal { .. } => Cause::FunctionFatalResult,
             Self::Call { cause, .. } => *cause,
-            Self::BadResponse { .. } => Cause::FunctionResponseInvalid,
+            // Some step wanted that status, and nothing says which.
+            Self::BadResponse { .. } | Self::Status => Cause::FunctionResponseInvalid,
             Self::NeverSettles { .. } => Cause::FunctionRequirementsUnstable,
             Self::Requirement { .. } => Cause::RequirementUnavailable,
             Self::Credential { .. } => Cause::CredentialUnavailable,
@@ -141,8 +142,7 @@ impl Failure {
             Self::NotAnObject { .. }
             | Self::NoType { .. }
             | Self::Metadata { .. }
-            | Self::InvalidName { .. }
-            | Self::Status => Cause::ComposedResourceInvalid,
+            | Self::InvalidName { .. } => Cause::ComposedResourceInvalid,
             Self::UnknownScope { .. } => Cause::ComposedKindUnavailable,
             Self::ClusterScoped { .. } => Cause::ComposedResourceClusterScoped,
             Self::NamespaceMissing { .. } => Cause::ComposedResourceNamespaceMissing,

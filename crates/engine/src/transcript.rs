@@ -42,6 +42,8 @@ pub struct Astray {
     pub turn: usize,
     pub asks: String,
     pub recorded: &'static str,
+    /// Whether the recording simply ends here: what was said agrees as far as it goes.
+    pub is_cut_short: bool,
 }
 
 /// Have a run again. `look` is shown every turn, and what is about to be said to it.
@@ -51,14 +53,25 @@ pub fn replay(
     mut look: impl FnMut(&Turn, &Note),
 ) -> Result<Outcome, Astray> {
     let mut turn = start(inputs);
-    for (number, note) in notes.into_iter().enumerate() {
+    let mut number = 1;
+    for note in notes {
         look(&turn, &note);
-        turn =
-            say(turn, note.said).map_err(|(asks, recorded)| Astray { turn: number + 1, asks, recorded })?;
+        turn = say(turn, note.said).map_err(|(asks, recorded)| Astray {
+            turn: number,
+            asks,
+            recorded,
+            is_cut_short: false,
+        })?;
+        number += 1;
     }
     match turn {
         Turn::Done(outcome) => Ok(*outcome),
-        turn => Err(Astray { turn: 0, asks: asks(&turn), recorded: "nothing more was recorded" }),
+        turn => Err(Astray {
+            turn: number,
+            asks: asks(&turn),
+            recorded: "nothing more was recorded",
+            is_cut_short: true,
+        }),
     }
 }
 
@@ -137,7 +150,7 @@ mod tests {
         let cases = [
             (
                 vec![],
-                "the run took another course at turn 0: step `one` is to be called, but nothing more was recorded",
+                "the run took another course at turn 1: step `one` is to be called, but nothing more was recorded",
             ),
             (
                 vec![Note::new(Said::Provided(Vec::new()))],

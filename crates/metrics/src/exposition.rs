@@ -84,12 +84,13 @@ impl Samples<'_> {
     /// The series of a histogram with these labels.
     pub fn histogram(&mut self, labels: &Labels, histogram: &Histogram) {
         let (text, name, labels) = (&mut *self.text, self.name, &labels.0);
+        let separator = if labels.is_empty() { "" } else { "," };
         for (bound, count) in histogram.cumulative() {
-            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
+            let _ = writeln!(text, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {count}");
         }
         let count = histogram.count();
         // Prometheus requires this bucket and that it equals the count.
-        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_bucket{{{labels}{separator}le=\"+Inf\"}} {count}");
         let _ = writeln!(text, "{name}_sum{{{labels}}} {}", histogram.total().as_secs_f64());
         let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
     }
@@ -113,6 +114,7 @@ mod tests {
             histogram.observe(Duration::from_millis(milliseconds));
         }
         page.histogram("c_seconds", "Times.").histogram(&labels(&[("x", "1")]), &histogram);
+        page.histogram("d_seconds", "All times.").histogram(&labels(&[]), &histogram);
         let expected = r#"# HELP a_total Things.
 # TYPE a_total counter
 a_total 3
@@ -127,6 +129,13 @@ c_seconds_bucket{x="1",le="1"} 3
 c_seconds_bucket{x="1",le="+Inf"} 4
 c_seconds_sum{x="1"} 2.65
 c_seconds_count{x="1"} 4
+# HELP d_seconds All times.
+# TYPE d_seconds histogram
+d_seconds_bucket{le="0.1"} 2
+d_seconds_bucket{le="1"} 3
+d_seconds_bucket{le="+Inf"} 4
+d_seconds_sum{} 2.65
+d_seconds_count{} 4
 "#;
         assert_eq!(page.into_text(), expected);
     }

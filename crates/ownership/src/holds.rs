@@ -8,7 +8,7 @@
 //! server.
 
 use ferroplane_golang::json::JsonObject;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::item_index::ItemIndex;
 
@@ -111,11 +111,11 @@ fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
 }
 
 /// Whether two values are the same. Numbers are, however they are written.
-pub(super) fn same(one: &Value, other: &Value) -> bool {
+pub fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         // Functions speak protobuf, where every number is a double: `2` that is wanted may be `2.0` on one
         // side.
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
         }
@@ -125,6 +125,24 @@ pub(super) fn same(one: &Value, other: &Value) -> bool {
         }
         _ => one == other,
     }
+}
+
+fn same_number(one: &Number, other: &Number) -> bool {
+    match (whole(one), whole(other)) {
+        (None, None) => one.as_f64() == other.as_f64(),
+        (one, other) => one == other,
+    }
+}
+
+/// The number as an integer, if it is one: exactly, because past 2^53 neighbouring integers are the same float, and a
+/// change from one to the next must not be taken for none.
+fn whole(number: &Number) -> Option<i128> {
+    const LIMIT: f64 = 1e30;
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < LIMIT);
+    number.as_i128().or_else(|| {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the limits")]
+        float().map(|float| float as i128)
+    })
 }
 
 #[cfg(test)]
@@ -202,6 +220,28 @@ mod tests {
             let mut configuration = configuration();
             *configuration.pointer_mut(path).unwrap() = value;
             assert!(!check(&configuration, &live()), "{path}: {configuration}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_same_only_if_they_are_exactly() {
+        for (one, other) in [
+            (json!(2), json!(2.0)),
+            (json!(-0.0), json!(0)),
+            (json!(9_007_199_254_740_992_i64), json!(9_007_199_254_740_992.0)),
+            (json!(0.5), json!(0.5)),
+            (json!(1e40), json!(1e40)),
+        ] {
+            assert!(same(&one, &other), "{one} {other}");
+        }
+        // Each pair is the same double.
+        for (one, other) in [
+            (json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992_i64)),
+            (json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992.0)),
+            (json!(u64::MAX), json!(18_446_744_073_709_551_616.0)),
+            (json!(i64::MIN + 1), json!(i64::MIN)),
+        ] {
+            assert!(!same(&one, &other), "{one} {other}");
         }
     }
 

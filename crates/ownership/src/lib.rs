@@ -44,7 +44,7 @@ pub use conflict::{ApplyError, Cause, Conflict};
 pub use contested::{Contested, contested};
 pub use entry::validate;
 pub use extract::{extract, owns};
-pub use holds::holds;
+pub use holds::{holds, same};
 pub use plan::Plan;
 pub use reset::{Filter, ResetFields, reset_for_custom_resource, reset_for_custom_resource_status};
 pub use scale::Scale;

@@ -91,7 +91,7 @@ impl Take {
         let (outcome, astray) = match outcome {
             Ok(outcome) => (outcome_snapshot(&outcome), None),
             // Whatever was cut short is as far as it was.
-            Err(astray) if astray.turn == 0 && self.outcome.is_empty() => (Vec::new(), None),
+            Err(astray) if astray.is_cut_short && self.outcome.is_empty() => (Vec::new(), None),
             Err(astray) => (Vec::new(), Some(astray)),
         };
         let is_same = astray.is_none() && unlike.is_empty() && outcome == self.outcome;

@@ -39,6 +39,8 @@ pub(super) struct Condition {
     code: Option<String>,
     /// The step of the pipeline that failed.
     step: Option<String>,
+    /// What the Composition calls the composed resource that failed.
+    resource: Option<String>,
 }
 
 #[derive(JsonSchema)]

@@ -145,6 +145,8 @@ impl Reader {
             Ok(Some(object)) => State::Here(Box::new(object)),
             Ok(None) => State::Missing,
             Err(Error::Refused(status)) => State::Unreadable(status.message),
+            // Whoever wrote the reference wrote no name. The rest of the tree can be read all the same.
+            Err(Error::InvalidPath(problem)) => State::Unreadable(problem),
             Err(error) => return Err(failure(error)),
         };
         Ok(Read::Object(id, state))
@@ -246,6 +248,7 @@ pub(super) fn failure(error: Error) -> anyhow::Error {
     match error {
         Error::Refused(status) => anyhow::anyhow!("it says {}: {}", status.code, status.message),
         Error::Unreachable(source) => anyhow::Error::from_boxed(source),
+        Error::InvalidPath(problem) => anyhow::anyhow!(problem),
     }
 }
 

@@ -111,7 +111,9 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
                 .contains(&path.as_str())
             || ["Function.spec.activeRevisionLimit", "Function.spec.x-kubernetes-validations"]
                 .contains(&path.as_str())
-            || ["status.conditions.code", "status.conditions.step"].iter().any(|end| path.ends_with(end))
+            || ["code", "step", "resource"]
+                .iter()
+                .any(|end| path.ends_with(&format!("status.conditions.{end}")))
             || path.ends_with("operationTemplate.metadata")
             || path.starts_with("DeploymentRuntimeConfig.spec.deploymentTemplate.spec")
     };

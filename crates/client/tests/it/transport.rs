@@ -222,3 +222,24 @@ async fn proxy_that_refuses_is_named() {
     assert_eq!(error.to_string(), "the proxy refuses the connection with status 407");
     assert_eq!(server.connections(), 0);
 }
+
+#[tokio::test]
+async fn slow_token_file_does_not_hold_up_other_tasks() {
+    let server = HttpServer::start(&["h2"], 100).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    // To read a pipe lasts until somebody writes to it.
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let token = Some(BearerToken::File(file.clone()));
+    let transport = Transport::new(Endpoint { token, ..server.endpoint() }).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        let moved_on = receiver.recv_timeout(Duration::from_secs(5)).is_ok();
+        std::fs::write(file, "piped\n").unwrap();
+        moved_on
+    });
+    let other = async move { sender.send(()).unwrap() };
+    let (answer, ()) = tokio::join!(get(&transport, "/api"), other);
+    assert!(answer.contains("Bearer piped"), "{answer}");
+    assert!(writer.join().unwrap(), "no other task ran while the token was read");
+}

@@ -111,5 +111,6 @@ fn reason(error: &Error) -> &'static str {
         error if error.is_forbidden() => "forbidden",
         Error::Refused(_) => "refused",
         Error::Unreachable(_) => "unreachable",
+        Error::InvalidPath(_) => "invalid_path",
     }
 }

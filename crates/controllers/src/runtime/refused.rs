@@ -8,5 +8,6 @@ pub(crate) fn cause_of(error: &Error) -> Cause {
     match error {
         Error::Refused(status) => refusal_cause(&status.reason, &status.message),
         Error::Unreachable(_) => Cause::ApiServerUnreachable,
+        Error::InvalidPath(_) => Cause::RequestRefused,
     }
 }

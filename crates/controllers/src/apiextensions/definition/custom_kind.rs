@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ObjectPath, Propagation, Resource, Subresource};
 use ferroplane_engine::adopt;
+use ferroplane_ownership::same;
 use ferroplane_schema::builtin;
 use ferroplane_schema::structural::crd;
 use serde_json::Value;
@@ -158,19 +159,4 @@ fn as_stored(definition: &Object) -> Value {
         metadata.remove("managedFields");
     }
     Value::Object(object)
-}
-
-/// Whether two values are the same. Numbers are, however they are written.
-fn same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len()
-                && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| same(one, other)))
-        }
-        _ => one == other,
-    }
 }
