@@ -2,6 +2,8 @@
 //!
 //! A list that is searched anew for each of its items costs the square of its length, which is most of a reconcile when
 //! somebody composes something with ten thousand items.
+//!
+//! Our own design: Kubernetes has the server find out what holds, by merging.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
