@@ -178,3 +178,26 @@ pub fn chain(error: &dyn Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    #[test]
+    fn cause_that_was_told_is_not_told_again() {
+        let link = |text, source: Option<Link>| Link { text, source: source.map(Box::new) };
+        let told = link("no version is referenceable", None);
+        assert_eq!(chain(&link("no version is referenceable", Some(told))), "no version is referenceable");
+        assert_eq!(
+            chain(&link("cannot define it", Some(link("no version", None)))),
+            "cannot define it: no version"
+        );
+    }
+}

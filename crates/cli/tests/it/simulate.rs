@@ -182,3 +182,72 @@ fn workloads_become_healthy() {
     plane.says("kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=60s");
     assert_eq!(plane.rows("kubectl get pods")[1], "web 1/1 Running 0 AGE");
 }
+
+/// One of everything that needs a controller or a node, and a pair with readiness checks of their own, as beginners compose it.
+const PLATFORM: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: sites.example.org}
+spec:
+  group: example.org
+  names: {kind: Site, plural: sites}
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {kind: {type: string}}}}}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: sites}
+spec:
+  compositeTypeRef: {apiVersion: example.org/v1, kind: Site}
+  mode: Pipeline
+  pipeline:
+  - step: compose
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: checked-deployment
+        base: {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: &template {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: nginx}]}}}}
+        readinessChecks: [{type: MatchCondition, matchCondition: {type: Available, status: 'True'}}]
+      - name: checked-service
+        base: {apiVersion: v1, kind: Service, spec: {selector: {a: b}, ports: [{port: 80}]}}
+        readinessChecks: [{type: NonEmpty, fieldPath: spec.clusterIP}]
+      - {name: daemon-set, base: {apiVersion: apps/v1, kind: DaemonSet, spec: {selector: {matchLabels: {a: b}}, template: *template}}}
+      - {name: replica-set, base: {apiVersion: apps/v1, kind: ReplicaSet, spec: {replicas: 3, selector: {matchLabels: {a: b}}, template: *template}}}
+      - {name: stateful-set, base: {apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 3, serviceName: s, selector: {matchLabels: {a: b}}, template: *template}}}
+      - {name: job, base: {apiVersion: batch/v1, kind: Job, spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: nginx}]}}}}}
+      - {name: cron-job, base: {apiVersion: batch/v1, kind: CronJob, spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: nginx}]}}}}}}}
+      - {name: pod, base: {apiVersion: v1, kind: Pod, spec: {containers: [{name: a, image: nginx}]}}}
+      - {name: claim, base: {apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}
+      - {name: balancer, base: {apiVersion: v1, kind: Service, spec: {type: LoadBalancer, ports: [{port: 80}]}}}
+      - {name: ingress, base: {apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}}
+      - {name: scaler, base: {apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}}}}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+";
+
+#[test]
+fn platform_of_every_workload_becomes_ready_and_rests() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    plane.told("kubectl apply -f -", PLATFORM);
+    plane.says("kubectl wait xrd/sites.example.org --for=condition=Established --timeout=60s");
+    plane.told(
+        "kubectl apply -f -",
+        "apiVersion: example.org/v1\nkind: Site\nmetadata: {name: mine, namespace: default}\nspec: {}\n",
+    );
+    plane.says("kubectl wait site/mine --for=condition=Ready --timeout=60s");
+    let versions = "kubectl get all,pvc,ingress,hpa -o jsonpath='{range .items[*]}{.kind}={.metadata.resourceVersion} {end}'";
+    let before = plane.says(versions);
+    // Everything is looked at once more, and nothing is written.
+    plane.says("kubectl annotate site mine nothing=changes");
+    plane
+        .says("kubectl create configmap later && kubectl wait site/mine --for=condition=Ready --timeout=60s");
+    assert_eq!(plane.says(versions), before);
+}

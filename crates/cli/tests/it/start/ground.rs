@@ -58,7 +58,18 @@ impl Ground {
         ground.sweep();
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         ground.send("POST", "/api/v1/namespaces", &namespace);
+        if ground.is_embedded() {
+            ground.wait_for_defaults();
+        }
         ground
+    }
+
+    /// What a namespace comes with is made a little later: until then, not every write is one of the test.
+    fn wait_for_defaults(&self) {
+        for path in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/{path}");
+            self.until(&path, |object| object["metadata"]["name"].is_string());
+        }
     }
 
     /// Removes what tests before this one have left on a real server.
