@@ -61,6 +61,8 @@ pub(crate) async fn compare(
 /// The request with objects where the protocol had them before.
 fn former_request(request: &Value) -> Value {
     let mut request = request.clone();
+    // Some requests have both, to see which one is read.
+    request.as_object_mut().and_then(|fields| fields.remove("extraResources"));
     rename(&mut request, "requiredResources", "extraResources");
     request
 }

@@ -114,7 +114,8 @@ fn labelled<'r>(
             if let Some(least) = selection::too_few(&objects, selector.min_match) {
                 return Err(format!("expected at least {least} {noun}s{source}, got {count}"));
             }
-            selection::sort(&mut objects, selector.sort_by_field_path, Naming::Kind)?;
+            let naming = if release >= Release::V0_7 { Naming::Kind } else { Naming::Type };
+            selection::sort(&mut objects, selector.sort_by_field_path, naming)?;
             Ok(selection::first(&objects, selector.max_match).to_vec())
         }
         (mode, _) => Err(format!("unknown selector mode {}", quote(mode))),

@@ -294,6 +294,15 @@ fn earlier_releases_have_their_own_rules_and_words() {
     assert_eq!(problem(Release::V0_1, &two, &[std::slice::from_ref(&first)]), format!("{start}{unasked}"));
     assert_eq!(problem(Release::V0_5, &two, &[&[first]]), "");
 
+    let sorted = json!({"environmentConfigs": [{"type": "Selector", "selector": {
+        "mode": "Multiple", "sortByFieldPath": "data", "matchLabels": [{"key": "a", "type": "Value", "value": "b"}]
+    }}]});
+    let objects = [config("a", json!({})), config("b", json!({}))];
+    assert!(
+        problem(Release::V0_5, &sorted, &[&objects]).ends_with("\"map[string]interface {}\" for sorting")
+    );
+    assert!(problem(Release::V0_7, &sorted, &[&objects]).ends_with("\"map\" for sorting"));
+
     let targeted = json!({"environmentConfigs": [{"ref": {"name": "a"}, "toFieldPath": "x"}]});
     assert!(problem(Release::V0_5, &targeted, &[&[]]).contains("unknown field `toFieldPath`"));
 }
