@@ -29,7 +29,11 @@ async fn plane_with_sites() -> Plane {
         plane.until(XRD, |xrd| xrd["status"]["controllers"][kind].is_object()).await;
     }
     for role in ["crossplane", "edit", "view", "browse"] {
-        plane.until(&EDIT.replace("edit", role), Value::is_object).await;
+        // Rights on claims come once their kind exists, which may be after those on composite resources.
+        let is_whole = |found: &Value| {
+            found.is_object() && (role == "browse" || found.to_string().contains("\"pages\""))
+        };
+        plane.until(&EDIT.replace("edit", role), is_whole).await;
     }
     for role in ["crossplane-admin", "crossplane:aggregate-to-browse"] {
         plane.until(&format!("{ROLES}/{role}"), Value::is_object).await;
