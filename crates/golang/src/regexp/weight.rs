@@ -2,6 +2,8 @@
 //!
 //! The unit is a state of the automaton that the `regex` crate builds, counted generously: ranges of characters are counted before
 //! those with the same endings are merged.
+//!
+//! Our own design: Go estimates the size of an expression while it parses it.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
