@@ -102,7 +102,14 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
         "functionRevisionSelector",
         "pipeline.x-kubernetes-validations",
     ];
-    let modes = ["mode.default", "mode.enum", "spec.environment", "spec.patchSets", "spec.resources"];
+    let modes = [
+        "mode.default",
+        "mode.enum",
+        "spec.environment",
+        "spec.patchSets",
+        "spec.publishConnectionDetailsWithStoreConfigRef",
+        "spec.resources",
+    ];
     let is_listed = |path: &&String| {
         let is_composition = path.starts_with("Composition.") || path.starts_with("CompositionRevision.");
         ours.iter().any(|end| path.ends_with(end))
