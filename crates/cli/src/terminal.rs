@@ -1,10 +1,14 @@
 //! The only place that prints: data to standard output, words to standard error.
 
+mod harmless;
+
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+
+use harmless::harmless;
 
 /// Where a command's answer goes.
 #[derive(Debug)]
@@ -25,7 +29,12 @@ impl Terminal {
         (self.is_json, self.is_colourful) = (true, false);
     }
 
-    /// Data. A reader that has seen enough and hung up is no error.
+    /// Data that people read, and that others may have had a hand in.
+    pub(crate) fn text(&mut self, text: &str) -> anyhow::Result<()> {
+        self.data(harmless(text).as_bytes())
+    }
+
+    /// Data as it is, for programs. A reader that has seen enough and hung up is no error.
     #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
     pub(crate) fn data(&mut self, data: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
@@ -63,6 +72,7 @@ impl Terminal {
 
     /// Words that stand for themselves.
     pub(crate) fn line(&mut self, words: &str) {
+        let words = &*harmless(words);
         let _ = if self.is_json { write_json("INFO", words) } else { writeln!(io::stderr(), "{words}") };
     }
 
@@ -100,6 +110,7 @@ impl Terminal {
     }
 
     fn say(&self, label: &str, colour: &str, words: &str) {
+        let words = &*harmless(words);
         // There is nobody to tell if standard error is gone.
         let _ = if self.is_json {
             let level = match label {

@@ -140,7 +140,7 @@ impl Replay {
                 }
             };
             let text = comparison::describe(number + 1, take, &replayed, recording.head.is_redacted);
-            terminal.data(text.as_bytes())?;
+            terminal.text(&text)?;
             if !replayed.is_same {
                 verdict = Verdict::No;
             }
@@ -163,7 +163,7 @@ impl List {
         if heads.is_empty() {
             terminal.note("nothing was recorded");
         }
-        terminal.data(text.as_bytes())?;
+        terminal.text(&text)?;
         Ok(Verdict::Yes)
     }
 }
@@ -171,7 +171,7 @@ impl List {
 impl Show {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let recording = self.recordings.recordings()?.get(&self.selector.into())?;
-        terminal.data(document::print(&recording)?.as_bytes())?;
+        terminal.text(&document::print(&recording)?)?;
         Ok(Verdict::Yes)
     }
 }

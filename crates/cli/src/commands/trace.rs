@@ -55,7 +55,7 @@ impl Trace {
                 };
             }
             let tree = look(&inquiry).await?;
-            terminal.data(self.shown(&tree, terminal)?.as_bytes())?;
+            terminal.text(&self.shown(&tree, terminal)?)?;
             Ok(if tree.is_ready() { Verdict::Yes } else { Verdict::No })
         })
     }
@@ -70,7 +70,7 @@ impl Trace {
             let shown = self.shown(&tree, terminal)?;
             if shown != last {
                 terminal.clear();
-                terminal.data(shown.as_bytes())?;
+                terminal.text(&shown)?;
                 last = shown;
             }
             inquiry.changed_since(versions).await;

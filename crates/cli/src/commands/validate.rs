@@ -123,7 +123,7 @@ impl Options {
             skips_success: self.skip_success_results,
             is_colourful: terminal.shows_data_in_colour(),
         };
-        terminal.data(validate::print(&validated.report, self.output.into(), style)?.as_bytes())?;
+        terminal.text(&validate::print(&validated.report, self.output.into(), style)?)?;
         self.verdict(validated, terminal)
     }
 

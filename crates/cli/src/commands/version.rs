@@ -36,7 +36,7 @@ impl Version {
             Output::Yaml => yaml::print(&facts)?,
             Output::Json => format!("{facts:#}\n"),
         };
-        terminal.data(text.as_bytes())?;
+        terminal.text(&text)?;
         Ok(Verdict::Yes)
     }
 }

@@ -85,7 +85,7 @@ impl Why {
             Format::Json => format!("{:#}\n", serde_json::to_value(&diagnosis)?),
             Format::Yaml => yaml::print(&diagnosis)?,
         };
-        terminal.data(answer.as_bytes())?;
+        terminal.text(&answer)?;
         Ok(if diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
     }
 
@@ -96,7 +96,7 @@ impl Why {
             Format::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
             Format::Yaml => yaml::print(&overview)?,
         };
-        terminal.data(answer.as_bytes())?;
+        terminal.text(&answer)?;
         Ok(if overview.not_ready == 0 { Verdict::Yes } else { Verdict::No })
     }
 
@@ -112,7 +112,7 @@ impl Why {
             Format::Json => format!("{:#}\n", serde_json::to_value(&then)?),
             Format::Yaml => yaml::print(&then)?,
         };
-        terminal.data(answer.as_bytes())?;
+        terminal.text(&answer)?;
         Ok(if then.diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
     }
 }

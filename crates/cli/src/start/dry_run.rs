@@ -42,7 +42,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
         Some(objection) => format!("\nIt would refuse to start: {objection}\n"),
         None => "\nIt would start. Nothing was changed.\n".to_owned(),
     };
-    terminal.data(text.as_bytes())?;
+    terminal.text(&text)?;
     Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
 }
 

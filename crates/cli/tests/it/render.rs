@@ -181,6 +181,15 @@ fn fatal_result_exits_with_3_and_prints_what_is_known() {
 }
 
 #[test]
+fn terminal_does_not_obey_a_function() {
+    let response = r#"{results: [{severity: SEVERITY_FATAL, message: "boom\e]0;title\a\e[2J"}]}"#;
+    let sandbox =
+        Sandbox::new().with("composition.yaml", &composition(&[("one", "function-dummy", &dummy(response))]));
+    let said = sandbox.render(&[]).fails_with(3);
+    assert!(said.contains(r"boom\u001b]0;title\u0007\u001b[2J"), "{said}");
+}
+
+#[test]
 fn definition_gives_defaults_and_layout() {
     let definition = "
 apiVersion: apiextensions.crossplane.io/v1

@@ -46,7 +46,7 @@ impl Explain {
             }
             (Some(_), None) => bail!("function `{name}` takes no input"),
         };
-        terminal.data(text.as_bytes())?;
+        terminal.text(&text)?;
         Ok(Verdict::Yes)
     }
 }

@@ -83,7 +83,7 @@ impl Versions {
             Output::Table if self.name.is_some() => detail_table(&document),
             Output::Table => summary_table(&document),
         };
-        terminal.data(text.as_bytes())?;
+        terminal.text(&text)?;
         Ok(Verdict::Yes)
     }
 
@@ -97,10 +97,10 @@ impl Versions {
         let uses = find(&manifests, library, &release)?;
         let document = json!({"release": release.plain(), "steps": uses.found});
         match self.output {
-            Output::Json => terminal.data(format!("{document:#}\n").as_bytes())?,
-            Output::Yaml => terminal.data(yaml::print(&document)?.as_bytes())?,
+            Output::Json => terminal.text(&format!("{document:#}\n"))?,
+            Output::Yaml => terminal.text(&yaml::print(&document)?)?,
             Output::Table if uses.found.is_empty() => {}
-            Output::Table => terminal.data(used_table(&uses).as_bytes())?,
+            Output::Table => terminal.text(&used_table(&uses))?,
         }
         terminal.note(&conclusion(&uses, &release));
         Ok(if uses.found.iter().any(|used| used.breaks) { Verdict::No } else { Verdict::Yes })
