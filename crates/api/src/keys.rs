@@ -42,6 +42,8 @@ pub const CLAIM_MANAGER: &str = "apiextensions.crossplane.io/claim";
 pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";
 /// The API group of usages.
 pub const PROTECTION: &str = "protection.crossplane.io";
+/// The group of operations.
+pub const OPS: &str = "ops.crossplane.io";
 /// On objects that are used: `true` has their deletion looked at.
 pub const IN_USE: &str = "crossplane.io/in-use";
 /// On usages: who uses what, for people.
@@ -60,6 +62,8 @@ pub const DEFAULT_FUNCTION_TARGET: &str = "localhost:9443";
 pub const FUNCTION_COMMAND: &str = "render.ferroplane.io/command";
 /// On Functions: whether what is built in may run in place of a package, or must.
 pub const NATIVE: &str = "ferroplane.io/native";
+/// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
+pub const ADOPT: &str = "ferroplane.io/adopt";
 /// On events: the code of what failed.
 pub const CAUSE: &str = "ferroplane.io/cause";
 /// On events: the step of the pipeline that failed.

@@ -101,29 +101,27 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
         "nothing acts on it: this release activates no managed resource definitions; apply their CRDs yourself",
     ),
     of(
-        OPS,
+        keys::OPS,
         "v1alpha1",
         ["Operation", "operations"],
         OPERATION,
         "nothing acts on it: this release does not run operations",
     ),
     of(
-        OPS,
+        keys::OPS,
         "v1alpha1",
         ["CronOperation", "cronoperations"],
         OPERATION,
         "nothing acts on it: this release does not run operations",
     ),
     of(
-        OPS,
+        keys::OPS,
         "v1alpha1",
         ["WatchOperation", "watchoperations"],
         OPERATION,
         "nothing acts on it: this release does not run operations",
     ),
 ];
-
-const OPS: &str = "ops.crossplane.io";
 
 const fn of(
     group: &'static str,

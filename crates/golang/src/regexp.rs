@@ -53,14 +53,8 @@ struct Engine {
 impl Engine {
     /// The compiled expression. There always is one: the syntax is valid, and the weight was checked.
     fn regex(&self) -> Option<&Regex> {
-        let compile = || {
-            RegexBuilder::new(&self.pattern)
-                .size_limit(usize::MAX)
-                // The translation has bounded the groups; each may add an alternation, a repetition and a class.
-                .nest_limit(NEST_LIMIT)
-                .build()
-                .ok()
-        };
+        let compile =
+            || RegexBuilder::new(&self.pattern).size_limit(usize::MAX).nest_limit(NEST_LIMIT).build().ok();
         self.compiled.get_or_init(compile).as_ref()
     }
 }

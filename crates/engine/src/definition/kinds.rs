@@ -25,23 +25,15 @@ pub enum NotOurs {
     /// Whoever may write definitions could otherwise change and delete kinds that an administrator made.
     #[error(
         "the CustomResourceDefinition `{name}` was not made from a CompositeResourceDefinition; to let this definition take it over, \
-         annotate the CustomResourceDefinition with `{ADOPT}: \"true\"`"
+         annotate the CustomResourceDefinition with `{}: \"true\"`",
+        keys::ADOPT
     )]
     Foreign { name: String },
 }
 
-/// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
-const ADOPT: &str = "ferroplane.io/adopt";
-
 /// The groups of the control plane itself. A definition in one of them could replace a kind that decides what the plane does.
-const RESERVED: &[&str] = &[
-    keys::APIEXTENSIONS,
-    keys::PKG,
-    "meta.pkg.crossplane.io",
-    "ops.crossplane.io",
-    "protection.crossplane.io",
-    "ferroplane.io",
-];
+const RESERVED: &[&str] =
+    &[keys::APIEXTENSIONS, keys::PKG, "meta.pkg.crossplane.io", keys::OPS, keys::PROTECTION, "ferroplane.io"];
 
 /// The kind of the composite resources.
 pub fn defined_composite(xrd: &Object) -> Result<Defined, Underivable> {
@@ -94,8 +86,6 @@ pub(super) fn own(object: &mut Object, controller: &Object) {
 }
 
 pub(super) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
-    // A CRD without a controller may be taken over: it is what is left when an XRD was deleted with orphaned
-    // dependents.
     let Some(controller) = meta::controller(present) else { return Ok(()) };
     let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if text("uid") == owner {
@@ -117,7 +107,8 @@ fn refuse_foreign(present: &Object) -> Result<(), NotOurs> {
         .into_iter()
         .flatten()
         .any(|category| CATEGORIES.iter().any(|made_here| category == *made_here));
-    if meta::controller(present).is_some() || is_made_here || meta::annotation(present, ADOPT) == "true" {
+    if meta::controller(present).is_some() || is_made_here || meta::annotation(present, keys::ADOPT) == "true"
+    {
         return Ok(());
     }
     Err(NotOurs::Foreign { name: meta::name(present).to_owned() })
@@ -264,13 +255,16 @@ mod tests {
     #[test]
     fn definition_is_adopted_with_what_others_gave_it() {
         let present = object(&json!({
-                   "metadata": {
-                       "name": "xs.example.org", "resourceVersion": "7", "labels": {"old": "1"}, "finalizers": ["f"],
-                       "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
-                   },
-        "spec": {"group": "old", "names": {"categories": ["all", "composite"]}, "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}}},
-                   "status": {"storedVersions": ["v1"]},
-               }));
+            "metadata": {
+                "name": "xs.example.org", "resourceVersion": "7", "labels": {"old": "1"}, "finalizers": ["f"],
+                "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
+            },
+            "spec": {
+                "group": "old", "names": {"categories": ["all", "composite"]},
+                "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}},
+            },
+            "status": {"storedVersions": ["v1"]},
+        }));
         let wanted = object(&json!({
             "metadata": {
                 "name": "xs.example.org", "annotations": {"new": "1"},
@@ -307,7 +301,7 @@ mod tests {
         assert!(
             refusal.to_string().contains("annotate the CustomResourceDefinition with `ferroplane.io/adopt")
         );
-        meta::set_annotation(&mut present, ADOPT, "true");
+        meta::set_annotation(&mut present, keys::ADOPT, "true");
         assert!(adopt(&present, &Object::new(), "u").is_ok());
     }
 

@@ -67,7 +67,7 @@ pub fn standing_roles() -> Vec<Object> {
 fn standing_rules() -> [(&'static str, Vec<Value>); 4] {
     const RBAC: &str = "rbac.authorization.k8s.io";
     let ours = |verbs: &[&str]| {
-        let groups = [keys::APIEXTENSIONS, keys::PKG, "protection.crossplane.io", "ops.crossplane.io"];
+        let groups = [keys::APIEXTENSIONS, keys::PKG, keys::PROTECTION, keys::OPS];
         json!({"apiGroups": groups, "resources": ["*"], "verbs": verbs})
     };
     let events = rule("", &["events"], READ);

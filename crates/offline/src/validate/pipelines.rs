@@ -10,8 +10,6 @@ use super::kinds::Kinds;
 use super::patches::Composite;
 use crate::manifest::Manifest;
 
-const OPS: &str = "ops.crossplane.io";
-
 /// What is wrong with the pipeline in an object, if it has one.
 pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, functions: &Functions) {
     let object = manifest.object();
@@ -25,8 +23,8 @@ pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, f
                 check_steps(finding, spec, "spec", manifest, kinds, functions);
             }
         }
-        (OPS, "Operation") => check_steps(finding, spec, "spec", manifest, kinds, functions),
-        (OPS, "CronOperation" | "WatchOperation") => {
+        (keys::OPS, "Operation") => check_steps(finding, spec, "spec", manifest, kinds, functions),
+        (keys::OPS, "CronOperation" | "WatchOperation") => {
             let spec = spec.and_then(|spec| spec.get("operationTemplate")?.get("spec"));
             check_steps(finding, spec, "spec.operationTemplate.spec", manifest, kinds, functions);
         }
