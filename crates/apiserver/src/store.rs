@@ -411,6 +411,24 @@ pub enum OpenError {
     Directory { path: PathBuf, source: io::Error },
     #[error("cannot use the data directory `{}`: {} uses it", path.display(), name(*process))]
     Locked { path: PathBuf, process: Option<u32> },
+    #[error(
+        "cannot use the data directory `{}`: it belongs to user {owner}, and this program runs as user {user}; choose a directory \
+         that is not there yet, which is then made for you",
+        path.display()
+    )]
+    OtherOwner { path: PathBuf, owner: u32, user: u32 },
+    #[error(
+        "cannot use the data directory `{}`: others can write to it (mode {mode:04o}); if everything in it is yours, make it private \
+         with `chmod 700`, otherwise choose another directory",
+        path.display()
+    )]
+    WritableByOthers { path: PathBuf, mode: u32 },
+    #[error(
+        "cannot use `{}`: it is a symbolic link, and might lead to a file of somebody else; put the file itself there, or link the \
+         whole data directory",
+        _0.display()
+    )]
+    Link(PathBuf),
     #[error("cannot open `{}`: it is not a store of Ferroplane", file.display())]
     Foreign { file: PathBuf },
     #[error(
@@ -418,6 +436,8 @@ pub enum OpenError {
         file.display()
     )]
     Newer { file: PathBuf, version: u64, known: u32 },
+    #[error("cannot open `{}`: {why}; use a backup that nobody has changed", file.display())]
+    Altered { file: PathBuf, why: String },
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("cannot start the thread that writes")]

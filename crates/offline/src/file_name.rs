@@ -1,6 +1,7 @@
 //! File names made from what manifests and recordings say, which may come from anybody.
 
 use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
 
 /// Longer names are cut: file systems take 255 bytes.
 const LONGEST: usize = 200;
@@ -23,9 +24,28 @@ pub(crate) fn file_name(name: &str) -> String {
     written
 }
 
+/// A file or directory below a directory, at a path that a manifest or recording gives. None if the path would lead out of it.
+///
+/// Symbolic links in the directory are followed: whoever put them there may write to it anyway.
+pub(crate) fn file_below(directory: &Path, path: &str) -> Option<PathBuf> {
+    let is_below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    let is_named = Path::new(path).components().any(|part| matches!(part, Component::Normal(_)));
+    (is_named && Path::new(path).components().all(is_below)).then(|| directory.join(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_stay_below_their_directory() {
+        let below = |path: &str| file_below(Path::new("/here"), path);
+        assert_eq!(below("answers/a.json"), Some("/here/answers/a.json".into()));
+        assert_eq!(below("./a.json"), Some("/here/./a.json".into()));
+        for path in ["", ".", "..", "../a", "a/../../b", "/etc/passwd", "./../a"] {
+            assert_eq!(below(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn names_stay_in_their_directory() {

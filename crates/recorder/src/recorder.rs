@@ -360,9 +360,11 @@ fn read_key(path: &Path) -> io::Result<[u8; 32]> {
         return Ok(key);
     }
     let key = random_key();
+    // Made anew: whatever is there is no key, and may be a link to a file of somebody else.
+    let _ = std::fs::remove_file(path);
     let mut file =
         // Whoever has the key can test guesses of secrets against placeholders.
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, &key)?;
     Ok(key)
 }

@@ -20,10 +20,15 @@ pub(crate) enum Locked {
 
 impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, Locked> {
+        let path = directory.join(NAME);
+        if path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+            // We write to it, and it might lead to a file of somebody else.
+            return Err(Locked::Failed(io::Error::other(format!("`{}` is a symbolic link", path.display()))));
+        }
         let mut options = OpenOptions::new();
         // Not truncated: until the lock is ours, the file names the process that has it.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(directory.join(NAME)).map_err(Locked::Failed)?;
+        let mut file = options.open(path).map_err(Locked::Failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::directory::{self, Directory, database_in, write_ahead_log_of};
 use super::log::head::{self, Record, Summary};
 use super::log::sqlite::{check_header, check_write_ahead_log};
+use super::log::tables;
 use super::{LogError, OpenError};
 
 /// How far a restored store is moved on, so that no revision that was given out since is given out again.
@@ -150,11 +151,13 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
     if database.exists() && !replace {
         return Err(BackupError::NotEmpty(data_directory.to_owned()));
     }
-    let partial = Partial::create(&database)?;
-    fs::copy(file, &partial.path)
-        .and_then(|_| directory::make_private(&File::open(&partial.path)?))
+    // Two copies: one of the file as it is, which nobody changes while it is checked, and one of its rows.
+    let received = Partial::create(&lock.path().join("received"))?;
+    fs::copy(file, &received.path)
+        .and_then(|_| directory::make_private(&File::open(&received.path)?))
         .map_err(|source| BackupError::File { action: "copy", file: file.to_owned(), source })?;
-    prepare(&partial.path, file)?;
+    let partial = Partial::create(&database)?;
+    prepare(&received.path, &partial.path, file)?;
     // After the copy was checked, and before it gets its name: until here the old store is as it was.
     retire(&database)?;
     partial.finish(true)
@@ -174,22 +177,40 @@ fn retire(database: &Path) -> Result<(), BackupError> {
     remove(&head::path_of(database))
 }
 
-/// Check the copy, and move it on.
-fn prepare(copy: &Path, original: &Path) -> Result<(), BackupError> {
+/// Check what was received, write its rows to a database of our own making, and move that on.
+///
+/// A backup may come from anybody. Nothing that is stored in it is run: what it holds beside our tables is refused first, and then
+/// only rows are read.
+fn prepare(received: &Path, copy: &Path, original: &Path) -> Result<(), BackupError> {
     let failed = |source| BackupError::Sqlite { action: "read", file: original.to_owned(), source };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(copy, flags).map_err(failed)?;
+    // Immutable: no journal is looked for, and nothing is written.
+    let address = format!("file:{}?immutable=1", percent_encode(received));
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let source = Connection::open_with_flags(address, flags).map_err(failed)?;
+    tables::distrust(&source).map_err(failed)?;
+    let version = source.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    tables::check(&source, original, version)?;
+    // Before any table is read: a tree in which a page is there twice could be walked for ever.
     let detail: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
+        source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
     if detail != "ok" {
         return Err(BackupError::Damaged { file: original.to_owned(), detail });
     }
+    let copy = tables::copy(&source, copy, version).map_err(failed)?;
     let leap = format!(
-        "PRAGMA journal_mode = DELETE;
-         UPDATE mark SET revision = max(revision, coalesce((SELECT max(revision) FROM log), 0)) + {LEAP};
+        "UPDATE mark SET revision = max(revision, coalesce((SELECT max(revision) FROM log), 0)) + {LEAP};
          UPDATE mark SET floor = revision;"
     );
-    connection.execute_batch(&leap).map_err(failed)
+    copy.execute_batch(&leap).map_err(failed)
+}
+
+/// A path as `SQLite` reads it in an address, where some characters have a meaning.
+fn percent_encode(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let encode = |byte: &u8| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    bytes.iter().map(encode).collect()
 }
 
 fn shared_memory_of(database: &Path) -> PathBuf {

@@ -8,6 +8,7 @@ use super::watch_cache::Event;
 pub(super) mod head;
 pub(super) mod memory;
 pub(super) mod sqlite;
+pub(super) mod tables;
 pub(super) mod write_ahead_log;
 
 /// A durable log of everything written.

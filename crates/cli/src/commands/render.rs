@@ -29,7 +29,7 @@ use inputs::Inputs;
 /// in, started as programs, or already running.
 ///
 /// Annotations of a Function say how to call it. `render.ferroplane.io/command` starts a program, such as
-/// "./my-function" or "python main.py --address {address} --insecure".
+/// "./my-function" or "python main.py --address {address} --insecure", if --allow-commands says that you trust it.
 /// `render.crossplane.io/runtime: Development` calls a function that is running at localhost:9443, or at
 /// `render.crossplane.io/runtime-development-target`, with mutual TLS if `render.ferroplane.io/tls-certs-dir` names
 /// a directory with ca.crt, tls.crt and tls.key. Relative paths start at the directory of the Function's file.
@@ -41,7 +41,7 @@ use inputs::Inputs;
   ferroplane render xr.yaml composition.yaml functions.yaml
   ferroplane render xrs/ composition.yaml functions/ --include-function-results
   kubectl get app my-app -o yaml | ferroplane render - composition.yaml functions.yaml --output json
-  ferroplane render xr.yaml composition.yaml functions.yaml --watch
+  ferroplane render xr.yaml composition.yaml functions.yaml --allow-commands --watch
   ferroplane render --from-recording app/shop --into tests/shop")]
 pub(crate) struct Render {
     #[command(flatten)]

@@ -259,7 +259,7 @@ fn program_that_does_not_start_is_named_with_what_it_said() {
         let sandbox = Sandbox::new()
             .with("composition.yaml", &composition(&[("one", "f", "")]))
             .with("functions.yaml", &started("f", command));
-        let said = sandbox.render(&["--timeout", "1s"]).fails_with(1);
+        let said = sandbox.render_with_commands(&["--timeout", "1s"]).fails_with(1);
         assert!(said.contains(message), "expected {message}\ngot {said}");
     }
 }
@@ -269,7 +269,7 @@ fn program_that_takes_long_to_start_is_told_of_before_it_is_given_up_on() {
     let sandbox = Sandbox::new()
         .with("composition.yaml", &composition(&[("one", "f", "")]))
         .with("functions.yaml", &started("f", "sleep 60 {port}"));
-    let said = sandbox.render(&["--timeout", "5s"]).fails_with(1);
+    let said = sandbox.render_with_commands(&["--timeout", "5s"]).fails_with(1);
     let told =
         said.find("note: still waiting for the programs of functions to listen, for up to 5s (--timeout)");
     assert!(told.is_some_and(|told| told < said.find("did not listen").unwrap()), "{said}");

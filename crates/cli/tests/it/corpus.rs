@@ -180,7 +180,7 @@ impl Case {
                 arguments.push(file);
             }
         }
-        arguments.push("--include-function-results");
+        arguments.extend(["--include-function-results", "--allow-commands"]);
         sandbox.run(&arguments)
     }
 }

@@ -10,7 +10,7 @@ use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json};
 use serde_json::json;
 
-use crate::sandbox::{Sandbox, composition, served, started};
+use crate::sandbox::{Sandbox, composition, function, served, started};
 
 fn sandbox_with(functions: &str) -> Sandbox {
     Sandbox::new()
@@ -157,11 +157,42 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
+fn command_of_a_file_is_not_run_unless_that_is_allowed() {
+    let sandbox = sandbox_with(&started("f", "sh -c 'id > owned' {port}"));
+    let annotation = "render.ferroplane.io/command=sh -c 'id > owned' {port}";
+    for flags in [&[][..], &["-a", annotation]] {
+        let said = sandbox.render(flags).fails_with(1);
+        assert_eq!(
+            said,
+            "error: functions.yaml:7: function `f`: its command is not run, because programs run with your rights: pass \
+             --allow-commands if you trust the programs that these files start\n"
+        );
+    }
+    assert!(!sandbox.path("owned").exists());
+    sandbox.render_with_commands(&["--timeout", "5s"]).fails_with(1);
+    assert!(sandbox.path("owned").exists(), "the command was not run though it was allowed");
+}
+
+#[test]
+fn answers_are_read_from_below_the_file_that_names_them() {
+    let answers = |path: &str| function("f", &[("render.ferroplane.io/answers", path)]);
+    let sandbox = sandbox_with(&answers("then/f.json")).with("then/f.json", "[{\"answered\": {}}]");
+    sandbox.render(&[]).ok();
+    let outside = Sandbox::new().with("f.json", "[{\"answered\": {}}]");
+    let absolute = outside.path("f.json").display().to_string();
+    for path in [&absolute, "../f.json", "then/../../f.json"] {
+        let said = sandbox_with(&answers(path)).render(&[]).fails_with(1);
+        let expected = "function `f`: expected a path below the directory of this file, without `..`";
+        assert!(said.contains(expected), "{path}: {said}");
+    }
+}
+
+#[test]
 fn no_process_is_left_behind() {
     let mark = format!("left-behind-{}", std::process::id());
     let command = format!("sh -c 'sleep 600 & exec sleep 600' {mark} {{port}}");
     let sandbox = sandbox_with(&started("f", &command));
-    sandbox.render(&["--timeout", "300ms"]).fails_with(1);
+    sandbox.render_with_commands(&["--timeout", "300ms"]).fails_with(1);
     until("the program is still running", || !is_running(&mark));
 }
 
@@ -171,7 +202,7 @@ fn interrupt(signal: rustix::process::Signal, code: i32) {
     let command = format!("sh -c 'sleep 600 & wait' {mark} {{port}}");
     let sandbox = sandbox_with(&started("f", &command));
     let mut child = sandbox
-        .command(&["render", "xr.yaml", "composition.yaml", "functions.yaml"])
+        .command(&["render", "xr.yaml", "composition.yaml", "functions.yaml", "--allow-commands"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -201,7 +232,8 @@ fn function_that_crashes_while_it_works_is_named_with_what_it_said() {
     let command = format!("python3 -c \"{script}\" {{port}}");
     let functions = "---\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: f\n  annotations:\n    \
                      render.ferroplane.io/command: |-\n      COMMAND\n";
-    let said = sandbox_with(&functions.replace("COMMAND", &command)).render(&[]).fails_with(1);
+    let sandbox = sandbox_with(&functions.replace("COMMAND", &command));
+    let said = sandbox.render_with_commands(&[]).fails_with(1);
     assert!(
         said.contains("cannot run pipeline step `one`: the function's program ended (exit status: 1)"),
         "{said}"

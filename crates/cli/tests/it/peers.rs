@@ -111,7 +111,7 @@ fn render_composition_both_ways(
     let Some(peer) = peer(name) else { return Vec::new() };
     let sandbox = prepare(Sandbox::new()).with("composition.yaml", composition);
     let sandbox = sandbox.with("functions.yaml", &started("f", peer.to_str().unwrap()));
-    let plain = sandbox.render(flags).documents();
+    let plain = sandbox.render_with_commands(flags).documents();
 
     let served = serve_with_tls(&sandbox, &peer);
     let secure = function(
@@ -177,12 +177,12 @@ fn three_languages_greet_in_one_pipeline() {
     let steps = languages.map(|language| (language, language, ""));
     let sandbox =
         Sandbox::new().with("composition.yaml", &composition(&steps)).with("functions.yaml", &functions);
-    let documents = sandbox.render(&[]).documents();
+    let documents = sandbox.render_with_commands(&[]).documents();
     assert_eq!(documents.len(), 4);
     assert_eq!(documents[0]["status"]["greetedBy"], json!({"go": true, "python": true, "typescript": true}));
 
     let failing = sandbox.with("xr.yaml", &crate::sandbox::XR.replace("size: small", "fail: python"));
-    let said = failing.render(&[]).fails_with(3);
+    let said = failing.render_with_commands(&[]).fails_with(3);
     assert!(
         said.contains("pipeline step `python` returned a fatal result: python was told to fail"),
         "{said}"

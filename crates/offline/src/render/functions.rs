@@ -13,16 +13,24 @@ use ferroplane_functions::{Implementation, Library};
 use ferroplane_runner::{AsyncFunction, Command, grpc};
 
 use super::recorded_responses;
+use crate::file_name::file_below;
 use crate::manifest::{Files, Located, Manifest};
 
 const OURS: &str = "render.ferroplane.io/";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
 /// Names a file of answers, which are given in turn.
 pub(super) const RESPONSES: &str = "render.ferroplane.io/answers";
+/// What to do about a command that is not run.
+const COMMAND_IS_NOT_RUN: &str = "its command is not run, because programs run with your rights: pass --allow-commands if you trust \
+     the programs that these files start";
 
-/// The functions that manifests describe, by name.
+/// The functions that manifests describe.
 #[derive(Debug, Default)]
-pub(super) struct Functions(BTreeMap<String, (Function, Manifest)>);
+pub(super) struct Functions {
+    by_name: BTreeMap<String, (Function, Manifest)>,
+    /// Whether the user trusts these manifests to start programs.
+    may_run_commands: bool,
+}
 
 impl Functions {
     /// Read Functions from a file or directory. Other objects are refused.
@@ -30,31 +38,49 @@ impl Functions {
         files: &mut Files,
         path: &Path,
         overrides: &[(String, String)],
+        may_run_commands: bool,
     ) -> anyhow::Result<Self> {
-        let mut functions = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for manifest in files.load(path)? {
             manifest.require_kind(keys::PKG, "Function")?;
             manifest.require_identity("Function")?;
             let mut function: Function = manifest.parse()?;
             function.metadata.annotations.extend(overrides.iter().cloned());
             let name = function.metadata.name.clone();
-            if functions.contains_key(&name) {
+            if by_name.contains_key(&name) {
                 return Err(manifest
                     .error(&["metadata", "name"], format!("function `{name}` is there twice"))
                     .into());
             }
-            functions.insert(name, (function, manifest));
+            by_name.insert(name, (function, manifest));
         }
-        Ok(Self(functions))
+        Ok(Self { by_name, may_run_commands })
     }
 
     /// The Functions, by name, with where they stand.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Function, &Manifest)> {
-        self.0.iter().map(|(name, (function, manifest))| (name.as_str(), function, manifest))
+        self.by_name.iter().map(|(name, (function, manifest))| (name.as_str(), function, manifest))
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.by_name.contains_key(name)
+    }
+
+    /// How a Function manifest among these says that its function is called.
+    pub(super) fn declared(
+        &self,
+        function: &Function,
+        manifest: &Manifest,
+        library: &Library,
+    ) -> anyhow::Result<Declared> {
+        let declared = declared(function, manifest, library)?;
+        // Here, where every way to a program passes: whoever renders the files of somebody else, as CI does for a pull request, must
+        // not run what these files say.
+        if matches!(declared, Declared::Runtime(Runtime::Started(_))) && !self.may_run_commands {
+            let message = format!("function `{}`: {COMMAND_IS_NOT_RUN}", function.metadata.name);
+            return Err(manifest.error(&["metadata", "annotations", COMMAND], message).into());
+        }
+        Ok(declared)
     }
 }
 
@@ -80,18 +106,16 @@ pub(super) enum Runtime {
     Recorded(AsyncFunction),
 }
 
-/// How a Function manifest says that its function is called.
-pub(super) fn declared(
-    function: &Function,
-    manifest: &Manifest,
-    library: &Library,
-) -> anyhow::Result<Declared> {
+fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Declared> {
     check_annotations(function, manifest)?;
     let name = &function.metadata.name;
     let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
     let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
     if let Some(path) = annotation(RESPONSES) {
-        let path = manifest.source().directory().join(path);
+        let path = file_below(&manifest.source().directory(), path).ok_or_else(|| {
+            let message = "expected a path below the directory of this file, without `..`";
+            error(RESPONSES, format!("function `{name}`: {message}"))
+        })?;
         let responses = recorded_responses::read(name, &path)
             .map_err(|problem| error(RESPONSES, format!("function `{name}`: {problem:#}")))?;
         return Ok(Declared::Runtime(Runtime::Recorded(responses)));
@@ -171,7 +195,7 @@ fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located 
         format!(
             "function `{}`: the image `{}` cannot be run here, and {why}; say how to reach the function with one of these \
              annotations:\n  \
-             {COMMAND}: \"./my-function\"     # a program to start; gets --insecure --address HOST:PORT\n  \
+             {COMMAND}: \"./my-function\"     # a program to start, with --allow-commands; gets --insecure --address HOST:PORT\n  \
              {RUNTIME}: Development           # it is running already, at {DEFAULT_TARGET} or at\n  \
              {TARGET}: \"HOST:PORT\"\n  \
              {NATIVE}: \"true\"                  # call what is built in under this name",

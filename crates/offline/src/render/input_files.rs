@@ -43,6 +43,8 @@ pub struct InputFiles {
     pub function_credentials: Vec<PathBuf>,
     /// Annotations to set on every Function.
     pub function_annotations: Vec<(String, String)>,
+    /// Whether to start the programs that Functions name.
+    pub may_run_commands: bool,
     /// The CompositeResourceDefinition of the composite resource, for its defaults and its layout.
     pub definition: Option<PathBuf>,
 }
@@ -89,7 +91,7 @@ impl InputFiles {
             None => None,
         };
         let functions = match &self.functions {
-            Some(path) => Functions::load(files, path, &self.function_annotations)?,
+            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands)?,
             None => Functions::default(),
         };
         let runtimes = Runtimes::of(&pipeline, &functions, library)?;

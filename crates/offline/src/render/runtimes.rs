@@ -10,7 +10,7 @@ use ferroplane_functions::{InvalidLibrary, Library};
 use ferroplane_runner::{Directory, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
-use super::functions::{Declared, Functions, Runtime, declared};
+use super::functions::{Declared, Functions, Runtime};
 
 /// The functions that a pipeline calls, and how. Nothing is started yet.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Runtimes {
         };
         let names: BTreeSet<_> = pipeline.steps().iter().map(|step| step.function.as_str()).collect();
         for (_, function, manifest) in functions.iter().filter(|(name, ..)| names.contains(name)) {
-            runtimes.add_listed(function, declared(function, manifest, library)?, library)?;
+            runtimes.add_listed(function, functions.declared(function, manifest, library)?, library)?;
         }
         // Those that nobody calls are there too: a name that is misspelt is nearly that of one of them.
         let built_in = library.catalogue().families();

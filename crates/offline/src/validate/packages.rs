@@ -1,6 +1,8 @@
 //! What Crossplane's command line keeps of packages: their schemas can be used without downloading anything.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use crate::file_name::file_below;
 
 /// A directory with a directory per package.
 #[derive(Debug)]
@@ -23,12 +25,8 @@ impl Cache {
 
     /// Where the schemas of a package are, if they are there.
     pub(crate) fn package(&self, image: &str) -> Option<PathBuf> {
-        let relative = PathBuf::from(image.replace(':', "@"));
         // An image is not the name of just any directory.
-        let is_plain =
-            !image.is_empty() && relative.components().all(|part| matches!(part, Component::Normal(_)));
-        let path = self.0.join(relative);
-        (is_plain && path.is_dir()).then_some(path)
+        file_below(&self.0, &image.replace(':', "@")).filter(|path| path.is_dir())
     }
 }
 

@@ -12,14 +12,14 @@ use super::super::OpenError;
 use super::super::directory;
 use super::super::entry::Entry;
 use super::head::{self, Head, Record, Summary};
-use super::{Batch, Log, LogError, Marks, Row, RowError, write_ahead_log};
+use super::{Batch, Log, LogError, Marks, Row, RowError, tables, write_ahead_log};
 
 /// "FPLN": says that a database is a store of ours.
-const APPLICATION: u32 = 0x4650_4C4E;
+pub(super) const APPLICATION: u32 = 0x4650_4C4E;
 /// The version of the format that this program writes.
 const VERSION: u32 = 1;
 /// Steps from each version to the next, beginning with an empty file.
-const MIGRATIONS: [&str; VERSION as usize] = [include_str!("1.sql")];
+pub(super) const MIGRATIONS: [&str; VERSION as usize] = [include_str!("1.sql")];
 
 /// Move pages from the write-ahead log into the database when there are about so many.
 const CHECKPOINT_PAGES: usize = 4096;
@@ -71,6 +71,7 @@ impl Sqlite {
         }
         log.expected = expected;
         log.migrate()?;
+        tables::check(&log.connection, file, VERSION as usize)?;
         Ok(log)
     }
 
@@ -78,17 +79,16 @@ impl Sqlite {
         let failed = |error| explain(error, "open", file);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
-        // `FULL`: with less, a write-ahead log may lose its last commits when the power fails. `cell_size_check` and
-        // `trusted_schema`: the file may be damaged, or made by somebody. `busy_timeout`: backups and `sqlite3` read beside us.
-        // `auto_vacuum` must come before anything is in the file.
+        // The file may be damaged, or made by somebody.
+        tables::distrust(&connection).map_err(failed)?;
+        // `FULL`: with less, a write-ahead log may lose its last commits when the power fails. `busy_timeout`: backups and `sqlite3`
+        // read beside us. `auto_vacuum` must come before anything is in the file.
         connection
             .execute_batch(
                 "PRAGMA auto_vacuum = INCREMENTAL;
                  PRAGMA synchronous = FULL;
                  PRAGMA fullfsync = TRUE;
                  PRAGMA checkpoint_fullfsync = TRUE;
-                 PRAGMA cell_size_check = TRUE;
-                 PRAGMA trusted_schema = FALSE;
                  PRAGMA temp_store = MEMORY;
                  PRAGMA busy_timeout = 5000;",
             )
@@ -342,7 +342,7 @@ fn read_row<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<Row<'a>> {
 }
 
 /// Say what went wrong in our own terms.
-fn explain(error: rusqlite::Error, action: &'static str, file: &Path) -> LogError {
+pub(in super::super) fn explain(error: rusqlite::Error, action: &'static str, file: &Path) -> LogError {
     let file = file.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => LogError::Full { file },

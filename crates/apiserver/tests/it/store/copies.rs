@@ -125,3 +125,68 @@ async fn backups_while_others_write_show_one_moment_each() {
     writer.await.unwrap();
     store.close().await;
 }
+
+/// A backup of a store with one object, changed by somebody.
+async fn changed_backup(directory: &std::path::Path, change: &str) -> std::path::PathBuf {
+    let (home, file) = (directory.join("home"), directory.join("backup.db"));
+    let store = open(&home);
+    set(&store, "benign", 1).await;
+    store.backup(&file).unwrap();
+    store.close().await;
+    rusqlite::Connection::open(&file).unwrap().execute_batch(change).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn backup_that_would_run_something_is_refused() {
+    let cases = [
+        // Rewrites what is stored.
+        (
+            "CREATE TRIGGER evil AFTER UPDATE ON mark BEGIN UPDATE log SET object = replace(object, '1', '6'); END",
+            "did not make its trigger `evil`;",
+        ),
+        // Never ends.
+        (
+            "CREATE TRIGGER slow AFTER UPDATE ON mark BEGIN INSERT INTO log SELECT max(revision) + 1, '', '', '', 0, '' FROM log,
+             (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n); END",
+            "did not make its trigger `slow`;",
+        ),
+        (
+            "ALTER TABLE log RENAME TO rows; CREATE VIEW log AS SELECT * FROM rows",
+            "did not make its view `log`;",
+        ),
+        ("CREATE INDEX log_names ON log (hex(name))", "did not make its index `log_names`;"),
+        ("ALTER TABLE log ADD COLUMN more TEXT AS (hex(object))", "did not make its table `log`;"),
+        ("DROP TABLE mark", "it lacks a table;"),
+        ("CREATE TABLE a (b)", "did not make its table `a`;"),
+    ];
+    for (change, what) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        let file = changed_backup(directory.path(), change).await;
+        let restored = directory.path().join("restored");
+        let error = store::restore(&file, &restored, false).unwrap_err().to_string();
+        assert!(error.contains(what), "{change}: {error}");
+        assert!(!restored.join("store.db").exists(), "{change}");
+        let left: Vec<_> = fs::read_dir(&restored).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["store.lock"], "{change}");
+        // Nor can it be put in the place of a store.
+        fs::copy(&file, restored.join("store.db")).unwrap();
+        let error = Store::open(&restored, Options::default()).unwrap_err().to_string();
+        assert!(error.contains(what), "{change}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn restored_store_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    // What is in pages that are not used is not a row.
+    let hidden = "CREATE TABLE a (b); INSERT INTO a VALUES ('hidden'); DROP TABLE a";
+    let file = changed_backup(directory.path(), hidden).await;
+    let restored = directory.path().join("restored of #1?");
+    store::restore(&file, &restored, false).unwrap();
+    let bytes = fs::read(restored.join("store.db")).unwrap();
+    assert!(!bytes.windows(6).any(|window| window == b"hidden"));
+    let store = open(&restored);
+    assert_eq!(contents(&store.snapshot(&things(&store))).len(), 1);
+    store.close().await;
+}

@@ -158,3 +158,44 @@ async fn revisions_are_not_given_out_again_when_everything_was_deleted_and_forgo
     assert_eq!(set(&store, "one", 1).await.revision(), last + 1);
     store.close().await;
 }
+
+#[tokio::test]
+async fn directory_that_others_can_write_to_is_refused() {
+    let (directory, _) = used().await;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let expected = "cannot use the data directory `DIRECTORY`: others can write to it (mode 0777); if everything in it is yours, make \
+                    it private with `chmod 700`, otherwise choose another directory";
+    assert_eq!(complaint(directory.path()), expected);
+    // Reading is another matter: what is ours is made private.
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    open(directory.path()).close().await;
+    assert_eq!(fs::metadata(directory.path()).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn directory_of_somebody_else_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    // Only root can give a directory away.
+    if std::os::unix::fs::chown(directory.path(), Some(12_345), None).is_err() {
+        return;
+    }
+    let expected = "cannot use the data directory `DIRECTORY`: it belongs to user 12345, and this program runs as user 0; choose a \
+                    directory that is not there yet, which is then made for you";
+    assert_eq!(complaint(directory.path()), expected);
+}
+
+#[tokio::test]
+async fn links_in_the_place_of_our_files_are_not_followed() {
+    for name in ["store.lock", "store.db", "store.db-wal", "store.head"] {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = elsewhere.path().join("precious");
+        fs::write(&victim, "").unwrap();
+        std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
+        let complaint = complaint(directory.path());
+        assert!(
+            complaint.starts_with(&format!("cannot use `DIRECTORY/{name}`: it is a symbolic link")),
+            "{complaint}"
+        );
+        assert_eq!(fs::metadata(&victim).unwrap().len(), 0, "{name}");
+    }
+}

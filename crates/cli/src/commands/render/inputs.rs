@@ -46,6 +46,12 @@ pub(super) struct Inputs {
     #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
     function_annotations: Vec<(String, String)>,
 
+    /// Run the programs that Functions name with `render.ferroplane.io/command`
+    ///
+    /// A program runs with your rights. Leave this out to render files that you do not trust, such as those of a pull request.
+    #[arg(long)]
+    allow_commands: bool,
+
     /// The XRD (CompositeResourceDefinition) of the XR, for its defaults and its layout
     #[arg(long, value_name = "PATH")]
     xrd: Option<PathBuf>,
@@ -72,6 +78,7 @@ impl From<Inputs> for InputFiles {
             required_schemas: inputs.required_schemas,
             function_credentials: inputs.function_credentials,
             function_annotations: inputs.function_annotations,
+            may_run_commands: inputs.allow_commands,
             definition: inputs.xrd,
         }
     }
