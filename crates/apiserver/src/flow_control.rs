@@ -3,11 +3,16 @@
 //! Does the work of kube-apiserver's API Priority and Fairness with less: every user is a flow of its own, and there are no
 //! priorities to configure.
 //!
-//! Reads, writes and watches are counted apart. While there is room, everyone comes in. When there is none, requests wait,
-//! and a permit that becomes free goes to whoever has the fewest: a user with a thousand requests does not keep another one
-//! waiting for more than one of them. The queue is limited, and so is the time in it: who is too many is told to come
-//! again in a second (429).
+//! Reads, writes and watches are counted apart. While there is room, everyone comes in, up to a share that leaves room for others.
+//! When there is none, requests wait, and a permit that becomes free goes to whoever has the fewest: a user with a thousand
+//! requests does not keep another one waiting for more than one of them. The queue is limited, and so is the time in it: who is
+//! too many is told to come again in a second (429).
+//!
+//! # Guarantees
+//! * Administrators have places of their own, so that whoever has to put an end to an overload gets in.
+//! * A request takes a place only when nothing more is to come from its client: slow clients cost [`BodyMemory`], not places.
 
+mod body_memory;
 mod fair_queue;
 
 use std::sync::Arc;
@@ -15,6 +20,7 @@ use std::time::Duration;
 
 use ferroplane_schema::status::Status;
 
+pub(crate) use body_memory::{BodyMemory, BodyReservation};
 pub use fair_queue::Permit;
 
 use fair_queue::FairQueue;
@@ -28,11 +34,15 @@ pub enum RequestClass {
     Watch,
 }
 
-/// How many there may be.
+/// How many there may be. Administrators have as many again.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub read_only: usize,
+    /// No user may have more reads at a time than this. Others of the user wait.
+    pub read_only_of_one: usize,
     pub mutating: usize,
+    /// No user may have more writes at a time than this. Others of the user wait.
+    pub mutating_of_one: usize,
     pub watches: usize,
     /// No user may have more watches than this.
     pub watches_of_one: usize,
@@ -46,8 +56,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             // Those of reads and writes are kube-apiserver's, `--max-requests-inflight` and `--max-mutating-requests-inflight`.
+            // One user gets half: on two cores, no more than a few run at the same time anyway.
             read_only: 400,
+            read_only_of_one: 200,
             mutating: 200,
+            mutating_of_one: 100,
             watches: 20_000,
             watches_of_one: 10_000,
             queue: 1_000,
@@ -59,44 +72,72 @@ impl Default for Settings {
 /// Decides which requests of a server run.
 #[derive(Debug)]
 pub struct FlowControl {
+    shared: Queues,
+    /// For administrators alone.
+    reserved: Queues,
+    patience: Duration,
+}
+
+/// A queue for each class of requests.
+#[derive(Debug)]
+struct Queues {
     read_only: Arc<FairQueue>,
     mutating: Arc<FairQueue>,
     watches: Arc<FairQueue>,
-    patience: Duration,
 }
 
 impl FlowControl {
     pub fn new(settings: &Settings) -> Self {
-        let Settings { read_only, mutating, watches, watches_of_one, queue, patience } = *settings;
-        Self {
+        let Settings { read_only, mutating, watches, queue, patience, .. } = *settings;
+        let shared = Queues {
+            read_only: FairQueue::new(read_only, settings.read_only_of_one, queue),
+            mutating: FairQueue::new(mutating, settings.mutating_of_one, queue),
+            // No queue: a watch stays, so that whoever waits for one to end would wait for minutes.
+            watches: FairQueue::new(watches, settings.watches_of_one, 0),
+        };
+        let reserved = Queues {
             read_only: FairQueue::new(read_only, read_only, queue),
             mutating: FairQueue::new(mutating, mutating, queue),
-            // No queue: a watch stays, so that whoever waits for one to end would wait for minutes.
-            watches: FairQueue::new(watches, watches_of_one, 0),
-            patience,
-        }
+            watches: FairQueue::new(watches, watches, 0),
+        };
+        Self { shared, reserved, patience }
     }
 
     /// A permit for a request of a user, given back when it is dropped; or the refusal.
     pub async fn enter(&self, class: RequestClass, user: &str) -> Result<Permit, Status> {
-        let queue = self.queue(class);
+        self.wait(self.shared.of(class), user).await
+    }
+
+    /// A permit for a request of an administrator.
+    pub async fn enter_reserved(&self, class: RequestClass, user: &str) -> Result<Permit, Status> {
+        self.wait(self.reserved.of(class), user).await
+    }
+
+    async fn wait(&self, queue: &Arc<FairQueue>, user: &str) -> Result<Permit, Status> {
         let entered = tokio::time::timeout(self.patience, queue.enter(user)).await;
-        let permit = entered.ok().flatten();
-        permit.ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))
+        entered.ok().flatten().ok_or_else(too_many_requests)
     }
 
     /// How many run and how many wait.
     pub fn load(&self, class: RequestClass) -> (usize, usize) {
-        self.queue(class).load()
+        let (shared, reserved) = (self.shared.of(class).load(), self.reserved.of(class).load());
+        (shared.0 + reserved.0, shared.1 + reserved.1)
     }
+}
 
-    fn queue(&self, class: RequestClass) -> &Arc<FairQueue> {
+impl Queues {
+    fn of(&self, class: RequestClass) -> &Arc<FairQueue> {
         match class {
             RequestClass::ReadOnly => &self.read_only,
             RequestClass::Mutating => &self.mutating,
             RequestClass::Watch => &self.watches,
         }
     }
+}
+
+/// What whoever is too many is told.
+fn too_many_requests() -> Status {
+    Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
 #[cfg(test)]

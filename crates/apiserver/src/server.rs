@@ -9,6 +9,7 @@ mod loopback;
 mod non_resource;
 mod resource_handler;
 mod routes;
+mod turns;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +30,7 @@ use crate::auth::identity::Identity;
 use crate::builtin::service_allocator::ServiceAllocator;
 use crate::builtin::{self, bootstrap};
 use crate::controllers::{self, WorkQueues};
-use crate::flow_control::{self, FlowControl};
+use crate::flow_control::{self, BodyMemory, FlowControl};
 use crate::metrics::Metrics;
 use crate::negotiate;
 use crate::openapi::Documents;
@@ -61,6 +62,9 @@ pub(crate) struct ServerState {
     /// The authority that our certificate comes from, in PEM.
     pub(crate) authority: OnceLock<String>,
     flow_control: FlowControl,
+    bodies: Arc<BodyMemory>,
+    /// For the bodies of administrators.
+    reserved_bodies: Arc<BodyMemory>,
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
     other_metrics: OnceLock<WriteMetrics>,
@@ -128,6 +132,8 @@ impl Server {
             issuer: OnceLock::new(),
             authority: settings.authority.map_or_else(OnceLock::new, OnceLock::from),
             flow_control: FlowControl::new(&flow_control::Settings::default()),
+            bodies: BodyMemory::shared(),
+            reserved_bodies: BodyMemory::reserved(),
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
             audit: OnceLock::new(),
@@ -178,7 +184,13 @@ impl Server {
         let (mut parts, body) = request.into_parts();
         let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
         let info = RequestInfo::parse(&parts.method, &parts.uri);
-        let request = AuthenticatedRequest { caller: &caller, info: &info, parts: &parts, grant: None };
+        let request = AuthenticatedRequest {
+            caller: &caller,
+            info: &info,
+            parts: &parts,
+            grant: None,
+            is_limited: false,
+        };
         self.serve(request, body).await
     }
 

@@ -14,7 +14,7 @@ pub(super) struct FairQueue {
 }
 
 /// # Invariants
-/// * Nobody waits while there is a free permit.
+/// * Nobody waits while there is a free permit, unless they have as many as one user may have.
 /// * `waiting` has every user with a queue, once, under the number of permits that the user has.
 /// * A user with neither permits nor a queue is forgotten.
 #[derive(Debug, Default)]
@@ -71,9 +71,11 @@ impl FairQueue {
     pub(super) async fn enter(self: &Arc<Self>, user: &str) -> Option<Permit> {
         let (ticket, user, receiver) = {
             let mut state = self.lock();
-            if state.running < self.limit {
-                return state.admit(user, self.limit_per_user).map(|user| self.permit(user));
+            let is_free = state.running < self.limit;
+            if let Some(user) = is_free.then(|| state.admit(user, self.limit_per_user)).flatten() {
+                return Some(self.permit(user));
             }
+            // Whoever has a full share waits like the others: the share is a matter of seconds, not a mistake.
             self.enqueue(&mut state, user)?
         };
         let _position = QueuePosition { queue: self, user, ticket };
@@ -97,7 +99,7 @@ impl FairQueue {
         let mut state = self.lock();
         state.release(user);
         while state.running < self.limit {
-            let Some((user, waiter)) = state.pop() else { return };
+            let Some((user, waiter)) = state.pop(self.limit_per_user) else { return };
             // Who no longer waits gets no permit.
             if waiter.sender.is_closed() {
                 state.release(&user);
@@ -181,9 +183,12 @@ impl State {
         (ticket, user)
     }
 
-    /// Gives a free permit to whoever waits and has the fewest.
-    fn pop(&mut self) -> Option<(Arc<str>, Waiter)> {
-        let (_, _, user) = self.waiting.first()?.clone();
+    /// Gives a free permit to whoever waits and has the fewest, unless even those have enough.
+    fn pop(&mut self, most: usize) -> Option<(Arc<str>, Waiter)> {
+        let (running, _, user) = self.waiting.first()?.clone();
+        if running >= most {
+            return None;
+        }
         let now = self.tick();
         let waiter = self.change(&user, |entry| {
             let waiter = entry.queue.pop_front()?;
@@ -226,7 +231,9 @@ impl FairQueue {
     pub(super) fn check(&self) {
         let state = self.lock();
         assert!(state.running <= self.limit);
-        assert!(state.queued == 0 || state.running == self.limit);
+        let may_have_more = |entry: &User| entry.running < self.limit_per_user && !entry.queue.is_empty();
+        assert!(state.running == self.limit || !state.users.values().any(may_have_more));
+        assert!(state.users.values().all(|entry| entry.running <= self.limit_per_user));
         assert!(state.queued <= self.queue_limit);
         assert_eq!(state.running, state.users.values().map(|entry| entry.running).sum::<usize>());
         assert_eq!(state.queued, state.users.values().map(|entry| entry.queue.len()).sum::<usize>());

@@ -70,6 +70,32 @@ async fn one_user_does_not_get_all_watches() {
 }
 
 #[tokio::test]
+async fn one_user_does_not_get_all_places_and_waits_for_own_ones() {
+    let flow_control = Arc::new(FlowControl::new(&Settings { mutating: 3, mutating_of_one: 2, ..Settings::default() }));
+    let first = flow_control.enter(RequestClass::Mutating, "greedy").await.unwrap();
+    let _second = flow_control.enter(RequestClass::Mutating, "greedy").await.unwrap();
+    let waiting = enter(&flow_control, "greedy").await;
+    assert_eq!(flow_control.load(RequestClass::Mutating), (2, 1));
+    let modest = flow_control.enter(RequestClass::Mutating, "modest").await.unwrap();
+    drop(modest);
+    yield_now().await;
+    assert!(!waiting.is_finished(), "the place of another one is free, but the share is used up");
+    drop(first);
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn administrators_get_in_when_there_is_no_room_for_anybody_else() {
+    let flow_control = flow_control(1, 0);
+    let _places = flow_control.enter(RequestClass::Mutating, "bob").await.unwrap();
+    refusal(flow_control.enter(RequestClass::Mutating, "eve").await);
+    let _own = flow_control.enter_reserved(RequestClass::Mutating, "admin").await.unwrap();
+    // There is an end to it: a script that runs wild with the rights of an administrator is refused, too.
+    refusal(flow_control.enter_reserved(RequestClass::Mutating, "admin").await);
+    assert_eq!(flow_control.load(RequestClass::Mutating), (2, 0));
+}
+
+#[tokio::test]
 async fn free_place_goes_to_whoever_has_the_fewest() {
     let flow_control = flow_control(2, 10);
     let first = flow_control.enter(RequestClass::Mutating, "greedy").await.unwrap();
@@ -178,11 +204,11 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn whatever_happens_places_are_used_and_shared(
-        places in 1_usize..4,
+        (places, share) in (1_usize..4).prop_flat_map(|places| (Just(places), 1..=places)),
         queue in 0_usize..6,
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        let queue = fair_queue::FairQueue::new(places, places, queue);
+        let queue = fair_queue::FairQueue::new(places, share, queue);
         let mut waiting: Vec<(usize, Attempt)> = Vec::new();
         let mut running: Vec<(usize, Permit)> = Vec::new();
         for step in steps {

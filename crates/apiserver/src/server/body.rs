@@ -1,6 +1,7 @@
-//! Reads what clients send.
+//! Reads what clients send, as long as they send it at a useful rate.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_schema::builtin;
@@ -8,7 +9,9 @@ use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::{self, Body};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
+use crate::flow_control::BodyReservation;
 use crate::negotiate::BodyForm;
 
 /// The most that a request may carry; kube-apiserver's limit, twice that of a stored object.
@@ -18,21 +21,35 @@ pub(super) const MAX_BODY: usize = 3 * 1024 * 1024;
 /// takes the end of the stream for a failure instead of reading the answer.
 const MAX_DRAINED: usize = 32 * 1024 * 1024;
 
-/// All of a body, unless it is too large.
-pub(super) async fn collect<B>(body: B) -> Result<Bytes, Status>
+/// How long a body may take that does not come at once. A client that has lost its network needs a moment to send again.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How many bytes a second have to come after that: a line of the last century. Whoever sends less wants to keep us waiting.
+const LEAST_RATE: u64 = 4 << 10;
+
+/// How long any body may take. Leaves enough of the deadline of a request to do what it asks for.
+const LONGEST: Duration = Duration::from_secs(45);
+
+/// All of a body, unless it is too large, comes too slowly or takes memory that others need. One without a reservation comes from
+/// this process.
+pub(super) async fn collect<B>(body: B, mut reserved: Option<&mut BodyReservation>) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut body = pin!(body);
     let (mut collected, mut size) = (Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
+    let began_at = Instant::now();
+    while let Some(frame) = next_frame(&mut body, began_at, size).await? {
         let frame = frame.map_err(|error| {
             Status::bad_request(&format!("cannot read the body of the request: {}", error.into()))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         size += data.len();
         if size <= MAX_BODY {
+            if let Some(reserved) = reserved.as_deref_mut() {
+                reserved.grow(size)?;
+            }
             collected.push(data);
         } else {
             collected.clear();
@@ -48,6 +65,29 @@ where
         // Most are one piece.
         [only] => only.clone(),
         pieces => Bytes::from(pieces.concat()),
+    })
+}
+
+type NextFrame<B> =
+    Option<Result<http_body::Frame<<B as http_body::Body>::Data>, <B as http_body::Body>::Error>>;
+
+/// The next piece of a body of which so many bytes have come, or the refusal of a client that is too slow.
+async fn next_frame<B: http_body::Body>(
+    body: &mut std::pin::Pin<&mut B>,
+    began_at: Instant,
+    size: usize,
+) -> Result<NextFrame<B>, Status> {
+    let paid = Duration::from_secs(size as u64 / LEAST_RATE);
+    let limit = LONGEST.min(GRACE + paid);
+    timeout_at(began_at + limit, body.frame()).await.map_err(|_| {
+        let words = format!(
+            "the body of the request came too slowly: {size} bytes in {} seconds; at least {LEAST_RATE} bytes per second \
+             have to come after the first {} seconds, and all of them within {} seconds",
+            began_at.elapsed().as_secs(),
+            GRACE.as_secs(),
+            LONGEST.as_secs(),
+        );
+        Status { code: 408, ..Status::timeout(&words, 1) }
     })
 }
 
@@ -123,7 +163,7 @@ mod tests {
             read.set(read.get() + PIECE);
             Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; PIECE])))
         }));
-        let collected = collect(StreamBody::new(pieces)).await;
+        let collected = collect(StreamBody::new(pieces), None).await;
         (collected.map(|bytes| bytes.len()).map_err(|status| status.code), read.get())
     }
 
@@ -133,5 +173,24 @@ mod tests {
         assert_eq!(collected(MAX_BODY + PIECE).await, (Err(413), MAX_BODY + PIECE));
         // There is an end to it: whoever sends without one is cut off.
         assert_eq!(collected(10 * MAX_DRAINED).await, (Err(413), MAX_DRAINED + PIECE));
+    }
+
+    /// How long a body is read that comes in pieces of this size, one a second, and the code that ends it.
+    async fn read_slowly(piece: usize) -> (u16, u64) {
+        let pieces = futures_util::stream::unfold((), |()| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; piece]))), ()))
+        });
+        let began_at = Instant::now();
+        let refused = collect(StreamBody::new(pieces), None).await.unwrap_err();
+        (refused.code, began_at.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_comes_too_slowly_is_given_up() {
+        assert_eq!(read_slowly(1).await, (408, 5));
+        // What is sent buys time, up to an end.
+        assert_eq!(read_slowly(3 << 10).await, (408, 17));
+        assert_eq!(read_slowly(16 << 10).await, (408, 45));
     }
 }

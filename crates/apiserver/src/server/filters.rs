@@ -1,4 +1,4 @@
-//! What requests from remote clients go through before they are served: authentication, flow control, and the audit log.
+//! What requests from remote clients go through before they are served: authentication and the audit log.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,6 @@ use super::{AuditAnnotations, ImpersonatedIdentity, Server};
 use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::Identity;
-use crate::flow_control::RequestClass;
 use crate::listeners::https::Connection;
 use crate::negotiate;
 use crate::request::{RequestInfo, ResourcePath, Verb};
@@ -45,10 +44,7 @@ impl Server {
         if reads_gzip { response::compress(response).await } else { response }
     }
 
-    /// Authenticates a request, waits for its turn, and notes it in the audit log.
-    ///
-    /// In this order: flow control is fair to users, so that it must know who asks; and who is refused for want of room has
-    /// changed nothing, so that the log need not say so.
+    /// Authenticates a request and notes it in the audit log.
     async fn filter<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes>,
@@ -59,7 +55,6 @@ impl Server {
         let connection = parts.extensions.get::<Arc<Connection>>().map(Arc::as_ref);
         let caller = self.authenticate(&parts, connection, received)?;
         let info = RequestInfo::parse(&parts.method, &parts.uri);
-        let permit = self.state.flow_control.enter(class_of(&info), &caller.name).await?;
         let grant = OnceLock::new();
         let log = self.state.audit.get().filter(|_| info.changes_something());
         let line = log.map(|log| AuditLine {
@@ -74,15 +69,16 @@ impl Server {
             source: connection.map(|connection| connection.remote.ip()),
             is_written: false,
         });
-        let request =
-            AuthenticatedRequest { caller: &caller, info: &info, parts: &parts, grant: Some(&grant) };
-        let mut response = self.serve(request, body).await;
+        let request = AuthenticatedRequest {
+            caller: &caller,
+            info: &info,
+            parts: &parts,
+            grant: Some(&grant),
+            is_limited: true,
+        };
+        let response = self.serve(request, body).await;
         if let Some(line) = line {
             line.finish(&response);
-        }
-        if info.is_watch() {
-            // A watch has been answered, but goes on: it keeps its permit until its body ends.
-            response = response.map(|body| body.holding(permit));
         }
         Ok(response)
     }
@@ -157,16 +153,6 @@ impl Drop for AuditLine<'_> {
         if !self.is_written {
             self.write(Outcome::Unanswered, None, &[]);
         }
-    }
-}
-
-fn class_of(info: &RequestInfo) -> RequestClass {
-    if info.is_watch() {
-        RequestClass::Watch
-    } else if info.changes_something() {
-        RequestClass::Mutating
-    } else {
-        RequestClass::ReadOnly
     }
 }
 

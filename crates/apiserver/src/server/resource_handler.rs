@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 
-use super::{ServerState, body};
+use super::ServerState;
 use crate::auth::identity::Identity;
 use crate::clock;
 use crate::negotiate::{Amount, Form, Presentation, presentation};
@@ -31,22 +31,19 @@ pub(super) struct ResourceHandler<'r> {
 }
 
 impl ResourceHandler<'_> {
-    pub(super) async fn handle<B>(&self, verb: Verb, body: B) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    /// Answers a request whose body, if it has one, was read.
+    pub(super) async fn handle(&self, verb: Verb, text: Bytes) -> Result<Response<Body>, Status> {
         let presentation = presentation(&self.parts.headers)?;
         self.check_amount(verb, presentation)?;
         match verb {
             Verb::Get => self.get(presentation).await,
             Verb::List => self.list(presentation).await,
             Verb::Watch => self.watch(presentation).await,
-            Verb::Create => self.create(presentation, body::collect(body).await?).await,
-            Verb::Update => self.update(presentation, body::collect(body).await?).await,
-            Verb::Patch => self.patch(presentation, body::collect(body).await?).await,
-            Verb::Delete => self.delete(presentation, body::collect(body).await?).await,
-            Verb::DeleteCollection => self.delete_collection(presentation, body::collect(body).await?).await,
+            Verb::Create => self.create(presentation, text).await,
+            Verb::Update => self.update(presentation, text).await,
+            Verb::Patch => self.patch(presentation, text).await,
+            Verb::Delete => self.delete(presentation, text).await,
+            Verb::DeleteCollection => self.delete_collection(presentation, text).await,
         }
     }
 

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{Method, Response};
 
 use super::resource_handler::ResourceHandler;
-use super::{ImpersonatedIdentity, Server};
+use super::{ImpersonatedIdentity, Server, body};
 use crate::auth::authenticate::Impersonation;
 use crate::auth::identity::Identity;
 use crate::negotiate;
@@ -26,6 +26,8 @@ pub(super) struct AuthenticatedRequest<'r> {
     /// Why the request is allowed, noted as soon as that is known: the audit log tells it even of a request that is
     /// dropped before it is answered. Nothing if nobody wants to know.
     pub(super) grant: Option<&'r OnceLock<String>>,
+    /// Whether it comes from outside, so that it waits for its turn and its body counts.
+    pub(super) is_limited: bool,
 }
 
 impl Server {
@@ -71,10 +73,14 @@ impl Server {
             return self.resource(&catalogue, path, identity, request, body).await;
         }
         self.authorize_path(identity, request.parts)?;
+        let _permit = self.take_turn(request).await?;
         self.non_resource(&catalogue, request.info, request.parts)
     }
 
     /// Hands a request to the resource that it is about, unless there is none, or none that can do this.
+    ///
+    /// Its body is read before it takes a place among those that run: a client decides how fast it sends, and must not decide
+    /// how long others wait. What was read counts until the request is answered.
     async fn resource<B>(
         &self,
         catalogue: &Catalogue,
@@ -98,11 +104,22 @@ impl Server {
             return not_served(!view.is_custom(), &parts.method);
         }
         let verb = usable_verb(&view, path, verb, &parts.method)?;
+        let mut reserved = self.reserve_body(verb, request)?;
+        let text = if verb.changes_something() {
+            body::collect(body, reserved.as_mut()).await?
+        } else {
+            Bytes::new()
+        };
+        let permit = self.take_turn(request).await?;
         let handler =
             ResourceHandler { server: &self.state, identity, view, path, parts, query: &info.query };
-        let answered = handler.handle(verb, body).await;
+        let answered = handler.handle(verb, text).await;
         let form = negotiate::error_form(&parts.headers);
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));
+        if verb == Verb::Watch {
+            // A watch has been answered, but goes on: it keeps its permit until its body ends.
+            response = response.map(|body| body.holding(permit));
+        }
         if let Some(deprecation) = &handler.view.version().deprecation {
             response::warn(&mut response, std::slice::from_ref(deprecation));
         }

@@ -16,6 +16,7 @@ mod namespaces;
 mod objects;
 #[path = "../../../../tests/comparison/oracle.rs"]
 mod oracle;
+mod overload;
 mod owners;
 mod pods;
 mod rbac;
