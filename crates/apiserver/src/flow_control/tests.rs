@@ -71,7 +71,8 @@ async fn one_user_does_not_get_all_watches() {
 
 #[tokio::test]
 async fn one_user_does_not_get_all_places_and_waits_for_own_ones() {
-    let flow_control = Arc::new(FlowControl::new(&Settings { mutating: 3, mutating_of_one: 2, ..Settings::default() }));
+    let flow_control =
+        Arc::new(FlowControl::new(&Settings { mutating: 3, mutating_of_one: 2, ..Settings::default() }));
     let first = flow_control.enter(RequestClass::Mutating, "greedy").await.unwrap();
     let _second = flow_control.enter(RequestClass::Mutating, "greedy").await.unwrap();
     let waiting = enter(&flow_control, "greedy").await;

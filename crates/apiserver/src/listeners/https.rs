@@ -2,11 +2,14 @@
 //!
 //! # Guarantees
 //! * Whoever connects and then does nothing, or little, is disconnected: until there is a request, every step has a time
-//!   limit.
-//! * There are never more than so many connections. Others wait to be accepted.
+//!   limit; so has a connection on which nobody shows who they are, and one on which nothing happens.
+//! * There are never more than so many connections, and one address or user never has all of them. A new one takes the place of one
+//!   that does nothing useful ([`connection_table`]).
 //! * At the end, requests that were begun are answered if they can be within a time limit.
 
 mod connection;
+mod connection_table;
+mod in_flight_body;
 mod prefixed;
 
 use std::future::Future;
@@ -17,14 +20,15 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 pub use connection::Connection;
+use connection_table::ConnectionTable;
+pub(crate) use connection_table::TrackedConnection;
 
 use crate::certificates::{self, Certificates, ClientVerifier};
 
@@ -39,6 +43,15 @@ pub struct Settings {
     pub header_bytes: u32,
     /// How many connections there may be.
     pub connections: usize,
+    /// How many of them one network address may have.
+    pub connections_of_peer: usize,
+    /// How many of them one user may have who is no administrator.
+    pub connections_of_user: usize,
+    /// How long a connection may be open without a request by somebody who shows who they are. Not limited if there is no way to
+    /// show it.
+    pub unauthenticated: Option<Duration>,
+    /// How long a connection may be open without a request.
+    pub idle: Duration,
     /// How many requests of HTTP/2 one connection may have at a time. A client has all its watches on one.
     pub streams: u32,
     /// How long to wait for answers at the end.
@@ -51,7 +64,17 @@ impl Default for Settings {
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(90),
             header_bytes: 128 << 10,
+            // Each costs some 20 kB, and an open file, of which many systems give 4,096 or more to those who ask.
             connections: 4_096,
+            // Behind a proxy, or on one's own machine, everybody has the same address: that one gets half. Who makes room there is decided
+            // in the same way as among all.
+            connections_of_peer: 2_048,
+            // Clients have all their requests on one connection, or on a few.
+            connections_of_user: 1_024,
+            // Probes without credentials ask every few seconds, and connect anew if they have to.
+            unauthenticated: Some(Duration::from_secs(30)),
+            // As kube-apiserver.
+            idle: Duration::from_secs(90),
             streams: 2_000,
             drain: Duration::from_secs(10),
         }
@@ -109,6 +132,9 @@ impl Https {
         settings: Settings,
     ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address, source };
+        // Who cannot show who they are is not blamed for it.
+        let unauthenticated = settings.unauthenticated.filter(|_| verifier.is_some());
+        let settings = Settings { unauthenticated, ..settings };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -132,8 +158,8 @@ impl Https {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let permits = Arc::new(Semaphore::new(self.settings.connections));
-        let graceful = GracefulShutdown::new();
+        let table = ConnectionTable::new(&self.settings);
+        let (ending, _) = watch::channel(());
         let mut connections = JoinSet::new();
         let mut end = std::pin::pin!(end);
         loop {
@@ -141,26 +167,26 @@ impl Https {
                 biased;
                 () = &mut end => break,
                 Some(_) = connections.join_next() => {}
-                (stream, remote, permit) = accept(&self.listener, &permits) => {
+                (stream, remote) = accept(&self.listener) => {
+                    // Closed at once if there is no room, so that the client knows and tries again.
+                    let Some(entry) = table.admit(remote.ip()) else { continue };
                     let accepted = connection::Accepted {
                         stream,
                         remote,
                         acceptor: self.acceptor.clone(),
                         verifier: self.verifier.clone(),
                         settings: Arc::clone(&self.settings),
-                        watcher: graceful.watcher(),
+                        end: ending.subscribe(),
+                        entry,
                     };
-                    let service = service.clone();
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        accepted.serve(service).await;
-                    });
+                    connections.spawn(accepted.serve(service.clone()));
                 }
             }
         }
         // Nobody else may come in.
         drop(self.listener);
-        let _ = tokio::time::timeout(self.settings.drain, graceful.shutdown()).await;
+        let _ = ending.send(());
+        let _ = tokio::time::timeout(self.settings.drain, ending.closed()).await;
         while connections.try_join_next().is_some() {}
         let cut = connections.len();
         connections.shutdown().await;
@@ -168,16 +194,11 @@ impl Https {
     }
 }
 
-/// The next connection, once there is room for it.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
-    // Before accepting: whoever waits does so in the queue of the kernel, and costs us nothing.
-    let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
+/// The next connection.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, remote)) => return (stream, remote, permit),
+            Ok(accepted) => return accepted,
             Err(error) if is_about_the_connection(&error) => {}
             Err(error) => {
                 // There are too many open files, most likely: it gets better when connections end.

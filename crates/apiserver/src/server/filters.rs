@@ -14,8 +14,8 @@ use super::routes::AuthenticatedRequest;
 use super::{AuditAnnotations, ImpersonatedIdentity, Server};
 use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
-use crate::auth::identity::Identity;
-use crate::listeners::https::Connection;
+use crate::auth::identity::{Identity, MASTERS};
+use crate::listeners::https::{Connection, TrackedConnection};
 use crate::negotiate;
 use crate::request::{RequestInfo, ResourcePath, Verb};
 use crate::response::{self, Body};
@@ -54,6 +54,7 @@ impl Server {
         let (parts, body) = request.into_parts();
         let connection = parts.extensions.get::<Arc<Connection>>().map(Arc::as_ref);
         let caller = self.authenticate(&parts, connection, received)?;
+        note_user(&parts, &caller)?;
         let info = RequestInfo::parse(&parts.method, &parts.uri);
         let grant = OnceLock::new();
         let log = self.state.audit.get().filter(|_| info.changes_something());
@@ -154,6 +155,15 @@ impl Drop for AuditLine<'_> {
             self.write(Outcome::Unanswered, None, &[]);
         }
     }
+}
+
+/// Tells the connection who uses it. Refuses users who have too many connections that are all in use.
+fn note_user(parts: &Parts, caller: &Identity) -> Result<(), Status> {
+    let Some(connection) = parts.extensions.get::<Arc<TrackedConnection>>() else { return Ok(()) };
+    if caller.is_anonymous() || connection.identify(&caller.name, caller.is_in(MASTERS)) {
+        return Ok(());
+    }
+    Err(Status::too_many_requests("Too many connections, please close some of them.", 1))
 }
 
 fn reference(path: &ResourcePath) -> ObjectReference<'_> {

@@ -17,7 +17,10 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 impl Server {
     /// A place for a request, when it is its turn. Nothing for those that need none.
-    pub(super) async fn take_turn(&self, request: AuthenticatedRequest<'_>) -> Result<Option<Permit>, Status> {
+    pub(super) async fn take_turn(
+        &self,
+        request: AuthenticatedRequest<'_>,
+    ) -> Result<Option<Permit>, Status> {
         if !request.is_limited || is_about_health(request.info) {
             return Ok(None);
         }
@@ -41,8 +44,7 @@ impl Server {
             return Ok(None);
         }
         let caller = request.caller;
-        let memory =
-            if is_administrator(caller) { &self.state.reserved_bodies } else { &self.state.bodies };
+        let memory = if is_administrator(caller) { &self.state.reserved_bodies } else { &self.state.bodies };
         memory.reserve(&caller.name).map(Some)
     }
 }
@@ -64,7 +66,7 @@ fn class_of(info: &RequestInfo) -> RequestClass {
 
 fn is_about_health(info: &RequestInfo) -> bool {
     let Target::Other(path) = &info.target else { return false };
-    HEALTH.iter().any(|health| {
-        path.strip_prefix(health).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    HEALTH
+        .iter()
+        .any(|health| path.strip_prefix(health).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -289,6 +289,78 @@ async fn whoever_says_nothing_is_cut_off_and_makes_room() {
     slow.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
     assert!(is_cut(slow).await);
     assert_eq!(server.stop().await, 0);
+}
+
+#[tokio::test]
+async fn idle_connections_of_strangers_lock_nobody_out() {
+    // As many as there may be, of HTTP/2, which answer pings and do nothing else.
+    let settings = Settings { connections: 64, connections_of_peer: 48, ..Settings::default() };
+    let server = Server::start(settings).await;
+    let mut idle = Vec::new();
+    for _ in 0..64 {
+        idle.push(server.http2().await);
+    }
+    for _ in 0..8 {
+        let mut sender = tokio::time::timeout(Duration::from_secs(10), server.http2()).await.unwrap();
+        let answer = sender.send_request(get("https://localhost/")).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        idle.push(sender);
+    }
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while idle.iter().filter(|sender| !sender.is_closed()).count() > 48 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("one address has no more than its share");
+    assert!(!idle.last().unwrap().is_closed());
+}
+
+#[tokio::test]
+async fn connection_without_anybody_behind_it_is_closed() {
+    let limit = Duration::from_millis(300);
+    let server = Server::start(Settings { unauthenticated: Some(limit), ..Settings::default() }).await;
+    // Whoever asks something without saying who they are is answered, and parts.
+    let mut stranger = server.http2().await;
+    assert_eq!(
+        text(stranger.send_request(get("https://localhost/")).await.unwrap()).await,
+        "HTTP/2.0 unknown"
+    );
+    let mut idle = server.connect("http/1.1", None).await;
+    let mut asking = server.http2().await;
+    let slow = tokio::spawn(async move { asking.send_request(get("https://localhost/slow")).await });
+    count(&server.mirror.started, 1).await;
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while !stranger.is_closed() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let _ = idle.read_to_end(&mut Vec::new()).await;
+    })
+    .await
+    .expect("nobody stays without a name");
+    assert!(!slow.is_finished(), "what was asked is answered first");
+    server.mirror.go_on.add_permits(1);
+    assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn connection_on_which_nothing_happens_is_closed() {
+    let idle = Duration::from_millis(300);
+    let server = Server::start(Settings { unauthenticated: None, idle, ..Settings::default() }).await;
+    let (silent, mut asking) = (server.http2().await, server.http2().await);
+    let slow = tokio::spawn(async move { asking.send_request(get("https://localhost/slow")).await });
+    count(&server.mirror.started, 1).await;
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while !silent.is_closed() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("an idle connection ends");
+    tokio::time::sleep(idle).await;
+    assert!(!slow.is_finished(), "a connection that waits for an answer is not idle");
+    server.mirror.go_on.add_permits(1);
+    assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]

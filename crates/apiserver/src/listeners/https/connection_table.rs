@@ -1,0 +1,198 @@
+//! All connections of a listener: how many there are, whose they are, and which one goes when there are too many.
+//!
+//! # Guarantees
+//! * A new connection gets in at once, unless all others belong to administrators or are in use by users who have few: somebody
+//!   who did nothing useful makes room. First those who never showed who they are, the longest idle one first; then idle ones of
+//!   the user with the most; last, of a user with a great many, one that is in use.
+//! * One network address, and one user, never have all connections.
+
+mod tracked;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Settings;
+pub(crate) use tracked::TrackedConnection;
+pub(super) use tracked::{InFlight, Usage};
+
+/// How often to complain of too many connections.
+const COMPLAINT: Duration = Duration::from_mins(1);
+
+/// A user with more than this part of all connections may lose one that is in use.
+const GREAT_MANY: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct ConnectionTable {
+    limit: usize,
+    limit_of_peer: usize,
+    limit_of_user: usize,
+    /// What times are counted from.
+    epoch: Instant,
+    state: Mutex<State>,
+    complained: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    connections: HashMap<u64, Arc<TrackedConnection>>,
+    peers: HashMap<IpAddr, usize>,
+}
+
+/// A connection in the table. Dropping it takes it out.
+#[derive(Debug)]
+pub(super) struct TableEntry {
+    table: Arc<ConnectionTable>,
+    pub(super) connection: Arc<TrackedConnection>,
+}
+
+impl Drop for TableEntry {
+    fn drop(&mut self) {
+        self.table.lock().remove(self.connection.id);
+    }
+}
+
+impl ConnectionTable {
+    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        Arc::new(Self {
+            limit: settings.connections,
+            limit_of_peer: settings.connections_of_peer,
+            limit_of_user: settings.connections_of_user,
+            epoch: Instant::now(),
+            state: Mutex::default(),
+            complained: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes a connection in. Nothing if there is no room and nobody makes any.
+    pub(super) fn admit(self: &Arc<Self>, remote: IpAddr) -> Option<TableEntry> {
+        let peer = network_of(remote);
+        let mut state = self.lock();
+        if state.peers.get(&peer).is_some_and(|count| *count >= self.limit_of_peer) {
+            self.make_room(&mut state, Some(peer))?;
+        }
+        if state.connections.len() >= self.limit {
+            self.make_room(&mut state, None)?;
+        }
+        let id = state.next;
+        state.next += 1;
+        let connection = Arc::new(TrackedConnection::new(id, peer, self));
+        state.connections.insert(id, Arc::clone(&connection));
+        *state.peers.entry(peer).or_default() += 1;
+        Some(TableEntry { table: Arc::clone(self), connection })
+    }
+
+    /// Closes the connection that is missed least, of one peer or of all.
+    fn make_room(&self, state: &mut State, peer: Option<IpAddr>) -> Option<()> {
+        self.complain();
+        let candidates = || {
+            let all = state.connections.values();
+            all.filter(|connection| peer.is_none_or(|peer| connection.peer == peer))
+        };
+        let strangers = candidates().filter(|connection| connection.usage() == Usage::Unknown);
+        // Those that wait for an answer last: it may be one that says whether the server lives.
+        let stranger = strangers.min_by_key(|connection| (connection.is_busy(), connection.last_active()));
+        let found = stranger.or_else(|| self.of_greediest_user(candidates()));
+        let id = found?.id;
+        state.evict(id);
+        Some(())
+    }
+
+    /// A connection of the user who has most of them.
+    fn of_greediest_user<'c>(
+        &self,
+        candidates: impl Iterator<Item = &'c Arc<TrackedConnection>>,
+    ) -> Option<&'c Arc<TrackedConnection>> {
+        let mut users = HashMap::<&str, Vec<&Arc<TrackedConnection>>>::new();
+        for connection in candidates.filter(|connection| connection.usage() == Usage::User) {
+            users.entry(connection.user()).or_default().push(connection);
+        }
+        let idle = |connections: &Vec<&Arc<TrackedConnection>>| {
+            connections.iter().filter(|connection| !connection.is_busy()).count()
+        };
+        let with_most_idle = users.values().max_by_key(|connections| idle(connections));
+        let idlest = with_most_idle.and_then(|connections| {
+            let idle = connections.iter().filter(|connection| !connection.is_busy());
+            idle.min_by_key(|connection| connection.last_active()).copied()
+        });
+        idlest.or_else(|| {
+            let greediest = users.values().max_by_key(|connections| connections.len())?;
+            let has_a_great_many = greediest.len() > self.limit / GREAT_MANY;
+            let oldest = greediest.iter().min_by_key(|connection| connection.last_active());
+            oldest.filter(|_| has_a_great_many).copied()
+        })
+    }
+
+    /// Whether a user may have one more connection. An idle one of the same user makes room for it.
+    fn has_room_for(&self, connection: &TrackedConnection, user: &str) -> bool {
+        let mut state = self.lock();
+        let others = state.connections.values();
+        let own: Vec<_> =
+            others.filter(|other| other.id != connection.id && other.user() == user).cloned().collect();
+        if own.len() < self.limit_of_user {
+            return true;
+        }
+        let idle = own.iter().filter(|other| !other.is_busy());
+        let Some(idlest) = idle.min_by_key(|other| other.last_active()) else { return false };
+        state.evict(idlest.id);
+        true
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn complain(&self) {
+        let (now, pause) = (self.now(), u64::try_from(COMPLAINT.as_millis()).unwrap_or(u64::MAX));
+        let last = self.complained.load(Ordering::Relaxed);
+        if last == 0 || now.saturating_sub(last) > pause {
+            self.complained.store(now.max(1), Ordering::Relaxed);
+            tracing::warn!(
+                limit = self.limit,
+                "too many connections: those that do nothing useful are closed"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn evict(&mut self, id: u64) {
+        if let Some(connection) = self.remove(id) {
+            connection.evict();
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Arc<TrackedConnection>> {
+        let connection = self.connections.remove(&id)?;
+        if let Some(count) = self.peers.get_mut(&connection.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&connection.peer);
+            }
+        }
+        Some(connection)
+    }
+}
+
+/// The network that somebody has for themselves: an address or, of version 6, the 2^64 of a subnet.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            [a, b, c, d, 0, 0, 0, 0].into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Who makes room for whom.
+
+use super::*;
+
+fn table(connections: usize, of_peer: usize, of_user: usize) -> Arc<ConnectionTable> {
+    let settings = Settings {
+        connections,
+        connections_of_peer: of_peer,
+        connections_of_user: of_user,
+        ..Settings::default()
+    };
+    ConnectionTable::new(&settings)
+}
+
+fn address(last: u8) -> IpAddr {
+    [10, 0, 0, last].into()
+}
+
+/// Whether a connection has to go.
+async fn is_evicted(entry: &TableEntry) -> bool {
+    tokio::time::timeout(Duration::from_millis(1), entry.connection.evicted()).await.is_ok()
+}
+
+async fn admit(table: &Arc<ConnectionTable>, peer: u8) -> TableEntry {
+    let entry = table.admit(address(peer)).unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    entry
+}
+
+#[tokio::test(start_paused = true)]
+async fn stranger_who_is_idle_longest_makes_room() {
+    let table = table(3, 3, 3);
+    let (first, second, third) = (admit(&table, 1).await, admit(&table, 2).await, admit(&table, 3).await);
+    // Whoever asks something is not idle.
+    let _asking = first.connection.begin();
+    assert!(third.connection.identify("bob", false));
+    let _fourth = admit(&table, 4).await;
+    assert!(is_evicted(&second).await);
+    assert!(!is_evicted(&first).await && !is_evicted(&third).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn strangers_go_before_users_and_administrators_never_go() {
+    let table = table(3, 3, 3);
+    let (admin, user, stranger) = (admit(&table, 1).await, admit(&table, 1).await, admit(&table, 1).await);
+    assert!(admin.connection.identify("ada", true) && user.connection.identify("bob", false));
+    let next = admit(&table, 1).await;
+    assert!(is_evicted(&stranger).await && !is_evicted(&user).await);
+    assert!(next.connection.identify("eve", false));
+    let watching = next.connection.begin();
+    let last = admit(&table, 1).await;
+    assert!(is_evicted(&user).await && !is_evicted(&next).await);
+    assert!(last.connection.identify("ada", true));
+    // One that is in use goes only if its user has a great many.
+    let newest = admit(&table, 1).await;
+    assert!(is_evicted(&next).await, "of three connections, one is a great many");
+    drop((watching, newest));
+    assert!(!is_evicted(&admin).await && !is_evicted(&last).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_with_few_connections_keeps_those_in_use() {
+    let table = table(16, 16, 16);
+    let mut entries = Vec::new();
+    for peer in 0..16 {
+        entries.push(admit(&table, peer).await);
+    }
+    let mut watching = Vec::new();
+    for (number, entry) in entries.iter().enumerate() {
+        assert!(entry.connection.identify(&format!("user-{}", number / 2), false));
+        watching.push(entry.connection.begin());
+    }
+    assert!(table.admit(address(99)).is_none());
+    drop(watching.remove(7));
+    assert!(table.admit(address(99)).is_some());
+    assert!(is_evicted(&entries[7]).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_address_makes_room_for_itself_only() {
+    let table = table(4, 2, 4);
+    let other = admit(&table, 1).await;
+    let (first, second) = (admit(&table, 2).await, admit(&table, 2).await);
+    let third = admit(&table, 2).await;
+    assert!(is_evicted(&first).await && !is_evicted(&other).await && !is_evicted(&second).await);
+    for entry in [&second, &third] {
+        assert!(entry.connection.identify("ada", true));
+    }
+    assert!(table.admit(address(2)).is_none());
+    assert!(table.admit(address(3)).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_user_makes_room_for_itself_only() {
+    let table = table(8, 8, 2);
+    let (first, second, third) = (admit(&table, 1).await, admit(&table, 2).await, admit(&table, 3).await);
+    let _watching = first.connection.begin();
+    assert!(first.connection.identify("bob", false) && second.connection.identify("bob", false));
+    assert!(third.connection.identify("bob", false));
+    assert!(is_evicted(&second).await && !is_evicted(&first).await);
+    let _watching = third.connection.begin();
+    let fourth = admit(&table, 4).await;
+    assert!(!fourth.connection.identify("bob", false), "both others are in use");
+    assert!(fourth.connection.identify("eve", false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn table_forgets_what_has_ended() {
+    let table = table(4, 4, 4);
+    drop((admit(&table, 1).await, admit(&table, 2).await));
+    let state = table.lock();
+    assert!(state.connections.is_empty() && state.peers.is_empty());
+}
+
+#[test]
+fn subnet_counts_as_one_peer() {
+    let network = |text: &str| network_of(text.parse().unwrap());
+    assert_eq!(network("2001:db8:1:2:3::4"), network("2001:db8:1:2:ffff::"));
+    assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
+    assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
+    assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_lives_while_it_is_of_use() {
+    let (limit, idle) = (Some(Duration::from_secs(30)), Duration::from_secs(90));
+    let table = table(4, 4, 4);
+    let (stranger, user) = (table.admit(address(1)).unwrap(), table.admit(address(2)).unwrap());
+    assert!(user.connection.identify("bob", false));
+    let began = Instant::now();
+    // Requests of strangers do not buy time.
+    let asking = stranger.connection.begin();
+    stranger.connection.expired(limit, idle).await;
+    assert_eq!(began.elapsed().as_secs(), 30);
+    drop(asking);
+    let watching = user.connection.begin();
+    assert!(tokio::time::timeout(10 * idle, user.connection.expired(limit, idle)).await.is_err());
+    drop(watching);
+    let began = Instant::now();
+    user.connection.expired(limit, idle).await;
+    assert_eq!(began.elapsed().as_secs(), 90);
+}

@@ -1,0 +1,149 @@
+//! What is known of one connection.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::ConnectionTable;
+
+/// A connection, as requests and the table see it.
+#[derive(Debug)]
+pub(crate) struct TrackedConnection {
+    pub(super) id: u64,
+    pub(super) peer: IpAddr,
+    table: Weak<ConnectionTable>,
+    opened: Instant,
+    /// When a request last began or ended, in milliseconds since the table was made.
+    active: AtomicU64,
+    in_flight: AtomicUsize,
+    user: OnceLock<String>,
+    is_administrator: AtomicBool,
+    evicted: Notify,
+}
+
+/// What a connection has been used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Nobody has shown who they are.
+    Unknown,
+    User,
+    Administrator,
+}
+
+impl TrackedConnection {
+    pub(super) fn new(id: u64, peer: IpAddr, table: &Arc<ConnectionTable>) -> Self {
+        Self {
+            id,
+            peer,
+            table: Arc::downgrade(table),
+            opened: Instant::now(),
+            active: AtomicU64::new(table.now()),
+            in_flight: AtomicUsize::new(0),
+            user: OnceLock::new(),
+            is_administrator: AtomicBool::new(false),
+            evicted: Notify::new(),
+        }
+    }
+
+    /// Notes who uses the connection. False if they have too many already.
+    ///
+    /// The first user counts: a proxy that carries requests of many has connections of its own.
+    pub(crate) fn identify(&self, user: &str, is_administrator: bool) -> bool {
+        if is_administrator {
+            self.is_administrator.store(true, Ordering::Relaxed);
+        }
+        if self.user.get().is_some() {
+            return true;
+        }
+        let has_room =
+            is_administrator || self.table.upgrade().is_none_or(|table| table.has_room_for(self, user));
+        if has_room {
+            let _ = self.user.set(user.to_owned());
+        }
+        has_room
+    }
+
+    /// Counts a request until what is returned is dropped.
+    pub(in crate::listeners::https) fn begin(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.touch();
+        InFlight(Arc::clone(self))
+    }
+
+    pub(in crate::listeners::https) fn is_busy(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        match self.user.get() {
+            _ if self.is_administrator.load(Ordering::Relaxed) => Usage::Administrator,
+            Some(_) => Usage::User,
+            None => Usage::Unknown,
+        }
+    }
+
+    /// Empty if it is not known.
+    pub(super) fn user(&self) -> &str {
+        self.user.get().map_or("", String::as_str)
+    }
+
+    pub(super) fn last_active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn evict(&self) {
+        self.evicted.notify_one();
+    }
+
+    /// Waits until somebody else needs the place.
+    pub(in crate::listeners::https) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    /// Waits until nothing useful has come from it for too long.
+    pub(in crate::listeners::https) async fn expired(
+        &self,
+        unauthenticated: Option<Duration>,
+        idle: Duration,
+    ) {
+        while let Some(until) = self.lives_until(unauthenticated, idle) {
+            sleep_until(until).await;
+        }
+    }
+
+    /// Until when it need not be looked at again. Nothing if its time is over.
+    fn lives_until(&self, unauthenticated: Option<Duration>, idle: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        let limit = unauthenticated.filter(|_| self.usage() == Usage::Unknown);
+        let end = limit.map(|limit| self.opened + limit);
+        let rest = if self.is_busy() { now + idle } else { self.idle_since(now) + idle };
+        let until = end.map_or(rest, |end| end.min(rest));
+        (until > now).then_some(until)
+    }
+
+    fn idle_since(&self, now: Instant) -> Instant {
+        let idle = self.table.upgrade().map_or(0, |table| table.now().saturating_sub(self.last_active()));
+        now.checked_sub(Duration::from_millis(idle)).unwrap_or(now)
+    }
+
+    fn touch(&self) {
+        if let Some(table) = self.table.upgrade() {
+            self.active.store(table.now(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A request that is being answered, until the last byte of the answer is sent.
+#[derive(Debug)]
+pub(in crate::listeners::https) struct InFlight(Arc<TrackedConnection>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.touch();
+    }
+}
