@@ -12,6 +12,7 @@ mod routes;
 mod turns;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -78,6 +79,8 @@ pub(crate) struct ServerState {
 pub struct Settings {
     /// The authority that its certificate comes from, in PEM, if it can be reached from outside.
     pub authority: Option<String>,
+    /// Where it listens, if it can be reached from outside.
+    pub address: Option<SocketAddr>,
 }
 
 /// Writes metrics of somebody else.
@@ -119,7 +122,7 @@ impl Server {
             observing.observe(event);
         });
         let registry = Registry::new(builtin::resources());
-        bootstrap::run(&store, &registry.catalogue()).await?;
+        bootstrap::run(&store, &registry.catalogue(), settings.address).await?;
         let state = Arc::new(ServerState {
             store,
             registry,

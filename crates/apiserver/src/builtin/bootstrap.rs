@@ -1,5 +1,8 @@
 //! What every cluster has from its beginning: namespaces, roles, who may do everything, and the service of the API server.
 
+mod endpoints;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ferroplane_schema::status::Status;
@@ -17,15 +20,22 @@ const MANAGER: &str = "ferroplane-apiserver";
 const SERVICE_ADDRESS: &str = "10.96.0.1";
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Makes what is missing, all at once. What somebody has changed stays as it is.
-pub(crate) async fn run(store: &Store, catalogue: &Catalogue) -> Result<(), Status> {
-    let mut missing = Vec::new();
+/// Makes what is missing, all at once. What somebody has changed stays as it is, except where this server says that it listens.
+pub(crate) async fn run(
+    store: &Store,
+    catalogue: &Catalogue,
+    address: Option<SocketAddr>,
+) -> Result<(), Status> {
+    let mut missing = match address {
+        Some(address) => endpoints::operations(store, catalogue, address)?,
+        None => Vec::new(),
+    };
     for (resource, object) in wanted(catalogue).into_iter().chain(service(store, catalogue)) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = store.collection(&resource.collection).key(namespace, name);
         if store.get(&key).is_none() {
-            missing.push(Operation::create(key, draft(&resource, &object)?));
+            missing.push(Operation::create(key, create(&resource, &object)?));
         }
     }
     if missing.is_empty() {
@@ -51,8 +61,7 @@ fn wanted(catalogue: &Catalogue) -> Vec<(Arc<Resource>, Value)> {
     namespaces.chain(roles).collect()
 }
 
-/// The service by which programs in a cluster find the API server. Many suites of controllers take it for granted. It has no
-/// endpoints: nothing runs in this cluster, and those outside know where we are.
+/// The service by which programs in a cluster find the API server. Many suites of controllers take it for granted.
 fn service(store: &Store, catalogue: &Catalogue) -> Option<(Arc<Resource>, Value)> {
     let resource = catalogue.find("", "services")?;
     let is_taken = |entry: &Entry| {
@@ -79,13 +88,26 @@ fn service(store: &Store, catalogue: &Catalogue) -> Option<(Arc<Resource>, Value
     Some((Arc::clone(resource), service))
 }
 
-fn draft(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {
+fn create(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    let text = object.to_string();
+    let body = Body::json(text.as_bytes()).map_err(|error| Status::internal(&error))?;
+    draft(resource, (namespace, ""), Write::Create(body), None)
+}
+
+/// What a write of ours comes to, to an object of this namespace and name.
+fn draft(
+    resource: &Arc<Resource>,
+    (namespace, name): (&str, &str),
+    write: Write<'_>,
+    live: Option<&Value>,
+) -> Result<Draft, Status> {
     let endpoint = Endpoint {
         behaviour: &*resource.stored().behaviour,
         resource: &resource.identity,
         part: Part::Whole,
-        namespace: object["metadata"]["namespace"].as_str().unwrap_or_default(),
-        name: "",
+        namespace,
+        name,
     };
     let (time, uid) = (clock::timestamp(), crate::random::uuid().to_string());
     let circumstances = Circumstances {
@@ -96,9 +118,7 @@ fn draft(resource: &Arc<Resource>, object: &Value) -> Result<Draft, Status> {
         field_validation: FieldValidation::Ignore,
         converter: None,
     };
-    let text = object.to_string();
-    let body = Body::json(text.as_bytes()).map_err(|error| Status::internal(&error))?;
-    let proposal = writes::propose(&endpoint, Write::Create(body), None, &circumstances)?;
-    let written = writes::settle(&endpoint, proposal, None, &circumstances)?;
+    let proposal = writes::propose(&endpoint, write, live, &circumstances)?;
+    let written = writes::settle(&endpoint, proposal, live, &circumstances)?;
     Draft::new(&written.object).map_err(|error| Status::internal(&error.to_string()))
 }

@@ -32,7 +32,12 @@ impl Cluster {
 
     /// A server with what is in a store.
     pub(crate) async fn of(store: Store) -> Self {
-        Self { server: Server::start(store, Settings::default()).await.unwrap(), user: None }
+        Self::with(store, Settings::default()).await
+    }
+
+    /// The same, that behaves like this.
+    pub(crate) async fn with(store: Store, settings: Settings) -> Self {
+        Self { server: Server::start(store, settings).await.unwrap(), user: None }
     }
 
     pub(crate) fn server(&self) -> Server {

@@ -1,5 +1,7 @@
 //! What is done to pods and nodes besides creating, changing and deleting them.
 
+use ferroplane_apiserver::Settings;
+use ferroplane_apiserver::store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -140,4 +142,33 @@ async fn api_server_has_a_service() {
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
     });
     cluster.post("/api/v1/namespaces/default/services", &other).await.is(422);
+}
+
+#[tokio::test]
+async fn service_of_the_api_server_leads_to_where_it_listens() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let listening = async |address: &str| {
+        let settings = Settings { address: Some(address.parse().unwrap()), ..Settings::default() };
+        let cluster = Cluster::with(store.clone(), settings).await;
+        let endpoints = cluster.get("/api/v1/namespaces/default/endpoints/kubernetes").await.is(200).clone();
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+        (endpoints, cluster.get(slices).await.is(200).clone())
+    };
+    let (endpoints, slice) = listening("10.0.0.7:6443").await;
+    let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
+    assert_eq!(endpoints["subsets"], json!([{"addresses": [{"ip": "10.0.0.7"}], "ports": ports}]));
+    assert_eq!(slice["endpoints"][0]["addresses"], json!(["10.0.0.7"]));
+    assert_eq!((&slice["ports"], &slice["addressType"]), (&ports, &json!("IPv4")));
+    assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "kubernetes");
+
+    // Nothing changed, nothing is written.
+    assert_eq!(listening("10.0.0.7:6443").await, (endpoints.clone(), slice));
+
+    // It listens elsewhere now, and other servers than this one are not there any more.
+    let (moved, slice) = listening("127.0.0.1:7443").await;
+    assert_eq!(moved["metadata"]["uid"], endpoints["metadata"]["uid"]);
+    assert_eq!(moved["subsets"][0]["addresses"], json!([{"ip": "127.0.0.1"}]));
+    assert_eq!(slice["ports"][0]["port"], 7443);
+    let (_, slice) = listening("[fd00::1]:7443").await;
+    assert_eq!((&slice["addressType"], &slice["endpoints"][0]["addresses"][0]), (&json!("IPv6"), &json!("fd00::1")));
 }

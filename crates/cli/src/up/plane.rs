@@ -54,7 +54,7 @@ impl Plane {
         let door = door.context("cannot listen for clients; choose another address with --listen")?;
         let address = door.address();
 
-        let settings = Settings { authority: Some(certificates.bundle().to_owned()) };
+        let settings = Settings { authority: Some(certificates.bundle().to_owned()), address: Some(address) };
         let started = Server::start(store, settings).await;
         let server = started
             .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;

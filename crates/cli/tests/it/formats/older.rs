@@ -14,7 +14,7 @@ use crate::plane::{Plane, ferroplane};
 /// What an API server on the store in a data directory answers to reads.
 async fn read(data: &Path, paths: &[&str]) -> Vec<Value> {
     let store = Store::open(data, Options::default()).unwrap();
-    let server = Server::start(store.clone(), Settings { authority: None }).await.unwrap();
+    let server = Server::start(store.clone(), Settings::default()).await.unwrap();
     let identity = Identity::authenticated("admin", ["system:masters".to_owned()]);
     let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
     let mut answers = Vec::new();
