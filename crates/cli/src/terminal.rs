@@ -50,6 +50,16 @@ impl Terminal {
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
     }
 
+    /// How many columns somebody sees of the data. None if it goes elsewhere, where nothing has to fit.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn width(&self) -> Option<usize> {
+        if !io::stdout().is_terminal() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
     /// Something to know.
     pub(crate) fn note(&mut self, words: &str) {
         self.say("note", "36", words);

@@ -9,4 +9,5 @@ pub mod functions;
 pub mod manifest;
 pub mod render;
 pub mod replay;
+pub mod table;
 pub mod validate;

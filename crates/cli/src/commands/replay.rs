@@ -156,7 +156,7 @@ impl List {
             bail!("nothing was recorded of `{what}`");
         }
         let text = match self.output {
-            Format::Table => listing::table(&heads),
+            Format::Table => listing::table(&heads, terminal.width()),
             Format::Json => format!("{:#}\n", listing::document(&heads)),
             Format::Yaml => yaml::print(&listing::document(&heads))?,
         };

@@ -80,8 +80,10 @@ impl Trace {
     fn shown(&self, tree: &Node, terminal: &Terminal) -> anyhow::Result<String> {
         let shown = if self.broken { tree.clone().broken() } else { Some(tree.clone()) };
         let Some(tree) = shown else { return Ok(String::new()) };
-        let style =
-            Style { is_wide: self.output == Format::Wide, is_colourful: terminal.shows_data_in_colour() };
+        let is_wide = self.output == Format::Wide;
+        // Whoever asks for everything gets it, however it looks.
+        let room = terminal.width().filter(|_| !is_wide);
+        let style = Style { is_wide, is_colourful: terminal.shows_data_in_colour(), room };
         Ok(match self.output {
             Format::Default | Format::Wide => drawing::table(&tree, style),
             Format::Json => format!("{:#}\n", serde_json::to_value(&tree)?),

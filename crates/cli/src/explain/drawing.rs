@@ -1,6 +1,7 @@
 //! Draws trees, and tells causes.
 
 use ferroplane_explain::{CauseGroup, Diagnosis, Finding, Node, Overview};
+use ferroplane_offline::table::{TableLayout, print, shortened};
 use jiff::Timestamp;
 
 /// How much of a message is shown unless somebody asks for more.
@@ -11,27 +12,16 @@ const SHORT: usize = 72;
 pub(crate) struct Style {
     pub(crate) is_wide: bool,
     pub(crate) is_colourful: bool,
+    /// How many columns the terminal has, if it is to fit.
+    pub(crate) room: Option<usize>,
 }
 
 /// A tree as a table.
 pub(crate) fn table(root: &Node, style: Style) -> String {
     let mut rows = vec![headers(style)];
     add_rows(root, "", "", style, &mut rows);
-    let columns = rows[0].len();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let padding = " ".repeat(width - cell.chars().count() + 3);
-            line.push_str(&painted(cell, style.is_colourful));
-            line.push_str(&padding);
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    let layout = TableLayout { gap: 3, room: style.room };
+    print(&rows, layout, |cell| painted(cell, style.is_colourful))
 }
 
 fn headers(style: Style) -> Vec<String> {
@@ -50,20 +40,13 @@ fn add_rows(node: &Node, branch: &str, below: &str, style: Style, rows: &mut Vec
         row.push(dash(&node.resource));
     }
     row.extend([dash(&node.step), dash(&node.synced), dash(&node.ready)]);
-    row.push(if style.is_wide { message } else { shortened(&message) });
+    row.push(if style.is_wide { message } else { shortened(&message, SHORT) });
     rows.push(row);
     for (place, child) in node.children.iter().enumerate() {
         let is_last = place + 1 == node.children.len();
         let (mark, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         add_rows(child, &format!("{below}{mark}"), &format!("{below}{rest}"), style, rows);
     }
-}
-
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= SHORT {
-        return text.to_owned();
-    }
-    text.chars().take(SHORT - 1).chain(['…']).collect()
 }
 
 fn painted(cell: &str, is_colourful: bool) -> String {
@@ -223,7 +206,7 @@ mod tests {
                 node("d", Some("True"), Vec::new()),
             ],
         );
-        let drawn = table(&root, Style { is_wide: false, is_colourful: false });
+        let drawn = |room| table(&root, Style { is_wide: false, is_colourful: false, room });
         let expected = "\
 NAME                    STEP      SYNCED   READY   STATUS
 App/a (default)         compose   -        False   a is wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong …
@@ -231,7 +214,10 @@ App/a (default)         compose   -        False   a is wrong wrong wrong wrong 
 │  └─ App/c (default)   compose   -        True
 └─ App/d (default)      compose   -        True
 ";
-        assert_eq!(drawn, expected);
+        assert_eq!(drawn(None), expected);
+        let narrow = drawn(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(narrow.contains("└─ App/d (default)      compose   -        True"), "{narrow}");
         let dots = dot(&root);
         assert!(dots.contains("n1 -- n2;") && dots.contains("n0 -- n3;"), "{dots}");
     }

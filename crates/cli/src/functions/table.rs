@@ -1,23 +1,12 @@
 //! Tables, as `kubectl` prints them.
 
-/// Lines of cells below headers, in columns as wide as they need to be.
-pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([headers[column].len()]).max().unwrap_or_default()
-    };
-    let widths: Vec<_> = (0..headers.len()).map(width).collect();
-    let mut text = String::new();
-    let headers: Vec<_> = headers.iter().map(|header| (*header).to_owned()).collect();
-    for row in [&headers].into_iter().chain(rows) {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:width$}   "));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+use ferroplane_offline::table::{TableLayout, print};
+
+/// Lines of cells below headers, in columns as wide as they need to be and, on a terminal, as there is room for.
+pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], room: Option<usize>) -> String {
+    let headers = headers.iter().map(|header| (*header).to_owned()).collect::<Vec<_>>();
+    let rows: Vec<_> = std::iter::once(&headers).chain(rows).collect();
+    print(&rows, TableLayout { gap: 3, room }, str::to_owned)
 }
 
 /// A cell for what may not be there.

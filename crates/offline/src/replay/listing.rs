@@ -5,12 +5,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::began_at;
+use crate::table::{TableLayout, print};
 
 /// How much of a message stands in a table.
 const MESSAGE: usize = 100;
 
-/// One line for each.
-pub fn table(heads: &[Head]) -> String {
+/// One line for each, in so many columns of a terminal if there is an end to them.
+pub fn table(heads: &[Head], room: Option<usize>) -> String {
     if heads.is_empty() {
         return String::new();
     }
@@ -26,15 +27,7 @@ pub fn table(heads: &[Head]) -> String {
     });
     let titles = ["ID", "STARTED", "RESOURCE", "REVISION", "RESULT", "MESSAGE"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
+    print(&rows, TableLayout { gap: 2, room }, str::to_owned)
 }
 
 /// The same for programs.
@@ -113,8 +106,9 @@ mod tests {
             "ID  STARTED                   RESOURCE  REVISION  RESULT  MESSAGE\n7   1970-01-01T00:00:00.000Z  App/shop  apps-1    failed  {}…\n",
             "x".repeat(100)
         );
-        assert_eq!(table(&[head]), expected);
-        assert_eq!(table(&[]), "");
+        assert_eq!(table(std::slice::from_ref(&head), None), expected);
+        assert_eq!(table(&[], None), "");
+        assert!(table(&[head], Some(80)).lines().all(|line| line.chars().count() <= 80));
         let document = document(&[Head { began_at: 1_700_000_000_690, ..Head::default() }]);
         assert_eq!(document["recordings"][0]["startedAt"], "2023-11-14T22:13:20.690Z");
     }

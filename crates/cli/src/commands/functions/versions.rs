@@ -80,8 +80,8 @@ impl Versions {
         let text = match self.output {
             Output::Json => format!("{document:#}\n"),
             Output::Yaml => yaml::print(&document)?,
-            Output::Table if self.name.is_some() => detail_table(&document),
-            Output::Table => summary_table(&document),
+            Output::Table if self.name.is_some() => detail_table(&document, terminal.width()),
+            Output::Table => summary_table(&document, terminal.width()),
         };
         terminal.text(&text)?;
         Ok(Verdict::Yes)
@@ -100,7 +100,7 @@ impl Versions {
             Output::Json => terminal.text(&format!("{document:#}\n"))?,
             Output::Yaml => terminal.text(&yaml::print(&document)?)?,
             Output::Table if uses.found.is_empty() => {}
-            Output::Table => terminal.text(&used_table(&uses))?,
+            Output::Table => terminal.text(&used_table(&uses, terminal.width()))?,
         }
         terminal.note(&conclusion(&uses, &release));
         Ok(if uses.found.iter().any(|used| used.breaks) { Verdict::No } else { Verdict::Yes })
@@ -121,7 +121,7 @@ fn conclusion(uses: &Uses, release: &Version) -> String {
     )
 }
 
-fn summary_table(document: &Value) -> String {
+fn summary_table(document: &Value, room: Option<usize>) -> String {
     let rows: Vec<_> = items(&document["functions"])
         .map(|function| {
             let in_state = |state: State| {
@@ -137,10 +137,10 @@ fn summary_table(document: &Value) -> String {
             [vec![text(function, "name")], cells.to_vec(), vec![text(function, "about")]].concat()
         })
         .collect();
-    table(&["NAME", "STABLE", "AVAILABLE", "DEPRECATED", "REMOVED", "ABOUT"], &rows)
+    table(&["NAME", "STABLE", "AVAILABLE", "DEPRECATED", "REMOVED", "ABOUT"], &rows, room)
 }
 
-fn detail_table(document: &Value) -> String {
+fn detail_table(document: &Value, room: Option<usize>) -> String {
     let fields = ["version", "state", "introducedIn", "deprecatedIn", "removedIn", "replacedBy", "covers"];
     let rows: Vec<_> = items(&document["versions"])
         .map(|version| fields.iter().map(|field| or_dash(text(version, field))).collect())
@@ -148,10 +148,11 @@ fn detail_table(document: &Value) -> String {
     table(
         &["VERSION", "STATE", "INTRODUCED", "DEPRECATED", "REMOVED", "REPLACED BY", "COVERS UPSTREAM"],
         &rows,
+        room,
     )
 }
 
-fn used_table(uses: &Uses) -> String {
+fn used_table(uses: &Uses, room: Option<usize>) -> String {
     let rows: Vec<_> = uses
         .found
         .iter()
@@ -162,7 +163,7 @@ fn used_table(uses: &Uses) -> String {
                 .to_vec()
         })
         .collect();
-    table(&["FILE", "COMPOSITION", "STEP", "FUNCTION", "VERSION", "STATE", "MESSAGE"], &rows)
+    table(&["FILE", "COMPOSITION", "STEP", "FUNCTION", "VERSION", "STATE", "MESSAGE"], &rows, room)
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
