@@ -56,7 +56,10 @@ mod tests {
     use super::*;
 
     fn printed(room: Option<usize>) -> String {
-        let rows = [["NAME", "READY", "STATUS"], ["App/with-a-long-name", "False", "something that takes many words to say"]];
+        let rows = [
+            ["NAME", "READY", "STATUS"],
+            ["App/with-a-long-name", "False", "something that takes many words to say"],
+        ];
         let rows = rows.map(|row| row.map(str::to_owned));
         print(&rows, TableLayout { gap: 3, room }, str::to_owned)
     }

@@ -99,6 +99,10 @@ impl Program {
         options: Options,
         lines: Option<&LineSink>,
     ) -> Result<Self, StartError> {
+        let cannot_spawn = |source| StartError::Spawn { program: command.program().to_owned(), source };
+        if command.is_run_by_another() {
+            command.find().map_err(cannot_spawn)?;
+        }
         let port = Port::free().map_err(StartError::NoPort)?;
         let address = port.address();
         let client = local_client(address, &options)?;
@@ -111,7 +115,7 @@ impl Program {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .map_err(|source| StartError::Spawn { program: command.program().to_owned(), source })?;
+            .map_err(cannot_spawn)?;
         let output = Output::of(&mut child, lines);
         let standard_input = child.stdin.take();
         let program = Self { client, group: Group::of(child), output, port, _standard_input: standard_input };

@@ -170,5 +170,8 @@ async fn service_of_the_api_server_leads_to_where_it_listens() {
     assert_eq!(moved["subsets"][0]["addresses"], json!([{"ip": "127.0.0.1"}]));
     assert_eq!(slice["ports"][0]["port"], 7443);
     let (_, slice) = listening("[fd00::1]:7443").await;
-    assert_eq!((&slice["addressType"], &slice["endpoints"][0]["addresses"][0]), (&json!("IPv6"), &json!("fd00::1")));
+    assert_eq!(
+        (&slice["addressType"], &slice["endpoints"][0]["addresses"][0]),
+        (&json!("IPv6"), &json!("fd00::1"))
+    );
 }

@@ -16,6 +16,7 @@ use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
 use supervise::Supervise;
+pub(crate) use supervise::supervising_command;
 
 /// What other programs call
 #[derive(Debug, clap::Args)]

@@ -15,6 +15,7 @@ use ferroplane_runner::{Directory, grpc};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
+use super::internal::supervising_command;
 use crate::Verdict;
 use crate::duration;
 use crate::interrupt::Interrupts;
@@ -187,7 +188,9 @@ impl Render {
         options: &grpc::Options,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Directory> {
-        let mut starting = std::pin::pin!(renderer.start_functions(options));
+        // A render that is killed can end nothing any more.
+        let supervisor = supervising_command();
+        let mut starting = std::pin::pin!(renderer.start_functions(options, &supervisor));
         if let Ok(started) = tokio::time::timeout(UNREMARKABLE, &mut starting).await {
             return started;
         }

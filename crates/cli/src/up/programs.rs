@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{info, warn};
 
+use crate::commands::internal::supervising_command;
 use crate::terminal::Terminal;
 use sources::Sources;
 
@@ -195,15 +196,4 @@ fn wanted(manifests: &[Manifest], terminal: &mut Terminal) -> BTreeMap<String, W
         }
     }
     found
-}
-
-/// This program, as the one that ends a function when the control plane has ended.
-fn supervising_command() -> Vec<String> {
-    // On Linux even if the file has been replaced since, as by a build.
-    let own = if cfg!(target_os = "linux") {
-        "/proc/self/exe".to_owned()
-    } else {
-        std::env::current_exe().map_or_else(|_| "ferroplane".to_owned(), |path| path.display().to_string())
-    };
-    [&own, "internal", "supervise", "--"].map(str::to_owned).into()
 }

@@ -1,6 +1,7 @@
 //! `ferroplane up --allow-commands`: programs that files name are run, and no others.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ferroplane_testkit::{FunctionServer, Versions};
@@ -53,6 +54,13 @@ async fn serve(address: &str) {
         eprintln!("there is a mistake in text.src");
         std::process::exit(3);
     }
+    if text == "waits" {
+        // Never listens, so that whoever started it waits.
+        std::fs::write("waits.tmp", std::process::id().to_string()).unwrap();
+        std::fs::rename("waits.tmp", "waits.pid").unwrap();
+        terminated.recv().await;
+        return;
+    }
     let line = format!("serves {text} as {}", std::process::id());
     let mut answer = json!({"desired": {"resources": {"map": {
         "resource": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text}}, "ready": "READY_TRUE",
@@ -86,6 +94,36 @@ fn what_a_program_printed_is_shown_after_its_fatal_result() {
     let said = sandbox.render(&[]).fails_with(3);
     assert!(said.contains("returned a fatal result: it is so; it said:\n"), "{said}");
     assert!(said.contains("expect the worst"), "{said}");
+}
+
+#[test]
+fn program_ends_with_a_render_that_is_killed() {
+    for how in [Signal::TERM, Signal::KILL] {
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &composition(&[("one", "mine", "")]))
+            .with("functions.yaml", &started("mine", &command()))
+            .with("text.src", "waits");
+        let arguments = ["render", "xr.yaml", "composition.yaml", "functions.yaml", "--allow-commands"];
+        let mut render = sandbox.command(&arguments);
+        let mut rendering = render.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let noted = sandbox.path("waits.pid");
+        let process = until(|| std::fs::read_to_string(&noted).ok()?.parse().ok().and_then(Pid::from_raw));
+        kill_process(Pid::from_child(&rendering), how).unwrap();
+        rendering.wait().unwrap();
+        until_it_is_gone(process);
+    }
+}
+
+/// Waits until there is something.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "nothing came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn directory() -> TempDir {

@@ -106,6 +106,16 @@ pub(super) enum Runtime {
     Recorded(AsyncFunction),
 }
 
+impl Runtime {
+    /// The same, but a program is run by another one, which ends it when this process is gone.
+    pub(super) fn supervised_by(self, supervisor: &[String]) -> Self {
+        match self {
+            Self::Started(command) => Self::Started(command.run_by(supervisor.to_vec())),
+            other => other,
+        }
+    }
+}
+
 fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Declared> {
     check_annotations(function, manifest)?;
     let name = &function.metadata.name;

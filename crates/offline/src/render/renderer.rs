@@ -52,9 +52,14 @@ impl Renderer {
         self.pipeline.advisories().map(|advisory| advisory.to_string())
     }
 
-    /// Make every function that the pipeline calls ready to be called.
-    pub async fn start_functions(&self, options: &grpc::Options) -> anyhow::Result<Directory> {
-        self.runtimes.start(&self.pipeline, options).await
+    /// Make every function that the pipeline calls ready to be called. Programs are run by the supervisor, a command that ends them when
+    /// this process is gone; by this process alone if there is none.
+    pub async fn start_functions(
+        &self,
+        options: &grpc::Options,
+        supervisor: &[String],
+    ) -> anyhow::Result<Directory> {
+        self.runtimes.start(&self.pipeline, options, supervisor).await
     }
 
     /// Render one of the composite resources.

@@ -102,10 +102,12 @@ impl Runtimes {
         &self,
         pipeline: &Pipeline,
         options: &grpc::Options,
+        supervisor: &[String],
     ) -> anyhow::Result<Directory> {
         let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
         let called = callees.filter_map(|callee| self.by_revision.get_key_value(&callee.revision));
-        start_all(called.map(|(name, runtime)| (name.clone(), runtime.clone())).collect(), options).await
+        let called = called.map(|(name, runtime)| (name.clone(), runtime.clone().supervised_by(supervisor)));
+        start_all(called.collect(), options).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command that starts a function.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -83,6 +84,17 @@ impl Command {
         command
     }
 
+    /// Whether there is such a program. Asked before another program is to run it, which could say so only in its own words.
+    pub(super) fn find(&self) -> io::Result<()> {
+        let path = self.path();
+        if self.program.contains('/') {
+            return path.metadata().map(drop);
+        }
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = std::env::split_paths(&directories).any(|directory| directory.join(&path).exists());
+        if is_there { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
     /// A path is relative to the directory; a bare name is looked up as usual.
     fn path(&self) -> PathBuf {
         if self.program.contains('/') {
@@ -121,6 +133,16 @@ mod tests {
         let words: Vec<_> = command.as_std().get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(command.as_std().get_program(), "sup");
         assert_eq!(words, ["--", "/here/./fn", "99"]);
+    }
+
+    #[test]
+    fn program_that_is_not_there_is_missed_before_another_one_looks_for_it() {
+        let find =
+            |text: &str| Command::parse(text, "/usr/bin").unwrap().find().map_err(|error| error.kind());
+        assert_eq!(find("./env --help"), Ok(()));
+        assert_eq!(find("env --help"), Ok(()));
+        assert_eq!(find("./no-such-program"), Err(io::ErrorKind::NotFound));
+        assert_eq!(find("no-such-program"), Err(io::ErrorKind::NotFound));
     }
 
     #[test]

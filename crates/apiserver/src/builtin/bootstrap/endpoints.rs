@@ -24,7 +24,8 @@ pub(super) fn operations(
     address: SocketAddr,
 ) -> Result<Vec<Operation>, Status> {
     let address = advertised(address);
-    let wanted = [("", "endpoints", endpoints(address)), ("discovery.k8s.io", "endpointslices", slice(address))];
+    let wanted =
+        [("", "endpoints", endpoints(address)), ("discovery.k8s.io", "endpointslices", slice(address))];
     let mut operations = Vec::new();
     for (group, plural, object) in wanted {
         let Some(resource) = catalogue.find(group, plural) else { continue };

@@ -1,7 +1,7 @@
 //! `ferroplane internal supervise`: runs a program that must not outlive whoever started it.
 //!
-//! A control plane that is killed can end nothing any more, so somebody else has to. This one stands between the control plane and the
-//! program of a function. Its standard input is a pipe from the control plane, which the operating system closes when the control plane
+//! A control plane or a `render` that is killed can end nothing any more, so somebody else has to. This one stands between it and the
+//! program of a function. Its standard input is a pipe from whoever started it, which the operating system closes when that process
 //! ends, however it ends. The signal that Linux can send when a parent ends is no way: it is sent when the *thread* ends that started
 //! the program, and threads of a runtime come and go.
 
@@ -18,6 +18,17 @@ use tokio::sync::oneshot;
 
 /// How long the program has to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The command before which this program ends another one when the process is gone that started it.
+pub(crate) fn supervising_command() -> Vec<String> {
+    // On Linux even if the file has been replaced since, as by a build.
+    let own = if cfg!(target_os = "linux") {
+        "/proc/self/exe".to_owned()
+    } else {
+        std::env::current_exe().map_or_else(|_| "ferroplane".to_owned(), |path| path.display().to_string())
+    };
+    [&own, "internal", "supervise", "--"].map(str::to_owned).into()
+}
 
 /// Run a program until it ends, or until standard input does
 ///
