@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-wire", &[]),
     ("ferroplane-golang", &[]),
     ("ferroplane-cel", &["ferroplane-golang"]),
+    ("ferroplane-template", &["ferroplane-golang"]),
     ("ferroplane-ownership", &["ferroplane-golang"]),
     ("ferroplane-schema", &["ferroplane-cel", "ferroplane-golang", "ferroplane-ownership"]),
     ("ferroplane-segments", &[]),
@@ -140,11 +141,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only know or decide, and what they must never know.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "ferroplane-api",
     "ferroplane-wire",
     "ferroplane-metrics",
     "ferroplane-golang",
+    "ferroplane-template",
     "ferroplane-cel",
     "ferroplane-ownership",
     "ferroplane-schema",
@@ -155,8 +157,13 @@ const PURE: [&str; 10] = [
 const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
 
 /// Code that does what a program in Go does.
-const REPRODUCTIONS: [&str; 4] =
-    ["crates/golang/src/", "crates/cel/src/", "crates/ownership/src/", "crates/schema/src/"];
+const REPRODUCTIONS: [&str; 5] = [
+    "crates/golang/src/",
+    "crates/template/src/",
+    "crates/cel/src/",
+    "crates/ownership/src/",
+    "crates/schema/src/",
+];
 /// How such a file says what it follows, and in which version.
 const ORIGINALS: [&str; 2] = ["//! Follows ", "//! Our own design: "];
 const GENERATED: [&str; 2] =

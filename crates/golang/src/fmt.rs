@@ -5,13 +5,17 @@
 //!
 //! Follows Go 1.26, `fmt/print.go`.
 
+mod operand;
 mod types;
 mod value;
 mod verbs;
 
+pub use operand::{Operand, Shape, Visitor};
 pub use types::{is_same_type, plain_list, type_name};
 pub use value::{Any, Numbers, to_text};
-pub use verbs::{go_syntax, plain, sprint, sprintf, sprintf_any};
+pub use verbs::{
+    Refusal, go_syntax, plain, print_all, print_formatted, print_lines, sprint, sprintf, sprintf_any,
+};
 
 /// The longest text that is made. It is more than a message of the protocol can carry by default.
 pub const MAX_LENGTH: usize = 16 * 1024 * 1024;

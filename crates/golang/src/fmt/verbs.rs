@@ -3,15 +3,71 @@
 //! Follows Go 1.26, `fmt/print.go`, `fmt/format.go`.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::str;
 
 use serde_json::Value;
 
 use super::value::to_text;
-use super::{Any, MAX_LENGTH, Numbers, TooLong};
+use super::{Any, MAX_LENGTH, Numbers, Operand, Shape, TooLong};
 use crate::strconv::{can_backquote, format_float, is_print, quote_with};
 
 /// Wider or more precise than this is no number to Go, either.
 const TOO_LARGE: i64 = 1_000_000;
+
+/// Deeper than this nothing is printed: values can contain themselves, and our stack does not grow.
+const MAX_DEPTH: usize = 200;
+
+/// Why values are not printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The text would be longer than the limit.
+    TooLong,
+    /// A value contains itself, or is nested very deeply.
+    TooDeep,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => f.write_str("the text is too long"),
+            Self::TooDeep => write!(f, "the value is nested deeper than {MAX_DEPTH}"),
+        }
+    }
+}
+
+/// What Go's `Sprintf` makes of the format and the values: at most so many bytes.
+pub fn print_formatted(format: &[u8], values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limit);
+    printer.print_all(format, values);
+    printer.finish()
+}
+
+/// What Go's `Sprint` makes of the values: at most so many bytes. Spaces stand between values that are no text.
+pub fn print_all(values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limit);
+    let mut was_text = false;
+    for (at, value) in values.iter().enumerate() {
+        let is_text = matches!(value.shape(), Shape::Text(_));
+        if at > 0 && !is_text && !was_text {
+            printer.push(" ");
+        }
+        printer.print_value(*value, 'v');
+        was_text = is_text;
+    }
+    printer.finish()
+}
+
+/// What Go's `Sprintln` makes of the values: at most so many bytes.
+pub fn print_lines(values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limit);
+    for (at, value) in values.iter().enumerate() {
+        printer.push(if at > 0 { " " } else { "" });
+        printer.print_value(*value, 'v');
+    }
+    printer.push("\n");
+    printer.finish()
+}
 
 /// What Go's `Sprintf` makes of the format and the values. What is no text in it is replaced.
 pub fn sprintf(format: &str, values: &[Any<'_>]) -> Result<String, TooLong> {
@@ -24,9 +80,8 @@ pub fn sprintf(format: &str, values: &[Any<'_>]) -> Result<String, TooLong> {
 
 /// What Go's `Sprintf` makes of the format and the values: text, or bytes if one of the values is bytes.
 pub fn sprintf_any(format: &str, values: &[Any<'_>]) -> Result<Any<'static>, TooLong> {
-    let mut printer = Printer::default();
-    printer.print_all(format, values);
-    printer.finish().map(Any::bytes)
+    let values: Vec<_> = values.iter().map(|value| -> &dyn Operand { value }).collect();
+    print_formatted(format.as_bytes(), &values, MAX_LENGTH).map(Any::bytes).map_err(|_| TooLong)
 }
 
 /// The value as the verb `%v` writes it. Text stays as it is.
@@ -34,11 +89,7 @@ pub fn sprint<'v>(value: &'v Any<'_>) -> Result<Cow<'v, [u8]>, TooLong> {
     match value {
         Any::Text(text) => Ok(Cow::Borrowed(text.as_bytes())),
         Any::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        _ => {
-            let mut printer = Printer::default();
-            printer.print_value(value, 'v');
-            printer.finish().map(Cow::Owned)
-        }
+        _ => print_all(&[value], MAX_LENGTH).map(Cow::Owned).map_err(|_| TooLong),
     }
 }
 
@@ -57,11 +108,14 @@ fn print_document(value: &Value, format: &str) -> String {
     sprintf(format, &[Any::of(value, Numbers::AsWritten)]).unwrap_or_else(|_| "...".to_owned())
 }
 
-#[derive(Default)]
 struct Printer {
     out: Vec<u8>,
-    is_too_long: bool,
+    limit: usize,
+    depth: usize,
+    refusal: Option<Refusal>,
     flags: Flags,
+    /// While it complains about a verb, methods are not asked.
+    is_complaining: bool,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -70,6 +124,8 @@ struct Flags {
     sharp: bool,
     /// `%#v`: the value in Go's own syntax.
     is_go_syntax: bool,
+    /// `%+v`: with the names of fields.
+    has_names: bool,
     zero: bool,
     plus: bool,
     minus: bool,
@@ -80,7 +136,7 @@ struct Flags {
 
 /// Where in the format and in the values we are.
 struct Cursor<'f> {
-    format: &'f str,
+    format: &'f [u8],
     at: usize,
     value: usize,
     count: usize,
@@ -91,12 +147,12 @@ struct Cursor<'f> {
 
 impl Cursor<'_> {
     fn peek(&self) -> Option<u8> {
-        self.format.as_bytes().get(self.at).copied()
+        self.format.get(self.at).copied()
     }
 
     /// Digits, if there are any. Too many of them swallow the rest of the format.
     fn number(&mut self) -> Option<usize> {
-        let (number, end) = number_at(&self.format.as_bytes()[self.at..]);
+        let (number, end) = number_at(&self.format[self.at..]);
         self.at += end;
         number
     }
@@ -107,7 +163,7 @@ impl Cursor<'_> {
             return false;
         }
         self.is_reordered = true;
-        let (index, length) = index_at(&self.format.as_bytes()[self.at..]);
+        let (index, length) = index_at(&self.format[self.at..]);
         self.at += length;
         match index {
             Some(index) if (1..=self.count).contains(&index) => self.value = index - 1,
@@ -118,13 +174,15 @@ impl Cursor<'_> {
     }
 
     /// The next value as a width or precision, for `*`.
-    fn number_from(&mut self, values: &[Any<'_>]) -> Option<i64> {
+    fn number_from(&mut self, values: &[&dyn Operand]) -> Option<i64> {
         let value = values.get(self.value)?;
         self.value += 1;
-        match value {
-            Any::Int(number) if (-TOO_LARGE..=TOO_LARGE).contains(number) => Some(*number),
-            _ => None,
-        }
+        let number = match value.shape() {
+            Shape::Integer(number) | Shape::Stringer(_, Some(number)) => number,
+            Shape::Unsigned(number) => i64::try_from(number).ok()?,
+            _ => return None,
+        };
+        (-TOO_LARGE..=TOO_LARGE).contains(&number).then_some(number)
     }
 }
 
@@ -156,8 +214,13 @@ fn index_at(bytes: &[u8]) -> (Option<usize>, usize) {
 }
 
 impl Printer {
-    fn finish(self) -> Result<Vec<u8>, TooLong> {
-        if self.is_too_long { Err(TooLong) } else { Ok(self.out) }
+    fn new(limit: usize) -> Self {
+        let flags = Flags::default();
+        Self { out: Vec::new(), limit, depth: 0, refusal: None, flags, is_complaining: false }
+    }
+
+    fn finish(self) -> Result<Vec<u8>, Refusal> {
+        self.refusal.map_or(Ok(self.out), Err)
     }
 
     fn push(&mut self, text: &str) {
@@ -165,26 +228,26 @@ impl Printer {
     }
 
     fn push_bytes(&mut self, text: &[u8]) {
-        if self.out.len() + text.len() > MAX_LENGTH {
-            // The flag stays set, and printing goes on without output: a width of a million in a
+        if self.out.len() + text.len() > self.limit {
+            // The refusal stays, and printing goes on without output: a width of a million in a
             // long format must not cost memory, and no caller between has to pass an error on.
-            self.is_too_long = true;
+            self.refusal = Some(Refusal::TooLong);
         }
-        if !self.is_too_long {
+        if self.refusal.is_none() {
             self.out.extend_from_slice(text);
         }
     }
 
-    fn print_all(&mut self, format: &str, values: &[Any<'_>]) {
+    fn print_all(&mut self, format: &[u8], values: &[&dyn Operand]) {
         let count = values.len();
         let mut cursor = Cursor { format, at: 0, value: 0, count, is_reordered: false, is_good_index: true };
-        while cursor.at < format.len() && !self.is_too_long {
+        while cursor.at < format.len() && self.refusal.is_none() {
             let rest = &format[cursor.at..];
-            let Some(plain) = rest.find('%') else {
-                self.push(rest);
+            let Some(plain) = rest.iter().position(|byte| *byte == b'%') else {
+                self.push_bytes(rest);
                 break;
             };
-            self.push(&rest[..plain]);
+            self.push_bytes(&rest[..plain]);
             cursor.at += plain + 1;
             self.print_verb(&mut cursor, values);
         }
@@ -194,7 +257,7 @@ impl Printer {
         }
     }
 
-    fn print_verb(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>]) {
+    fn print_verb(&mut self, cursor: &mut Cursor<'_>, values: &[&dyn Operand]) {
         cursor.is_good_index = true;
         self.flags = Flags::default();
         self.read_flags(cursor);
@@ -204,21 +267,21 @@ impl Printer {
         if !is_after_index {
             cursor.index();
         }
-        let Some(verb) = cursor.format.get(cursor.at..).and_then(|rest| rest.chars().next()) else {
+        let Some((verb, length)) = letter_at(cursor.format, cursor.at) else {
             return self.push("%!(NOVERB)");
         };
-        cursor.at += verb.len_utf8();
+        cursor.at += length;
         // `%%` takes no value, and Go lets it have flags and widths that it ignores.
         if verb == '%' {
             self.push("%");
         } else if !cursor.is_good_index {
             self.push(&format!("%!{verb}(BADINDEX)"));
-        } else if let Some(value) = values.get(cursor.value) {
+        } else if let Some(value) = values.get(cursor.value).copied() {
             if matches!(verb, 'v' | 'w') {
                 // For these verbs `#` and `+` change the syntax, and no longer what they mean for
-                // numbers inside: `%#v` of 1 is not `0x1`. JSON has no structs, so `%+v` is `%v`.
+                // numbers inside: `%#v` of 1 is not `0x1`.
                 self.flags.is_go_syntax = std::mem::take(&mut self.flags.sharp);
-                self.flags.plus = false;
+                self.flags.has_names = std::mem::take(&mut self.flags.plus);
             }
             self.print_value(value, verb);
             cursor.value += 1;
@@ -241,7 +304,7 @@ impl Printer {
         }
     }
 
-    fn read_width(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
+    fn read_width(&mut self, cursor: &mut Cursor<'_>, values: &[&dyn Operand], is_after_index: bool) -> bool {
         if cursor.peek() != Some(b'*') {
             self.flags.width = cursor.number();
             // `%[3]2d` is a mistake to Go: an index must stand directly before the verb or a star.
@@ -265,7 +328,12 @@ impl Printer {
         false
     }
 
-    fn read_precision(&mut self, cursor: &mut Cursor<'_>, values: &[Any<'_>], is_after_index: bool) -> bool {
+    fn read_precision(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        values: &[&dyn Operand],
+        is_after_index: bool,
+    ) -> bool {
         // A point at the very end is taken for the verb, as in Go, which looks for a precision only
         // if something follows.
         if cursor.peek() != Some(b'.') || cursor.at + 1 >= cursor.format.len() {
@@ -289,112 +357,160 @@ impl Printer {
         false
     }
 
-    fn print_extra(&mut self, values: &[Any<'_>]) {
+    fn print_extra(&mut self, values: &[&dyn Operand]) {
         self.flags = Flags::default();
         self.push("%!(EXTRA ");
         for (at, value) in values.iter().enumerate() {
             if at > 0 {
                 self.push(", ");
             }
-            if *value == Any::Nil {
+            if value.shape() == Shape::Nil {
                 self.push("<nil>");
             } else {
-                self.push(value.type_name());
+                self.push(&value.type_name());
                 self.push("=");
-                self.print_value(value, 'v');
+                self.print_value(*value, 'v');
             }
         }
         self.push(")");
     }
 
-    fn print_value(&mut self, value: &Any<'_>, verb: char) {
-        match (value, verb) {
-            (Any::Nil, 'T' | 'v') => self.pad("<nil>"),
-            (Any::Nil, _) => self.push(&format!("%!{verb}(<nil>)")),
+    fn print_value(&mut self, value: &dyn Operand, verb: char) {
+        match (value.shape(), verb) {
+            (Shape::Nil, 'T' | 'v') => self.pad("<nil>"),
+            (Shape::Nil, _) => self.push(&format!("%!{verb}(<nil>)")),
             (_, 'T') => self.print_text(value.type_name().as_bytes()),
             // Addresses are not the same twice; ours always are.
-            (Any::NilArray | Any::NilObject, 'p') => self.push(if self.flags.sharp { "0" } else { "0x0" }),
-            (Any::Array(..) | Any::Object(..), 'p') => {
+            (Shape::NilList | Shape::NilMap, 'p') => self.push(if self.flags.sharp { "0" } else { "0x0" }),
+            (Shape::List | Shape::Map | Shape::Bytes(_), 'p') => {
                 self.push(if self.flags.sharp { "c000000000" } else { "0xc000000000" });
             }
             (_, 'p') => self.bad_verb(value, verb),
             // `%w` is for errors in `Errorf`. Go complains about a list or map as a whole
             // (`handleMethods`); any other unknown verb is complained about for each item.
-            (Any::Array(..) | Any::Object(..) | Any::NilArray | Any::NilObject, 'w') => {
+            (Shape::List | Shape::Map | Shape::NilList | Shape::NilMap | Shape::Struct, 'w') => {
                 self.bad_verb(value, verb);
             }
             _ => self.print_kind(value, verb),
         }
     }
 
-    fn print_kind(&mut self, value: &Any<'_>, verb: char) {
-        match value {
-            Any::Nil => self.push("<nil>"),
-            Any::Bool(truth) if matches!(verb, 't' | 'v') => self.pad(if *truth { "true" } else { "false" }),
-            Any::Int(whole) if "vdboOxXcqU".contains(verb) => self.print_integer(*whole, verb),
-            // Every number that came over the wire is a float. Go has no way to print one with `%d` that anybody could
-            // want, and whoever writes `%d` for a whole number means this.
-            Any::Float(float) if verb == 'd' && is_whole(*float) => {
+    fn print_kind(&mut self, value: &dyn Operand, verb: char) {
+        match value.shape() {
+            Shape::Nil => self.push("<nil>"),
+            Shape::Bool(truth) if matches!(verb, 't' | 'v') => self.pad(if truth { "true" } else { "false" }),
+            Shape::Integer(whole) if "vdboOxXcqU".contains(verb) => self.print_integer(whole, verb),
+            Shape::Unsigned(whole) if "vdboOxXcqU".contains(verb) => self.print_unsigned(whole, verb),
+            Shape::WireFloat(float) if verb == 'd' && is_whole(float) => {
                 #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
-                self.print_integer(*float as i64, verb);
+                self.print_integer(float as i64, verb);
             }
-            Any::Float(float) if "vbgGxXfFeE".contains(verb) => self.print_float(*float, verb),
-            Any::Text(text) if "vsxXq".contains(verb) => self.print_string(text.as_bytes(), verb),
-            Any::Bytes(bytes) if "vsxXq".contains(verb) => self.print_string(bytes, verb),
-            Any::NilArray if self.flags.is_go_syntax => self.push("[]interface {}(nil)"),
-            Any::NilArray => self.push("[]"),
-            Any::NilObject if self.flags.is_go_syntax => self.push("map[string]interface {}(nil)"),
-            Any::NilObject => self.push("map[]"),
-            Any::Array(items, numbers) => self.print_array(items, *numbers, verb),
-            Any::Object(object, numbers) => {
-                let (opening, separator, closing) = if self.flags.is_go_syntax {
-                    ("map[string]interface {}{", ", ", "}")
-                } else {
-                    ("map[", " ", "]")
-                };
-                self.push(opening);
-                // The keys are sorted already: `serde_json`'s maps are ordered, and Go's `fmt`
-                // sorts maps to be deterministic.
-                for (at, (key, value)) in object.iter().enumerate() {
-                    if at > 0 {
-                        self.push(separator);
-                    }
-                    self.print_kind(&Any::Text(Cow::Borrowed(key)), verb);
-                    self.push(":");
-                    self.print_item(value, *numbers, verb);
-                }
-                self.push(closing);
+            Shape::Float(float) | Shape::WireFloat(float) if "vbgGxXfFeE".contains(verb) => {
+                self.print_float(float, verb);
             }
+            Shape::Complex(parts) if "vbgGxXfFeE".contains(verb) => self.print_complex(parts, verb),
+            Shape::Text(text) if "vsxXq".contains(verb) => self.print_string(text, verb),
+            Shape::Bytes(bytes) => self.print_bytes(bytes, verb),
+            Shape::Stringer(text, whole) => self.print_stringer(value, &text, whole, verb),
+            Shape::NilList | Shape::NilMap if self.flags.is_go_syntax => {
+                self.push(&value.type_name());
+                self.push("(nil)");
+            }
+            Shape::NilList => self.push("[]"),
+            Shape::NilMap => self.push("map[]"),
+            Shape::List | Shape::Map | Shape::Struct => self.print_items(value, verb),
             _ => self.bad_verb(value, verb),
         }
     }
 
-    fn print_array(&mut self, items: &[Value], numbers: Numbers, verb: char) {
-        let (opening, separator, closing) =
-            if self.flags.is_go_syntax { ("[]interface {}{", ", ", "}") } else { ("[", " ", "]") };
-        self.push(opening);
-        for (at, item) in items.iter().enumerate() {
-            if at > 0 {
-                self.push(separator);
-            }
-            self.print_item(item, numbers, verb);
+    fn print_items(&mut self, value: &dyn Operand, verb: char) {
+        if self.depth == MAX_DEPTH {
+            self.refusal = Some(Refusal::TooDeep);
         }
+        let has_names = value.shape() != Shape::Struct || self.flags.has_names || self.flags.is_go_syntax;
+        let (opening, separator, closing) = match value.shape() {
+            _ if self.flags.is_go_syntax => ("{", ", ", "}"),
+            Shape::Map => ("map[", " ", "]"),
+            Shape::Struct => ("{", " ", "}"),
+            _ => ("[", " ", "]"),
+        };
+        if self.flags.is_go_syntax {
+            self.push(&value.type_name());
+        }
+        self.push(opening);
+        self.depth += 1;
+        let is_map = value.shape() == Shape::Map;
+        let mut is_first = true;
+        value.visit(&mut |key, item| {
+            self.push(if is_first { "" } else { separator });
+            is_first = false;
+            if let Some(key) = key.filter(|_| has_names) {
+                if is_map {
+                    self.print_kind(&Key(key), verb);
+                } else {
+                    self.push_bytes(key);
+                }
+                self.push(":");
+            }
+            self.print_item(item, verb);
+            self.refusal.is_none()
+        });
+        self.depth -= 1;
         self.push(closing);
     }
 
-    fn print_item(&mut self, value: &Value, numbers: Numbers, verb: char) {
-        match Any::of(value, numbers) {
-            _ if self.is_too_long => {}
-            Any::Nil if self.flags.is_go_syntax => self.push("interface {}(nil)"),
-            item => self.print_kind(&item, verb),
+    fn print_item(&mut self, item: &dyn Operand, verb: char) {
+        if self.refusal.is_some() {
+            return;
+        }
+        match item.shape() {
+            Shape::Nil if self.flags.is_go_syntax => self.push("interface {}(nil)"),
+            _ => self.print_kind(item, verb),
         }
     }
 
     /// The flags still count: Go pads even what it complains about.
-    fn bad_verb(&mut self, value: &Any<'_>, verb: char) {
+    fn bad_verb(&mut self, value: &dyn Operand, verb: char) {
+        let was_complaining = std::mem::replace(&mut self.is_complaining, true);
         self.push(&format!("%!{verb}({}=", value.type_name()));
         self.print_kind(value, 'v');
         self.push(")");
+        self.is_complaining = was_complaining;
+    }
+
+    fn print_stringer(&mut self, value: &dyn Operand, text: &[u8], whole: Option<i64>, verb: char) {
+        match whole {
+            Some(whole) if self.is_complaining || self.flags.is_go_syntax => self.print_integer(whole, verb),
+            Some(whole) if "dboOcU".contains(verb) => self.print_integer(whole, verb),
+            _ if "vsxXq".contains(verb) => self.print_string(text, verb),
+            _ => self.bad_verb(value, verb),
+        }
+    }
+
+    fn print_bytes(&mut self, bytes: &[u8], verb: char) {
+        if "sxXq".contains(verb) {
+            return self.print_string(bytes, verb);
+        }
+        let (opening, separator, closing) =
+            if self.flags.is_go_syntax { ("[]byte{", ", ", "}") } else { ("[", " ", "]") };
+        self.push(opening);
+        for (at, byte) in bytes.iter().enumerate() {
+            if at > 0 {
+                self.push(separator);
+            }
+            self.print_kind(&Byte(*byte), verb);
+        }
+        self.push(closing);
+    }
+
+    fn print_complex(&mut self, [real, imaginary]: [f64; 2], verb: char) {
+        let plus = self.flags.plus;
+        self.push("(");
+        self.print_float(real, verb);
+        self.flags.plus = true;
+        self.print_float(imaginary, verb);
+        self.flags.plus = plus;
+        self.push("i)");
     }
 
     fn pad(&mut self, text: &str) {
@@ -483,17 +599,29 @@ impl Printer {
             'c' => self.pad(&to_letter(whole).to_string()),
             'q' => self.pad(&quote_with(to_letter(whole).to_string().as_bytes(), '\'', self.flags.plus)),
             'U' => self.print_code_point(whole),
-            _ => self.print_digits(whole, verb),
+            _ => self.print_digits(whole < 0, whole.unsigned_abs(), verb),
         }
     }
 
-    fn print_digits(&mut self, whole: i64, verb: char) {
+    fn print_unsigned(&mut self, whole: u64, verb: char) {
+        if verb == 'v' && self.flags.is_go_syntax {
+            self.flags.sharp = true;
+            self.print_digits(false, whole, 'x');
+            self.flags.sharp = false;
+        } else if "cqU".contains(verb) {
+            // What is too large for a character is none, however large it is.
+            self.print_integer(i64::try_from(whole).unwrap_or(i64::MAX), verb);
+        } else {
+            self.print_digits(false, whole, verb);
+        }
+    }
+
+    fn print_digits(&mut self, is_negative: bool, size: u64, verb: char) {
         let Flags { sharp, zero, plus, minus, space, width, precision, .. } = self.flags;
-        if precision == Some(0) && whole == 0 {
+        if precision == Some(0) && size == 0 {
             // C prints nothing for a zero without digits, and so does Go, but for the width.
             return self.pad_with_spaces(&" ".repeat(width.unwrap_or(0)));
         }
-        let size = whole.unsigned_abs();
         let mut digits = match verb {
             'b' => format!("{size:b}"),
             'o' | 'O' => format!("{size:o}"),
@@ -501,7 +629,7 @@ impl Printer {
             'X' => format!("{size:X}"),
             _ => size.to_string(),
         };
-        let sign = match (whole < 0, plus, space) {
+        let sign = match (is_negative, plus, space) {
             (true, ..) => "-",
             (_, true, _) => "+",
             (.., true) => " ",
@@ -604,6 +732,44 @@ fn with_point(body: &str, format: char, precision: Option<usize>) -> String {
 fn letters(text: &[u8]) -> impl Iterator<Item = usize> {
     text.utf8_chunks()
         .flat_map(|chunk| chunk.valid().chars().map(char::len_utf8).chain(chunk.invalid().iter().map(|_| 1)))
+}
+
+/// The letter at this place and its length. A byte that is no text is the replacement character.
+fn letter_at(text: &[u8], at: usize) -> Option<(char, usize)> {
+    let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+    let window = &rest[..rest.len().min(4)];
+    let valid = match str::from_utf8(window) {
+        Ok(valid) => valid,
+        Err(error) => str::from_utf8(&window[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    let letter = valid.chars().next();
+    Some(letter.map_or((char::REPLACEMENT_CHARACTER, 1), |letter| (letter, letter.len_utf8())))
+}
+
+/// A key of a map.
+struct Key<'k>(&'k [u8]);
+
+impl Operand for Key<'_> {
+    fn type_name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("string")
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        Shape::Text(self.0)
+    }
+}
+
+/// An element of `[]byte`.
+struct Byte(u8);
+
+impl Operand for Byte {
+    fn type_name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("uint8")
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        Shape::Unsigned(self.0.into())
+    }
 }
 
 fn to_letter(whole: i64) -> char {

@@ -32,6 +32,27 @@ pub fn unquote_bytes(quoted: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The first character that a quoted text stands for, as a number, and what follows it. The opening quote is not part of
+/// the text. An escape of a byte gives that number, whether it is a character or not.
+pub fn unquote_char(text: &str, quote: char) -> Option<(u32, &str)> {
+    let first = text.chars().next()?;
+    let rest = &text[first.len_utf8()..];
+    if first == quote {
+        return None;
+    }
+    if first != '\\' {
+        return Some((first.into(), rest));
+    }
+    let mut bytes = Vec::new();
+    let tail = escape(rest, quote, &mut bytes)?;
+    let is_byte = rest.starts_with(|letter: char| letter == 'x' || letter.is_ascii_digit());
+    let code = match bytes.as_slice() {
+        [byte] if is_byte => u32::from(*byte),
+        _ => std::str::from_utf8(&bytes).ok()?.chars().next()?.into(),
+    };
+    Some((code, tail))
+}
+
 fn push(c: char, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
@@ -101,5 +122,17 @@ mod tests {
             assert_eq!(unquote(quoted), None, "{quoted}");
         }
         assert_eq!(unquote_bytes(r#""\xff""#), Some(vec![0xff]));
+    }
+
+    #[test]
+    fn characters_are_numbers() {
+        for (text, code) in
+            [("a'", 97), (r"\n'", 10), (r"\''", 39), (r"\xff'", 255), (r"\377'", 255), ("é'", 233)]
+        {
+            assert_eq!(unquote_char(text, '\''), Some((code, "'")), "{text}");
+        }
+        for text in ["", "'", r"\", r#"\"'"#, r"\400'", r"\ud800'"] {
+            assert_eq!(unquote_char(text, '\''), None, "{text}");
+        }
     }
 }

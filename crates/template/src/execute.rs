@@ -1,0 +1,137 @@
+//! Executes templates: walks their trees and writes the output.
+//!
+//! Follows Go 1.26, `text/template/exec.go`. Messages are about the part of the template that was looked at last, as in
+//! Go, whose state is not reset when an expression is done.
+
+mod arguments;
+mod evaluate;
+mod walk;
+
+use crate::node::{Part, Tree};
+use crate::{Context, ExecuteError, ExecuteErrorDetails, Exhausted, Failure, Text, Value};
+
+/// What Go calls a `reflect.Value`: a value, and how it was come by.
+#[derive(Debug, Clone)]
+pub enum Slot {
+    /// No value at all: a key that a map does not have.
+    Invalid,
+    /// A value with its own type.
+    Plain(Value),
+    /// A value that is stored as an `interface {}`, like the items of most maps and lists. It may be nil.
+    Boxed(Value),
+}
+
+impl Slot {
+    /// Without the interface around it. A nil interface is no value.
+    pub(crate) fn unboxed(self) -> Self {
+        match self {
+            Self::Boxed(Value::Nil) => Self::Invalid,
+            Self::Boxed(value) => Self::Plain(value),
+            other => other,
+        }
+    }
+
+    /// The value as an argument of type `interface {}` has it.
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Invalid => Value::Nil,
+            Self::Plain(value) | Self::Boxed(value) => value,
+        }
+    }
+
+    pub(crate) fn is_true(&self) -> bool {
+        match self {
+            Self::Invalid => false,
+            Self::Plain(value) | Self::Boxed(value) => value.is_true(),
+        }
+    }
+}
+
+/// Executes the text itself.
+pub(crate) fn execute(ctx: &mut Context<'_>, data: Value) -> Result<(), ExecuteError> {
+    let templates = ctx.templates;
+    let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
+    match templates.tree(&templates.name) {
+        Some(tree) => run(ctx, tree, &data),
+        // The text's own tree is always there: parsing adds it.
+        None => Ok(()),
+    }
+}
+
+/// Executes a template by name and gives what it wrote.
+pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result<Text, Failure> {
+    let templates = ctx.templates;
+    let shown = String::from_utf8_lossy(name);
+    let Some(tree) = templates.tree(&shown) else {
+        let (name, own) = (ferroplane_golang::strconv::quote_bytes(name), &templates.name);
+        let own = ferroplane_golang::strconv::quote(own);
+        return Err(Failure::new(format!("template: no template {name} associated with template {own}")));
+    };
+    let limit = ctx.budget().depth;
+    if ctx.depth >= limit {
+        return Err(Failure::new(format!("exceeded maximum template depth ({limit})")));
+    }
+    let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
+    let outer = std::mem::take(&mut ctx.output);
+    ctx.depth += 1;
+    let result = run(ctx, tree, &data);
+    ctx.depth -= 1;
+    let output = std::mem::replace(&mut ctx.output, outer);
+    match result {
+        Ok(()) => Ok(output.into()),
+        Err(error) => {
+            Err(error.exhausted.map_or_else(|| Failure::new(error.to_string()), Failure::Exhausted))
+        }
+    }
+}
+
+fn run<'t>(ctx: &mut Context<'t>, tree: &'t Tree, data: &Slot) -> Result<(), ExecuteError> {
+    let mut frame = Frame { ctx, tree, part: None, variables: vec![("$", data.clone())] };
+    frame.walk_list(data, &tree.root).map(|_| ())
+}
+
+/// The execution of one template.
+struct Frame<'f, 't> {
+    ctx: &'f mut Context<'t>,
+    tree: &'t Tree,
+    /// The part that messages are about.
+    part: Option<Part<'t>>,
+    variables: Vec<(&'t str, Slot)>,
+}
+
+/// An execution that may fail.
+type Executed<T> = Result<T, ExecuteError>;
+
+impl<'t> Frame<'_, 't> {
+    fn at(&mut self, part: Part<'t>) {
+        self.part = Some(part);
+    }
+
+    fn error(&self, message: impl Into<String>) -> ExecuteError {
+        self.located(message.into(), None)
+    }
+
+    fn exhausted(&self, limit: Exhausted) -> ExecuteError {
+        self.located(limit.to_string(), Some(limit))
+    }
+
+    #[cold]
+    fn located(&self, message: String, exhausted: Option<Exhausted>) -> ExecuteError {
+        let (line, column) = self.part.map_or((1, 0), |part| self.ctx.templates.location(part.position()));
+        let context = self.part.map(|part| part.to_string()).unwrap_or_default();
+        ExecuteErrorDetails {
+            name: self.ctx.templates.name.clone(),
+            line,
+            column,
+            template: self.tree.name.clone(),
+            context,
+            message,
+            exhausted,
+        }
+        .into()
+    }
+
+    fn step(&mut self) -> Executed<()> {
+        self.ctx.step(1).map_err(|limit| self.exhausted(limit))
+    }
+}

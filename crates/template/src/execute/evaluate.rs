@@ -1,0 +1,239 @@
+//! Pipelines, commands, variables and fields.
+//!
+//! Follows Go 1.26, `text/template/exec.go` (`evalPipeline` to `evalField`).
+
+use ferroplane_golang::strconv::quote;
+
+use super::walk::element;
+use super::{Executed, Frame, Slot};
+use crate::node::{Command, Number, Operand, Part, Pipe, Term};
+use crate::{MissingKey, Type, Value};
+
+impl<'t> Frame<'_, 't> {
+    pub(super) fn pipeline(&mut self, dot: &Slot, pipe: &'t Pipe) -> Executed<Slot> {
+        self.at(Part::Pipe(pipe));
+        let mut value = None;
+        for command in &pipe.commands {
+            value = Some(self.command(dot, command, value)?.unboxed());
+        }
+        let value = value.unwrap_or(Slot::Invalid);
+        for name in &pipe.variables {
+            if pipe.is_assignment {
+                self.assign(name, value.clone())?;
+            } else {
+                self.variables.push((name, value.clone()));
+            }
+        }
+        Ok(value)
+    }
+
+    pub(super) fn assign(&mut self, name: &str, value: Slot) -> Executed<()> {
+        match self.variables.iter_mut().rev().find(|(known, _)| *known == name) {
+            Some((_, variable)) => {
+                *variable = value;
+                Ok(())
+            }
+            None => Err(self.error(format!("undefined variable: {name}"))),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Executed<Slot> {
+        match self.variables.iter().rev().find(|(known, _)| *known == name) {
+            Some((_, value)) => Ok(value.clone()),
+            None => Err(self.error(format!("undefined variable: {name}"))),
+        }
+    }
+
+    /// `last` is what the command before gave.
+    fn command(&mut self, dot: &Slot, command: &'t Command, last: Option<Slot>) -> Executed<Slot> {
+        self.step()?;
+        let Some((first, arguments)) = command.operands.split_first() else { return Ok(Slot::Invalid) };
+        match &first.term {
+            Term::Field(fields) => {
+                self.at(Part::Operand(first));
+                self.fields(dot, dot.clone(), first, fields, Some(arguments), last)
+            }
+            Term::Chain { of, fields } => {
+                self.at(Part::Operand(first));
+                let receiver = self.operand(dot, of)?;
+                self.fields(dot, receiver, first, fields, Some(arguments), last)
+            }
+            Term::Variable { name, fields } => {
+                self.at(Part::Operand(first));
+                let value = self.variable(name)?;
+                if fields.is_empty() {
+                    self.check_no_arguments(first, arguments, last.as_ref())?;
+                    return Ok(value);
+                }
+                self.fields(dot, value, first, fields, Some(arguments), last)
+            }
+            Term::Function(function) => {
+                self.at(Part::Operand(first));
+                self.call(dot, function, None, Part::Command(command), function.name, Some(arguments), last)
+            }
+            Term::Pipe(pipe) => {
+                self.check_no_arguments(first, arguments, last.as_ref())?;
+                self.pipeline(dot, pipe)
+            }
+            _ => {
+                self.at(Part::Operand(first));
+                self.check_no_arguments(first, arguments, last.as_ref())?;
+                self.constant(dot, first)
+            }
+        }
+    }
+
+    fn check_no_arguments(
+        &self,
+        first: &Operand,
+        arguments: &[Operand],
+        last: Option<&Slot>,
+    ) -> Executed<()> {
+        if arguments.is_empty() && last.is_none() {
+            return Ok(());
+        }
+        Err(self.error(format!("can't give argument to non-function {first}")))
+    }
+
+    fn constant(&mut self, dot: &Slot, operand: &'t Operand) -> Executed<Slot> {
+        Ok(match &operand.term {
+            Term::Bool(truth) => Slot::Plain(Value::Bool(*truth)),
+            Term::Dot => dot.clone(),
+            Term::Number(number) => self.ideal(operand, number)?,
+            Term::String { text, .. } => Slot::Plain(Value::String(text.clone())),
+            // The others are no constants, and never come here.
+            _ => return Err(self.error("nil is not a command")),
+        })
+    }
+
+    /// A number with the type that it has where no type is asked for.
+    pub(super) fn ideal(&mut self, operand: &'t Operand, number: &Number) -> Executed<Slot> {
+        self.at(Part::Operand(operand));
+        let text = number.text.as_str();
+        let is_character = text.starts_with('\'');
+        let is_hexadecimal = text.len() > 2
+            && (text.starts_with("0x") || text.starts_with("0X"))
+            && !text.contains(['p', 'P']);
+        if let Some(parts) = number.complex {
+            return Ok(Slot::Plain(Value::Complex(Box::new(parts))));
+        }
+        if let Some(float) = number.float
+            && !is_hexadecimal
+            && !is_character
+            && text.contains(['.', 'e', 'E', 'p', 'P'])
+        {
+            return Ok(Slot::Plain(Value::Float(float)));
+        }
+        match number.integer {
+            Some(integer) => Ok(Slot::Plain(Value::Int(integer))),
+            None if number.unsigned.is_some() => Err(self.error(format!("{text} overflows int"))),
+            None => Ok(Slot::Invalid),
+        }
+    }
+
+    /// An operand by itself, of any type: a variable, a function, a pipeline or fields.
+    pub(super) fn operand(&mut self, dot: &Slot, operand: &'t Operand) -> Executed<Slot> {
+        self.at(Part::Operand(operand));
+        match &operand.term {
+            Term::Field(fields) => self.fields(dot, dot.clone(), operand, fields, Some(&[]), None),
+            Term::Chain { of, fields } => {
+                let receiver = self.operand(dot, of)?;
+                self.fields(dot, receiver, operand, fields, None, None)
+            }
+            Term::Variable { name, fields } => {
+                let value = self.variable(name)?;
+                if fields.is_empty() {
+                    return Ok(value);
+                }
+                self.fields(dot, value, operand, fields, None, None)
+            }
+            Term::Function(function) => {
+                self.call(dot, function, None, Part::Operand(operand), function.name, None, None)
+            }
+            Term::Pipe(pipe) => self.pipeline(dot, pipe),
+            _ => self.constant(dot, operand),
+        }
+    }
+
+    /// Follows fields. Only the last one can be a method with arguments.
+    fn fields(
+        &mut self,
+        dot: &Slot,
+        receiver: Slot,
+        operand: &'t Operand,
+        fields: &'t [String],
+        arguments: Option<&'t [Operand]>,
+        last: Option<Slot>,
+    ) -> Executed<Slot> {
+        let Some((final_field, before)) = fields.split_last() else { return Ok(receiver) };
+        let mut receiver = receiver;
+        for field in before {
+            receiver = self.field(dot, receiver, operand, field, None, None)?;
+        }
+        self.field(dot, receiver, operand, final_field, arguments, last)
+    }
+
+    fn field(
+        &mut self,
+        dot: &Slot,
+        receiver: Slot,
+        operand: &'t Operand,
+        name: &'t str,
+        arguments: Option<&'t [Operand]>,
+        last: Option<Slot>,
+    ) -> Executed<Slot> {
+        let (value, kind) = match receiver {
+            Slot::Invalid if self.ctx.templates.missing_key == MissingKey::Error => {
+                return Err(self.error(format!("nil data; no entry for key {}", quote(name))));
+            }
+            Slot::Invalid => return Ok(Slot::Invalid),
+            Slot::Boxed(Value::Nil) => {
+                return Err(self.error(format!("nil pointer evaluating interface {{}}.{name}")));
+            }
+            Slot::Boxed(value) => (value, Type::Any),
+            Slot::Plain(value) => {
+                let kind = value.type_of();
+                (value, kind)
+            }
+        };
+        let has_arguments = last.is_some() || arguments.is_some_and(|arguments| !arguments.is_empty());
+        match &value {
+            Value::Map(map) => {
+                if has_arguments {
+                    return Err(self.error(format!("{name} is not a method but has arguments")));
+                }
+                match map.get(name.as_bytes()) {
+                    Some(item) => Ok(element(&item, *map.element())),
+                    None => self.missing(name, *map.element()),
+                }
+            }
+            Value::Object(object) => {
+                if let Some(method) = object.method(name) {
+                    let part = Part::Operand(operand);
+                    return self.call(dot, method, Some(value.clone()), part, name, arguments, last);
+                }
+                match object.field(name) {
+                    Some(_) if has_arguments => {
+                        Err(self.error(format!("{name} has arguments but cannot be invoked as function")))
+                    }
+                    Some(field) => Ok(Slot::Plain(field)),
+                    None => Err(self.error(format!("can't evaluate field {name} in type {kind}"))),
+                }
+            }
+            _ => Err(self.error(format!("can't evaluate field {name} in type {kind}"))),
+        }
+    }
+
+    fn missing(&self, name: &str, element: Type) -> Executed<Slot> {
+        match self.ctx.templates.missing_key {
+            MissingKey::Invalid => Ok(Slot::Invalid),
+            MissingKey::Error => Err(self.error(format!("map has no entry for key {}", quote(name)))),
+            MissingKey::Zero => Ok(match element {
+                Type::Any => Slot::Boxed(Value::Nil),
+                Type::String => Slot::Plain(Value::text("")),
+                Type::List(_) | Type::Map(_) => Slot::Plain(crate::print::zero(element)),
+                _ => Slot::Invalid,
+            }),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Functions: their signatures as data, where they are looked up, and what they can ask of the execution.
+//!
+//! Follows Go 1.26, `text/template/funcs.go`.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use ferroplane_golang::time::rfc3339::Moment;
+
+use crate::execute::{self, Slot};
+use crate::{Budget, Exhausted, Failure, Heap, List, Templates, Text, Type, Value};
+
+/// A function with its Go signature: the engine checks number and types of arguments before it calls.
+#[derive(Debug)]
+pub struct Function {
+    pub name: &'static str,
+    pub parameters: &'static [Type],
+    /// The type of any number of further arguments.
+    pub rest: Option<Type>,
+    /// The type of the result. For [`Type::Any`] the result may be nil.
+    pub result: Type,
+    pub callee: Callee,
+}
+
+/// What is called with checked arguments.
+#[derive(Clone, Copy)]
+pub enum Callee {
+    /// Every argument has the type of its parameter. Where a parameter can be nil in Go and the argument is: for
+    /// [`Type::Any`] it is [`Value::Nil`], for lists and maps it is one that is nil.
+    Values(fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>),
+    #[doc(hidden)]
+    Slots(fn(&mut Context<'_>, &[Slot]) -> Result<Slot, Failure>),
+    #[doc(hidden)]
+    And,
+    #[doc(hidden)]
+    Or,
+    #[doc(hidden)]
+    Call,
+}
+
+impl fmt::Debug for Callee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callee")
+    }
+}
+
+/// The functions that templates may call, by name. Those that Go's templates always have are among them, and can be
+/// replaced.
+#[derive(Debug, Clone)]
+pub struct Functions {
+    by_name: HashMap<&'static str, &'static Function>,
+}
+
+impl Functions {
+    /// The functions that Go's templates always have.
+    pub fn builtin() -> Self {
+        Self { by_name: HashMap::new() }.with(crate::builtins::FUNCTIONS)
+    }
+
+    /// These functions, too. They replace those with the same name.
+    #[must_use]
+    pub fn with(mut self, functions: &'static [Function]) -> Self {
+        self.by_name.extend(functions.iter().map(|function| (function.name, function)));
+        self
+    }
+
+    /// Without the function with this name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.by_name.remove(name);
+        self
+    }
+
+    pub fn get(&self, name: &str) -> Option<&'static Function> {
+        self.by_name.get(name).copied()
+    }
+
+    /// All names, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.by_name.keys().copied()
+    }
+}
+
+/// What an execution may ask of the world.
+pub trait Host {
+    /// Whether to stop. It is asked every thousand steps or so.
+    fn is_cancelled(&mut self) -> bool {
+        false
+    }
+
+    /// The time, if there is a clock.
+    fn now(&mut self) -> Option<Moment> {
+        None
+    }
+
+    /// Fills the buffer with random bytes, if there is a source of them.
+    fn random(&mut self, _buffer: &mut [u8]) -> bool {
+        false
+    }
+
+    /// What functions of the caller's own need besides their arguments.
+    fn state(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+}
+
+/// A host without clock, randomness or deadline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {}
+
+/// An execution, as functions see it.
+pub struct Context<'e> {
+    pub(crate) templates: &'e Templates,
+    pub(crate) heap: &'e Heap,
+    pub(crate) host: &'e mut dyn Host,
+    pub(crate) output: Vec<u8>,
+    /// How deep templates and expressions are nested right now.
+    pub(crate) depth: u32,
+    budget: Budget,
+    steps: u64,
+    memory: u64,
+}
+
+impl<'e> Context<'e> {
+    /// How many steps pass between two questions to the host.
+    const CHECK_INTERVAL: u64 = 1024;
+
+    pub(crate) fn new(
+        templates: &'e Templates,
+        heap: &'e Heap,
+        host: &'e mut dyn Host,
+        budget: Budget,
+    ) -> Self {
+        Self { templates, heap, host, output: Vec::new(), depth: 0, budget, steps: 0, memory: 0 }
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Counts steps. A function whose work grows with its arguments counts one for each item.
+    pub fn step(&mut self, count: u64) -> Result<(), Exhausted> {
+        let before = self.steps;
+        self.steps = before.saturating_add(count);
+        if self.steps > self.budget.steps {
+            return Err(Exhausted::Steps(self.budget.steps));
+        }
+        if before / Self::CHECK_INTERVAL != self.steps / Self::CHECK_INTERVAL && self.host.is_cancelled() {
+            return Err(Exhausted::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of values. Call it before the bytes are allocated. The engine itself counts the result of every
+    /// function; what is made besides, or in one piece from a number (`repeat 1000000000 "x"`), is the function's to count.
+    pub fn charge(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.memory = self.memory.saturating_add(bytes as u64);
+        // Work on text grows with its length, so that long texts take steps, too.
+        self.step(bytes as u64 / 4096)?;
+        if self.memory > self.budget.memory { Err(Exhausted::Memory(self.budget.memory)) } else { Ok(()) }
+    }
+
+    /// The bytes that may still be allocated: a limit for what counts only at its end.
+    pub fn remaining_memory(&self) -> usize {
+        usize::try_from(self.budget.memory.saturating_sub(self.memory)).unwrap_or(usize::MAX)
+    }
+
+    /// A list of anything, `[]interface {}` in Go.
+    pub fn list(&mut self, items: Vec<Value>) -> Result<Value, Failure> {
+        self.typed_list(&Type::Any, items)
+    }
+
+    /// A list of elements of one type.
+    pub fn typed_list(&mut self, element: &'static Type, items: Vec<Value>) -> Result<Value, Failure> {
+        Ok(Value::List(List::new(element, items)?))
+    }
+
+    /// A new map of anything, `map[string]interface {}` in Go.
+    pub fn map(&mut self, entries: BTreeMap<Text, Value>) -> Result<Value, Failure> {
+        self.typed_map(&Type::Any, entries)
+    }
+
+    /// A new map with values of one type.
+    pub fn typed_map(
+        &mut self,
+        element: &'static Type,
+        entries: BTreeMap<Text, Value>,
+    ) -> Result<Value, Failure> {
+        Ok(Value::Map(self.heap.map(element, entries)))
+    }
+
+    /// Where maps are made.
+    pub fn heap(&self) -> &'e Heap {
+        self.heap
+    }
+
+    /// The time, for functions that need it.
+    pub fn now(&mut self) -> Result<Moment, Failure> {
+        self.host.now().ok_or_else(|| Failure::new("there is no clock here"))
+    }
+
+    /// Fills the buffer with random bytes, for functions that need them.
+    pub fn random(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+        if self.host.random(buffer) { Ok(()) } else { Err(Failure::new("there is no randomness here")) }
+    }
+
+    /// What the caller gave its own functions.
+    pub fn state(&mut self) -> Option<&mut dyn Any> {
+        self.host.state()
+    }
+
+    /// Executes a template of the same set and gives its output, as `include` does.
+    pub fn execute(&mut self, name: &[u8], data: Value) -> Result<Text, Failure> {
+        execute::include(self, name, data)
+    }
+
+    pub(crate) fn write(&mut self, text: &[u8]) -> Result<(), Exhausted> {
+        self.output.extend_from_slice(text);
+        if self.output.len() as u64 > self.budget.output {
+            return Err(Exhausted::Output(self.budget.output));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("steps", &self.steps)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}

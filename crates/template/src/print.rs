@@ -1,0 +1,115 @@
+//! Values as Go's `fmt` prints them.
+//!
+//! Follows Go 1.26, `fmt/print.go`.
+
+use std::borrow::Cow;
+
+use ferroplane_golang::fmt::{Operand, Refusal, Shape, Visitor, print_all, print_formatted, print_lines};
+
+use crate::{Context, Exhausted, Failure, Text, Type, Value};
+
+/// What `fmt.Sprint` gives.
+pub fn sprint(ctx: &mut Context<'_>, values: &[Value]) -> Result<Text, Failure> {
+    // Text alone is by far the most frequent, and is not copied.
+    if let [Value::String(text)] = values {
+        return Ok(text.clone());
+    }
+    print(ctx, values, print_all)
+}
+
+/// What `fmt.Sprintln` gives.
+pub fn sprintln(ctx: &mut Context<'_>, values: &[Value]) -> Result<Text, Failure> {
+    print(ctx, values, print_lines)
+}
+
+/// What `fmt.Sprintf` gives.
+pub fn sprintf(ctx: &mut Context<'_>, format: &[u8], values: &[Value]) -> Result<Text, Failure> {
+    print(ctx, values, |values, limit| print_formatted(format, values, limit))
+}
+
+fn print(
+    ctx: &mut Context<'_>,
+    values: &[Value],
+    printer: impl FnOnce(&[&dyn Operand], usize) -> Result<Vec<u8>, Refusal>,
+) -> Result<Text, Failure> {
+    let values: Vec<_> = values.iter().map(|value| -> &dyn Operand { value }).collect();
+    match printer(&values, ctx.remaining_memory()) {
+        Ok(text) => {
+            ctx.step(text.len() as u64 / 64)?;
+            Ok(text.into())
+        }
+        Err(Refusal::TooLong) => Err(Exhausted::Memory(ctx.budget().memory).into()),
+        Err(refusal @ Refusal::TooDeep) => Err(Failure::new(refusal.to_string())),
+    }
+}
+
+impl Operand for Value {
+    fn type_name(&self) -> Cow<'_, str> {
+        match self {
+            Self::Nil => Cow::Borrowed("<nil>"),
+            _ => Cow::Owned(self.type_of().to_string()),
+        }
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        match self {
+            Self::Nil => Shape::Nil,
+            Self::Bool(truth) => Shape::Bool(*truth),
+            Self::Int(whole) | Self::Int64(whole) => Shape::Integer(*whole),
+            Self::Uint8(whole) => Shape::Unsigned((*whole).into()),
+            Self::Uint64(whole) => Shape::Unsigned(*whole),
+            Self::Float(float) => Shape::Float(*float),
+            Self::Complex(parts) => Shape::Complex(**parts),
+            Self::String(text) => Shape::Text(text),
+            Self::Bytes(bytes) => Shape::Bytes(bytes),
+            Self::List(list) if list.is_nil() => Shape::NilList,
+            Self::List(_) => Shape::List,
+            Self::Map(map) if map.is_nil() => Shape::NilMap,
+            Self::Map(_) => Shape::Map,
+            Self::Object(object) => match (object.string(), object.integer()) {
+                (Some(text), whole) => Shape::Stringer(Cow::Owned(text.to_vec()), whole),
+                (None, Some(whole)) => Shape::Integer(whole),
+                (None, None) => Shape::Struct,
+            },
+        }
+    }
+
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        match self {
+            Self::List(list) => {
+                let _ = list.iter().all(|item| visitor(None, item));
+            }
+            Self::Map(map) => {
+                let _ = map.entries().iter().all(|(key, value)| visitor(Some(key), value));
+            }
+            Self::Object(object) => {
+                let fields = object.fields().iter();
+                let _ = fields
+                    .filter_map(|name| Some((name, object.field(name)?)))
+                    .all(|(name, value)| visitor(Some(name.as_bytes()), &value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How many bytes a value takes by itself, without what it refers to.
+pub(crate) fn size(value: &Value) -> usize {
+    let item = size_of::<Value>();
+    match value {
+        Value::String(text) | Value::Bytes(text) => text.len(),
+        Value::List(list) => list.len() * item,
+        // A map keeps a name and some room besides.
+        Value::Map(map) => (map.len() + 1) * (2 * item + size_of::<Text>()),
+        _ => item,
+    }
+}
+
+/// The zero value of a type that can be nil.
+pub(crate) fn zero(parameter: Type) -> Value {
+    match parameter {
+        Type::List(element) => Value::List(crate::List::nil(element)),
+        Type::Map(element) => Value::Map(crate::Heap::nil_map(element)),
+        _ => Value::Nil,
+    }
+}
