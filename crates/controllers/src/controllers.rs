@@ -14,7 +14,7 @@ use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
 use crate::context::Context;
 use crate::function_registry::{BuiltIns, FunctionRegistry};
-use crate::local_functions::{self, LocalFunctions};
+use crate::local_functions::LocalFunctions;
 use crate::metrics::Metrics;
 use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
@@ -93,9 +93,8 @@ impl Standby {
         if *writes_roles {
             tasks.spawn(rbac::definition::run(context.clone()));
         }
-        tasks.spawn(local_functions::conditions::run(context.clone(), local_functions.clone()));
         tasks.spawn(usage::run(context.clone(), usages.clone()));
-        tasks.spawn(unsupported::run(context.clone(), functions.clone()));
+        tasks.spawn(unsupported::run(context.clone(), functions.clone(), local_functions.clone()));
         Controllers { tasks, standby: self }
     }
 

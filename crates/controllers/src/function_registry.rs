@@ -16,16 +16,19 @@ use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
     UnusableFunction, Version, replacement,
 };
-use ferroplane_engine::{Capabilities, ImageReference, Pipeline, chain};
+use ferroplane_engine::{
+    COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
+};
 use ferroplane_runner::{Directory, Observer, Runner, grpc};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::apiextensions::composition_cache::Unusable;
 use crate::context::Context;
-use crate::local_functions::{COMMAND_IS_NOT_RUN, LocalFunctions, LocalState, command_of};
+use crate::local_functions::LocalFunctions;
 use crate::metrics::{Called, Metrics};
 use crate::runtime::events::Recorder;
+use standing::asks_for_development;
 
 /// Who says what happened, in events.
 const COMPONENT: &str = "functions/function.pkg.crossplane.io";
@@ -282,26 +285,30 @@ impl FunctionRegistry {
         warned: &mut BTreeSet<String>,
     ) {
         let name = meta::name(function);
-        if self.add_local(function, !revisions.is_empty(), listing) {
-            return;
-        }
-        let is_served = meta::annotation(function, keys::FUNCTION_RUNTIME) == DEVELOPMENT;
-        if is_served && self.allows_development {
-            self.add_served(function, listing);
-            return;
-        }
-        let ignored = is_served.then_some(DEVELOPMENT_IGNORED);
-        if ignored.is_some() && warned.insert(meta::uid(function).to_owned()) {
+        let standing = self.standing(function, revisions);
+        let is_ignored = asks_for_development(function) && !self.allows_development;
+        let is_program = matches!(standing, FunctionStanding::Program { .. });
+        if is_ignored && !is_program && warned.insert(meta::uid(function).to_owned()) {
             self.recorder.warning(function, "DevelopmentIgnored", DEVELOPMENT_IGNORED.to_owned());
         }
-        match self.native(function) {
-            Ok((family, version)) => {
-                listing.callables.catalogue.alias(name, family, version.as_ref());
+        match standing {
+            FunctionStanding::Program { state, .. } => self.add_local(function, state.as_ref(), listing),
+            FunctionStanding::Development { target } => self.add_served(function, target, listing),
+            FunctionStanding::BuiltIn(Replacement { function, version }) => {
+                if let Some(family) = self.built_ins.catalogue.family(&function) {
+                    listing.callables.catalogue.alias(name, family, version.as_ref());
+                }
             }
-            Err(problem) => {
-                let reason = ignored.map_or_else(|| problem.remedy(), str::to_owned);
-                let why = UnusableFunction { package: text(function, "package").to_owned(), reason };
-                // Until it has a revision, too: a fork is never what it was forked from.
+            FunctionStanding::NotRun { package, reason } => {
+                let why = UnusableFunction { package: package.to_owned(), reason };
+                listing.callables.catalogue.add_unusable(name, why);
+            }
+            FunctionStanding::Revision { .. } | FunctionStanding::Inactive => {
+                // Before the revisions, which the catalogue may refuse: a fork is never what it was forked from.
+                let why = UnusableFunction {
+                    package: text(function, "package").to_owned(),
+                    reason: self.why_not_run(function),
+                };
                 listing.callables.catalogue.add_unusable(name, why);
                 self.add_revisions(name, revisions, listing);
             }
@@ -309,12 +316,8 @@ impl FunctionRegistry {
     }
 
     /// A function that a developer serves, somewhere. It may be another one each time it is called.
-    fn add_served(&self, function: &Object, listing: &mut Listing) {
+    fn add_served(&self, function: &Object, target: &str, listing: &mut Listing) {
         let name = meta::name(function);
-        let target = match meta::annotation(function, keys::FUNCTION_TARGET) {
-            "" => keys::DEFAULT_FUNCTION_TARGET,
-            target => target,
-        };
         let mut family = Family::unversioned(name);
         // Whoever is called elsewhere is another one: what came of calling the one before does not hold any more.
         let revision = format!("{name}-{}@{target}", Version::UNVERSIONED);
@@ -330,22 +333,17 @@ impl FunctionRegistry {
         self.connect(revision, address, listing);
     }
 
-    /// List a function that a program on this machine serves, or should. Says whether it is one.
-    fn add_local(&self, function: &Object, has_revisions: bool, listing: &mut Listing) -> bool {
-        let program = self.local.state_of(function);
-        // The command of a package that is installed is for `render`.
-        if command_of(function).is_none() || (program.is_none() && has_revisions) {
-            return false;
-        }
+    /// List a function that a program on this machine serves, or should.
+    fn add_local(&self, function: &Object, program: Option<&LocalProgram>, listing: &mut Listing) {
         let name = meta::name(function);
-        let trouble = match &program {
+        let trouble = match program {
             None => Some(COMMAND_IS_NOT_RUN.to_owned()),
             Some(program) => program.trouble(),
         };
         let mut family = Family::unversioned(name);
         // Each instance of the program may be of another text. Under a name of its own, nothing that the last one
         // answered is taken for its answer.
-        if let Some(LocalState::Running { instance, .. }) = &program {
+        if let Some(LocalProgram::Running { instance, .. }) = program {
             family.records.iter_mut().for_each(|record| record.revision.name += &format!("-{instance}"));
         }
         let revision = family.records.first().map(|record| record.revision.name.clone()).unwrap_or_default();
@@ -354,7 +352,7 @@ impl FunctionRegistry {
         let _ = callables.catalogue.add(family);
         callables.name(&revision, name, text(function, "package"));
         match (program, trouble) {
-            (Some(LocalState::Running { address, .. }), _) => {
+            (Some(LocalProgram::Running { address, .. }), _) => {
                 let address = Address { target: address.to_string(), is_secure: false };
                 self.connect(revision, address, listing);
             }
@@ -363,7 +361,6 @@ impl FunctionRegistry {
                 callables.troubles.insert(revision, trouble);
             }
         }
-        true
     }
 
     /// What is built in and runs in place of a Function: a version, or any.

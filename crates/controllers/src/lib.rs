@@ -23,7 +23,7 @@ pub use apiextensions::composite::Holdings;
 pub use controllers::{Controllers, Settings, Standby};
 pub use function_registry::{BuiltIns, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};
-pub use local_functions::{LocalFunction, LocalFunctions, LocalState};
+pub use local_functions::{LocalFunction, LocalFunctions};
 pub use metrics::Metrics;
 pub use protection::admission::{PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;

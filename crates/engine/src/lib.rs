@@ -56,7 +56,7 @@ pub use failure::{Failure, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.
 pub use ferroplane_api::Cause;
 pub use fights::{Fights, Loss};
-pub use function_standing::{FunctionStanding, is_own_condition};
+pub use function_standing::{COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, is_own_condition};
 pub use image::ImageReference;
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use lease::{Lease, LeaseClaim, held_lease, released_lease};

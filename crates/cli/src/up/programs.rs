@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{keys, meta};
-use ferroplane_controllers::{LocalFunction, LocalFunctions, LocalState};
+use ferroplane_controllers::{LocalFunction, LocalFunctions};
+use ferroplane_engine::LocalProgram;
 use ferroplane_offline::manifest::Manifest;
 use ferroplane_runner::{Command, ProgramState, Reports, Supervisor, grpc};
 use tokio::sync::watch;
@@ -146,7 +147,7 @@ struct Reporter {
 
 impl Reporter {
     async fn run(self, mut states: watch::Receiver<ProgramState>) {
-        self.tell(LocalState::Starting);
+        self.tell(LocalProgram::Starting);
         loop {
             let state = states.borrow_and_update().clone();
             match state {
@@ -156,11 +157,11 @@ impl Reporter {
                     info!(function = self.name, %address, "a function runs");
                     // Another instance may be of another text: what the last one answered holds no longer.
                     let instance = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
-                    self.tell(LocalState::Running { address, instance });
+                    self.tell(LocalProgram::Running { address, instance });
                 }
                 ProgramState::Down(why) => {
                     warn!(function = self.name, why, "a function does not run; it is started again");
-                    self.tell(LocalState::Down(why));
+                    self.tell(LocalProgram::Down(why));
                 }
             }
             if states.changed().await.is_err() {
@@ -169,7 +170,7 @@ impl Reporter {
         }
     }
 
-    fn tell(&self, state: LocalState) {
+    fn tell(&self, state: LocalProgram) {
         self.local.set(&self.name, LocalFunction { command: self.command.clone(), state });
     }
 }

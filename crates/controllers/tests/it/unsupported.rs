@@ -138,3 +138,45 @@ async fn what_a_package_manager_has_written_stays() {
     let theirs = plane.get(&path).await;
     assert_eq!(theirs["status"]["conditions"], json!([healthy]));
 }
+
+/// A Function with a command that no program was started for.
+fn commanded(name: &str, image: &str) -> Value {
+    let mut function = package("Function", name, image);
+    function["metadata"]["annotations"] = json!({"render.ferroplane.io/command": "./run"});
+    function
+}
+
+#[tokio::test]
+async fn function_says_that_its_command_is_not_run_until_it_names_none() {
+    let plane = Plane::new().await;
+    let path = format!("{PKG}/functions/mine");
+    let image = "crossplane-contrib/function-auto-ready:v0.5.0";
+    plane.apply(&path, &package("Function", "mine", image)).await;
+    until(&plane, &path, "Healthy", "True/BuiltIn").await;
+
+    plane.apply(&path, &commanded("mine", image)).await;
+    let function = until(&plane, &path, "Healthy", "False/CommandNotRun").await;
+    let healthy = of_type(&function, "Healthy");
+    assert_eq!(healthy["code"], "FunctionNotConnectable");
+    assert!(healthy["message"].as_str().unwrap().contains("--allow-commands"), "{healthy}");
+    assert_eq!(function["status"]["conditions"], json!([healthy]), "nothing installs a program");
+
+    plane.apply(&path, &package("Function", "mine", image)).await;
+    let function = until(&plane, &path, "Healthy", "True/BuiltIn").await;
+    assert_eq!(condition(&function, "Installed").as_deref(), Some("True/BuiltIn"));
+}
+
+#[tokio::test]
+async fn what_we_said_of_a_command_goes_with_it_where_a_package_manager_speaks_for_the_function() {
+    let plane = Plane::new().await;
+    let path = format!("{PKG}/functions/theirs");
+    plane.apply(&path, &commanded("theirs", "acme/function-own:v1.0.0")).await;
+    until(&plane, &path, "Healthy", "False/CommandNotRun").await;
+    let installed = json!({
+        "type": "Installed", "status": "True", "reason": "ActivePackageRevision", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    plane.merge(&format!("{path}/status"), &json!({"status": {"conditions": [installed]}})).await;
+    until(&plane, &path, "Healthy", "False/CommandNotRun").await;
+    plane.apply(&path, &package("Function", "theirs", "acme/function-own:v1.0.0")).await;
+    plane.until(&path, |function| function["status"]["conditions"] == json!([installed])).await;
+}
