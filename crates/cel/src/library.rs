@@ -62,6 +62,13 @@ fn operator<'v>(_: &Context<'_>, _: &mut [Value<'v>]) -> Answer<'v> {
 }
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
+    let of_language =
+        || operators(name).or_else(|| text(name)).or_else(|| list(name)).or_else(|| option(name));
+    of_language().or_else(|| of_kubernetes(name))
+}
+
+/// Operators, conversions and what else the language itself has.
+fn operators(name: &str) -> Option<Implementation> {
     Some(match name {
         "_&&_"
         | "_||_"
@@ -84,14 +91,31 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "cel.@mapInsert" => operators::insert,
         "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "type"
         | "uint" => conversions::convert,
+        _ if name.starts_with("math.") => math::implementation(name)?,
+        // Some names of other libraries begin with `get` too.
+        _ if name.starts_with("get") && times::is_accessor(name) => times::accessor,
+        _ => return None,
+    })
+}
+
+fn text(name: &str) -> Option<Implementation> {
+    Some(match name {
         "contains" | "startsWith" | "endsWith" => strings::search,
         "charAt" | "substring" | "lowerAscii" | "upperAscii" | "trim" | "strings.quote" => strings::part,
+        // Lists have these two as well: the implementation looks at what it is called on.
         "indexOf" | "lastIndexOf" => strings::index_of,
         "replace" => strings::replace,
         "split" => strings::split,
         "join" => strings::join,
         "format" => format::format,
         "matches" | "find" | "findAll" => regex::search,
+        "base64.encode" | "base64.decode" => encoders::base64,
+        _ => return None,
+    })
+}
+
+fn list(name: &str) -> Option<Implementation> {
+    Some(match name {
         "isSorted" => lists::is_sorted,
         "sum" => lists::sum,
         "max" | "min" => lists::extreme,
@@ -104,16 +128,26 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "lists.range" => lists::range,
         "first" | "last" => lists::end,
         _ if name.starts_with("sets.") => lists::sets,
-        _ if name.starts_with("math.") => math::implementation(name)?,
-        "optional.of"
-        | "optional.ofNonZeroValue"
-        | "optional.none"
-        | "value"
-        | "hasValue"
-        | "optional.unwrap"
-        | "unwrapOpt" => optional::optional,
-        "base64.encode" | "base64.decode" => encoders::base64,
-        _ if name.starts_with("get") && times::is_accessor(name) => times::accessor,
+        _ => return None,
+    })
+}
+
+fn option(name: &str) -> Option<Implementation> {
+    let names = [
+        "optional.of",
+        "optional.ofNonZeroValue",
+        "optional.none",
+        "value",
+        "hasValue",
+        "optional.unwrap",
+        "unwrapOpt",
+    ];
+    names.contains(&name).then_some(optional::optional as Implementation)
+}
+
+/// What Kubernetes adds to the language.
+fn of_kubernetes(name: &str) -> Option<Implementation> {
+    Some(match name {
         "url" | "isURL" | "getScheme" | "getHost" | "getHostname" | "getPort" | "getEscapedPath"
         | "getQuery" => url::url,
         "ip"

@@ -5,7 +5,6 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::keys;
 use ferroplane_client::{ApiClient, Error, Informer, InformerScope, Resource};
 use ferroplane_recorder::Recorder as Recordings;
 
@@ -36,6 +35,9 @@ pub(crate) struct Context {
     pub(crate) kinds: Arc<Informer>,
 }
 
+const EXTENSIONS: &str = "apiextensions.crossplane.io/v1";
+const PACKAGES: &str = "pkg.crossplane.io/v1";
+
 impl Context {
     /// Begin to follow what all controllers look at.
     pub(crate) async fn start(
@@ -46,22 +48,17 @@ impl Context {
     ) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());
         let cluster = ApiClient::new(client).with_observer(metrics.clone());
-        let follow = |group: &str, version: &str, kind: &str, plural: &str, metadata_only| {
-            let resource = Arc::new(Resource {
-                api_version: format!("{group}/{version}"),
-                kind: kind.to_owned(),
-                plural: plural.to_owned(),
-                is_namespaced: false,
-            });
-            Informer::start(cluster.clone(), InformerScope { metadata_only, ..InformerScope::new(resource) })
+        let follow = |api_version: &str, kind: &str, plural: &str| {
+            Informer::start(cluster.clone(), InformerScope::new(cluster_scoped(api_version, kind, plural)))
         };
-        let kinds = follow(
-            "apiextensions.k8s.io",
-            "v1",
+        let kinds = cluster_scoped(
+            "apiextensions.k8s.io/v1",
             "CustomResourceDefinition",
             "customresourcedefinitions",
-            true,
         );
+        // Providers bring hundreds of large definitions. Of most of them we only want to know that they changed.
+        let kinds = InformerScope { metadata_only: true, ..InformerScope::new(kinds) };
+        let kinds = Informer::start(cluster.clone(), kinds);
         let forgetful = cluster.clone();
         kinds.listen(move |_, _| forgetful.forget_resources());
         metrics.include(recordings.clone());
@@ -71,23 +68,11 @@ impl Context {
             recordings,
             tuning,
             shutdown: Shutdown::default(),
-            definitions: follow(
-                keys::APIEXTENSIONS,
-                "v1",
-                "CompositeResourceDefinition",
-                "compositeresourcedefinitions",
-                false,
-            ),
-            compositions: follow(keys::APIEXTENSIONS, "v1", "Composition", "compositions", false),
-            revisions: follow(
-                keys::APIEXTENSIONS,
-                "v1",
-                "CompositionRevision",
-                "compositionrevisions",
-                false,
-            ),
-            functions: follow(keys::PKG, "v1", "Function", "functions", false),
-            function_revisions: follow(keys::PKG, "v1", "FunctionRevision", "functionrevisions", false),
+            definitions: follow(EXTENSIONS, "CompositeResourceDefinition", "compositeresourcedefinitions"),
+            compositions: follow(EXTENSIONS, "Composition", "compositions"),
+            revisions: follow(EXTENSIONS, "CompositionRevision", "compositionrevisions"),
+            functions: follow(PACKAGES, "Function", "functions"),
+            function_revisions: follow(PACKAGES, "FunctionRevision", "functionrevisions"),
             kinds,
             cluster,
             clock,
@@ -123,4 +108,13 @@ impl Context {
             &self.function_revisions,
         ]
     }
+}
+
+fn cluster_scoped(api_version: &str, kind: &str, plural: &str) -> Arc<Resource> {
+    Arc::new(Resource {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        is_namespaced: false,
+    })
 }

@@ -122,6 +122,9 @@ fn compose(
     composition.answer(request, response)
 }
 
+/// A composed resource that was observed, and what it says.
+type Existing<'a> = (&'a Resource, &'a Map<String, Value>);
+
 /// Everything patches read from and write to.
 struct Composition<'a> {
     release: Release,
@@ -209,12 +212,8 @@ impl<'a> Composition<'a> {
             None => Document::of(before.as_ref()).map_err(|error| self.cannot_get_desired(error))?,
         };
         let mut is_ready = false;
-        let mut existing = None;
-        if let Some(observed) = self.observed.and_then(|observed| observed.get(name)) {
-            let object = object(observed).map_err(|error| {
-                let protocol = self.release.protocol();
-                format!("cannot get observed composed resources from *{protocol}.RunFunctionRequest: {error}")
-            })?;
+        let existing = self.existing(name)?;
+        if let Some((observed, object)) = existing {
             // Before patches, so that they can use the name, and never overwrite it by accident of the base.
             target.set_metadata("namespace", metadata(object, "namespace"));
             target.set_metadata("name", metadata(object, "name"));
@@ -225,8 +224,8 @@ impl<'a> Composition<'a> {
                 response::warn(response, message);
                 false
             });
-            existing = Some(object);
         }
+        let existing = existing.map(|(_, object)| object);
         let is_patched = if self.release.patches_in_rounds() {
             self.patch_in_rounds(template, existing, &mut target, response)
         } else {
@@ -248,6 +247,16 @@ impl<'a> Composition<'a> {
         let resource = Resource { resource: Some(resource), ready: ready.into(), ..Resource::default() };
         self.desired.insert(name.clone(), resource);
         Ok(())
+    }
+
+    /// The composed resource as it was observed, if it was.
+    fn existing(&self, name: &str) -> Result<Option<Existing<'a>>, String> {
+        let Some(observed) = self.observed.and_then(|observed| observed.get(name)) else { return Ok(None) };
+        let object = object(observed).map_err(|error| {
+            let protocol = self.release.protocol();
+            format!("cannot get observed composed resources from *{protocol}.RunFunctionRequest: {error}")
+        })?;
+        Ok(Some((observed, object)))
     }
 
     /// Apply the patches of a template. False if the resource has to wait for a field that is required.

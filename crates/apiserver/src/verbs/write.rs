@@ -16,6 +16,7 @@ use super::conversions::PendingConversions;
 use super::scale;
 use super::view::View;
 use crate::admission::Admission;
+use crate::builtin::service_allocator::Reservation;
 use crate::clock;
 use crate::options::WriteOptions;
 use crate::registry::Origin;
@@ -111,22 +112,10 @@ impl Attempt<'_> {
             field_validation: self.options.field_validation,
             converter: None,
         };
-        let mut reservation = None;
-        let written = if location.part == Part::Scale {
-            scale::write(location, self.admission, request()?, live.as_ref(), &circumstances).await?
+        let (written, reservation) = if location.part == Part::Scale {
+            (scale::write(location, self.admission, request()?, live.as_ref(), &circumstances).await?, None)
         } else {
-            // Webhooks may change the proposal, so that addresses are allocated behind them, and what is settled is what they left;
-            // those that only validate must see what will be stored, so that they come last.
-            let proposal = self.propose(request, live.as_ref(), &circumstances).await?;
-            let mut proposal = self.admission.mutate(location, proposal, live.as_ref()).await?;
-            reservation = self.admission.allocate(location, &mut proposal, live.as_ref())?;
-            yield_if_long(began_at).await;
-            let version = self.take_version(&mut proposal);
-            let mut written = writes::settle(&location.endpoint(), proposal, live.as_ref(), &circumstances)?;
-            self.admission.validate(location, &mut written, live.as_ref()).await?;
-            put_version(&mut written, version);
-            yield_if_long(began_at).await;
-            written
+            self.decide(request, live.as_ref(), &circumstances, began_at).await?
         };
         if self.options.is_dry_run {
             // A dry run fails wherever the real write would, as far as that can be known without storing anything.
@@ -140,6 +129,29 @@ impl Attempt<'_> {
         // Only now: until the service is stored, nothing else keeps others from its addresses.
         drop(reservation);
         outcome
+    }
+
+    /// What to store, and the addresses that are reserved for it.
+    async fn decide<'w>(
+        self,
+        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        live: Option<&Value>,
+        circumstances: &Circumstances<'_>,
+        began_at: Instant,
+    ) -> Result<(Written, Option<Reservation>), Status> {
+        let location = self.location;
+        // Webhooks may change the proposal, so that addresses are allocated behind them, and what is settled is what they left;
+        // those that only validate must see what will be stored, so that they come last.
+        let proposal = self.propose(request, live, circumstances).await?;
+        let mut proposal = self.admission.mutate(location, proposal, live).await?;
+        let reservation = self.admission.allocate(location, &mut proposal, live)?;
+        yield_if_long(began_at).await;
+        let version = self.take_version(&mut proposal);
+        let mut written = writes::settle(&location.endpoint(), proposal, live, circumstances)?;
+        self.admission.validate(location, &mut written, live).await?;
+        put_version(&mut written, version);
+        yield_if_long(began_at).await;
+        Ok((written, reservation))
     }
 
     /// What a new object says its version is. It may have none, which is noticed when it is stored; and a dry run stores nothing,

@@ -15,6 +15,37 @@ pub(super) struct Sized<'s, 'e> {
     pub(super) arguments: &'s [Operand<'e>],
 }
 
+/// What is asked of a value that was parsed already: an address, a quantity, a version, a URL. Its size does not matter any more.
+const OF_PARSED: [&str; 27] = [
+    "format.named",
+    "masked",
+    "prefixLength",
+    "family",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "sign",
+    "asInteger",
+    "isInteger",
+    "asApproximateFloat",
+    "isGreaterThan",
+    "isLessThan",
+    "compareTo",
+    "add",
+    "sub",
+    "major",
+    "minor",
+    "patch",
+    "getScheme",
+    "getHostname",
+    "getHost",
+    "getPort",
+    "getEscapedPath",
+    "getQuery",
+];
+
 /// A cost, and the size of the result if something can be said of it.
 type Estimate = (Range, Option<Range>);
 
@@ -50,34 +81,8 @@ impl Sized<'_, '_> {
             // Which format it is cannot be known before evaluation, so Kubernetes takes a pattern of 128
             // characters, divided by four.
             "validate" => self.argument(0).map(|size| (size.traversed().scaled(32.0), None)),
-            "format.named"
-            | "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery" => one,
             "_==_" => self.equal_objects(),
+            _ if OF_PARSED.contains(&function) => one,
             _ => None,
         }
     }

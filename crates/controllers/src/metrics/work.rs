@@ -126,53 +126,8 @@ impl Works {
     pub(super) fn write(&self, page: &mut Exposition) {
         let works = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut page = Page { page, works: &works };
-        page.results();
-        page.durations(
-            "controller_runtime_reconcile_time_seconds",
-            "How long looks at objects took.",
-            |work| &work.took,
-        );
-        page.numbers("controller_runtime_reconcile_errors_total", "Looks at objects that failed.", |work| {
-            load(&work.ended[Ending::Failure as usize])
-        });
-        page.numbers(
-            "controller_runtime_reconcile_panics_total",
-            "Looks at objects that made a controller panic.",
-            |work| load(&work.panicked),
-        );
-        page.numbers("controller_runtime_active_workers", "Objects that are being looked at.", |work| {
-            work.busy.load(Ordering::Relaxed) as u64
-        });
-        page.numbers(
-            "controller_runtime_max_concurrent_reconciles",
-            "Objects that may be looked at at the same time.",
-            |work| work.limit.load(Ordering::Relaxed) as u64,
-        );
-        page.numbers("workqueue_depth", "Objects that wait to be looked at.", |work| {
-            work.waiting.load(Ordering::Relaxed) as u64
-        });
-        page.numbers("workqueue_adds_total", "How often a look at an object was asked for.", |work| {
-            load(&work.added)
-        });
-        page.numbers("workqueue_retries_total", "Looks that had to be repeated.", |work| load(&work.retried));
-        page.durations(
-            "workqueue_queue_duration_seconds",
-            "How long objects waited to be looked at.",
-            |work| &work.waited,
-        );
-        page.durations("workqueue_work_duration_seconds", "How long looks at objects took.", |work| {
-            &work.took
-        });
-        page.numbers(
-            "workqueue_unfinished_work_seconds",
-            "How long ago all looks that are under way began, together.",
-            |work| work.unfinished().0.as_secs_f64(),
-        );
-        page.numbers(
-            "workqueue_longest_running_processor_seconds",
-            "How long ago the longest look that is under way began.",
-            |work| work.unfinished().1.as_secs_f64(),
-        );
+        page.reconciles();
+        page.queues();
     }
 }
 
@@ -187,6 +142,61 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// The names and meanings are controller-runtime's, so that dashboards for other controllers show ours.
+    fn reconciles(&mut self) {
+        self.results();
+        self.durations(
+            "controller_runtime_reconcile_time_seconds",
+            "How long looks at objects took.",
+            |work| &work.took,
+        );
+        self.numbers("controller_runtime_reconcile_errors_total", "Looks at objects that failed.", |work| {
+            load(&work.ended[Ending::Failure as usize])
+        });
+        self.numbers(
+            "controller_runtime_reconcile_panics_total",
+            "Looks at objects that made a controller panic.",
+            |work| load(&work.panicked),
+        );
+        self.numbers("controller_runtime_active_workers", "Objects that are being looked at.", |work| {
+            work.busy.load(Ordering::Relaxed) as u64
+        });
+        self.numbers(
+            "controller_runtime_max_concurrent_reconciles",
+            "Objects that may be looked at at the same time.",
+            |work| work.limit.load(Ordering::Relaxed) as u64,
+        );
+    }
+
+    /// The names and meanings are client-go's.
+    fn queues(&mut self) {
+        self.numbers("workqueue_depth", "Objects that wait to be looked at.", |work| {
+            work.waiting.load(Ordering::Relaxed) as u64
+        });
+        self.numbers("workqueue_adds_total", "How often a look at an object was asked for.", |work| {
+            load(&work.added)
+        });
+        self.numbers("workqueue_retries_total", "Looks that had to be repeated.", |work| load(&work.retried));
+        self.durations(
+            "workqueue_queue_duration_seconds",
+            "How long objects waited to be looked at.",
+            |work| &work.waited,
+        );
+        self.durations("workqueue_work_duration_seconds", "How long looks at objects took.", |work| {
+            &work.took
+        });
+        self.numbers(
+            "workqueue_unfinished_work_seconds",
+            "How long ago all looks that are under way began, together.",
+            |work| work.unfinished().0.as_secs_f64(),
+        );
+        self.numbers(
+            "workqueue_longest_running_processor_seconds",
+            "How long ago the longest look that is under way began.",
+            |work| work.unfinished().1.as_secs_f64(),
+        );
+    }
+
     fn results(&mut self) {
         let name = "controller_runtime_reconcile_total";
         let mut samples = self.page.counter(name, "Looks at objects, by how they ended.");

@@ -101,18 +101,19 @@ fn merge_field(
             *current = merged.items;
             Ok(())
         }
-        (current, value) => {
-            // Upstream compares types first, and a deletion that meets something else does nothing.
-            if is_deletion && !fmt::is_same_type(current, &value) {
-                return Ok(());
-            }
-            match prepared(value, depth)? {
-                Some(value) => *current = value,
-                None => drop(object.remove(&name)),
-            }
-            Ok(())
-        }
+        // Upstream compares types first, and a deletion that meets something else does nothing.
+        (current, value) if is_deletion && !fmt::is_same_type(current, &value) => Ok(()),
+        (_, value) => replace(object, name, value, depth),
     }
+}
+
+/// What a patch has in place of a value of another type, or of one without parts. Directives alone leave nothing to put there.
+fn replace(object: &mut JsonObject, name: String, value: Value, depth: usize) -> Result<(), Error> {
+    match prepared(value, depth)? {
+        Some(value) => drop(object.insert(name, value)),
+        None => drop(object.remove(&name)),
+    }
+    Ok(())
 }
 
 /// Drops the fields that the patch says not to keep.

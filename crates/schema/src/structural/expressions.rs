@@ -89,6 +89,21 @@ impl Schema {
     }
 }
 
+/// A schema by which old items are found for new ones. Only what correlates them is looked at, so that nothing else is kept.
+fn correlating(props: &Props) -> Arc<SchemaNode> {
+    let skeleton = Props {
+        kind: props.kind.clone(),
+        list_type: props.list_type.clone(),
+        list_map_keys: props.list_map_keys.clone(),
+        items: props
+            .items
+            .as_ref()
+            .map(|_| super::props::Items { schema: Some(Box::default()), schemas: None }),
+        ..Props::default()
+    };
+    Arc::new(SchemaNode::compile(&skeleton, Purpose::Defaults, false))
+}
+
 impl Rules {
     pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Self> {
         if !props.has(&mut |schema| !schema.validations().is_empty()) {
@@ -119,18 +134,7 @@ impl Rules {
         }
         let shape =
             if compiled.is_empty() { ValueSchema::default() } else { declare::shape(props, is_resource) };
-        // Only what correlates old items with new ones is looked at.
-        let skeleton = Props {
-            kind: props.kind.clone(),
-            list_type: props.list_type.clone(),
-            list_map_keys: props.list_map_keys.clone(),
-            items: props
-                .items
-                .as_ref()
-                .map(|_| super::props::Items { schema: Some(Box::default()), schemas: None }),
-            ..Props::default()
-        };
-        let node = Arc::new(SchemaNode::compile(&skeleton, Purpose::Defaults, false));
+        let node = correlating(props);
         Some(Self {
             compiled,
             shape: Arc::new(shape),

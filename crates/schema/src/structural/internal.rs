@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ferroplane_golang::json;
 use serde_json::Value;
 
-use super::props::{Additional, Items, Props, Rule};
+use super::props::{Additional, Dependency, Items, Props, Rule};
 use crate::field::BadValue;
 
 impl Props {
@@ -16,10 +16,16 @@ impl Props {
         BadValue::Text(self.internal())
     }
 
+    /// The order of fields is that of Go's struct, and every field is shown, even if it is empty: errors print it with
+    /// `encoding/json` and no tags.
     pub(crate) fn internal(&self) -> String {
-        Fields::default()
-            // The order of fields is that of Go's struct, and every field is shown, even if it is empty:
-            // errors print it with `encoding/json` and no tags.
+        let fields = self.described(Fields::default());
+        let fields = self.composed(self.limited(fields));
+        self.extended(fields).close()
+    }
+
+    fn described(&self, fields: Fields) -> Fields {
+        fields
             .text("ID", &self.id)
             .text("Schema", &self.schema)
             .raw("Ref", &optional_text(self.reference.as_ref()))
@@ -29,6 +35,10 @@ impl Props {
             .text("Format", &self.format)
             .text("Title", &self.title)
             .raw("Default", &optional(self.default.as_ref()))
+    }
+
+    fn limited(&self, fields: Fields) -> Fields {
+        fields
             .raw("Maximum", &number(self.maximum))
             .flag("ExclusiveMaximum", self.exclusive_maximum)
             .raw("Minimum", &number(self.minimum))
@@ -44,6 +54,10 @@ impl Props {
             .raw("MaxProperties", &integer(self.max_properties))
             .raw("MinProperties", &integer(self.min_properties))
             .raw("Required", &texts(self.required.as_ref()))
+    }
+
+    fn composed(&self, fields: Fields) -> Fields {
+        fields
             .raw("Items", &self.items.as_ref().map_or_else(null, Items::internal))
             .raw("AllOf", &list(self.all_of.as_ref(), Self::internal))
             .raw("OneOf", &list(self.one_of.as_ref(), Self::internal))
@@ -52,26 +66,17 @@ impl Props {
             .raw("Properties", &map(self.properties.as_ref(), |schema| schema.internal()))
             .raw("AdditionalProperties", &additional(self.additional_properties.as_ref()))
             .raw("PatternProperties", &map(self.pattern_properties.as_ref(), |schema| schema.internal()))
-            .raw(
-                "Dependencies",
-                &map(self.dependencies.as_ref(), |dependency| {
-                    Fields::default()
-                        .raw(
-                            "Schema",
-                            &dependency.schema.as_ref().map_or_else(null, |schema| schema.internal()),
-                        )
-                        .raw("Property", &texts(dependency.property.as_ref()))
-                        .close()
-                }),
-            )
+            .raw("Dependencies", &map(self.dependencies.as_ref(), Dependency::internal))
             .raw("AdditionalItems", &additional(self.additional_items.as_ref()))
             .raw("Definitions", &map(self.definitions.as_ref(), |schema| schema.internal()))
-            .raw(
-                "ExternalDocs",
-                &self.external_docs.as_ref().map_or_else(null, |docs| {
-                    Fields::default().text("Description", &docs.description).text("URL", &docs.url).close()
-                }),
-            )
+    }
+
+    fn extended(&self, fields: Fields) -> Fields {
+        let docs = self.external_docs.as_ref().map_or_else(null, |docs| {
+            Fields::default().text("Description", &docs.description).text("URL", &docs.url).close()
+        });
+        fields
+            .raw("ExternalDocs", &docs)
             .raw("Example", &optional(self.example.as_ref()))
             .raw("XPreserveUnknownFields", &optional_flag(self.preserve_unknown_fields))
             .flag("XEmbeddedResource", self.embedded_resource)
@@ -80,6 +85,14 @@ impl Props {
             .raw("XListType", &optional_text(self.list_type.as_ref()))
             .raw("XMapType", &optional_text(self.map_type.as_ref()))
             .raw("XValidations", &list(self.validations.as_ref(), Rule::internal))
+    }
+}
+
+impl Dependency {
+    fn internal(&self) -> String {
+        Fields::default()
+            .raw("Schema", &self.schema.as_ref().map_or_else(null, |schema| schema.internal()))
+            .raw("Property", &texts(self.property.as_ref()))
             .close()
     }
 }

@@ -70,76 +70,94 @@ fn assume_kind(value: &mut Value, endpoint: &Endpoint<'_>) {
 /// Reads the object that a body has.
 pub(super) fn decode(
     endpoint: &Endpoint<'_>,
-    body: Body<'_>,
+    mut body: Body<'_>,
     circumstances: &Circumstances<'_>,
 ) -> Result<Decoded, Status> {
     let behaviour = endpoint.behaviour;
-    let unrecognised = |why: &str, body: &Body<'_>| {
-        let kind = &behaviour.kind().name;
-        let shown = shown(body.text);
-        Status::bad_request(&format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
-        ))
-    };
-    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let is_builtin = behaviour.is_builtin();
-    let mut body = body;
-    if is_builtin {
+    if behaviour.is_builtin() {
         assume_kind(&mut body.value, endpoint);
     }
-    let kind = text(&body.value, "kind").filter(|kind| !kind.is_empty());
-    let Some(kind) = kind else {
-        let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body.text));
-        // Strict decoding and lenient decoding are two paths in Kubernetes, with two ways to say this.
-        if circumstances.field_validation != FieldValidation::Ignore {
-            return Err(unrecognised(&why, &body));
-        }
-        let kind = &behaviour.kind().name;
-        let version = behaviour.api_version().rsplit('/').next().unwrap_or_default();
-        let words = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
-        return Err(Status::bad_request(&words));
+    let Some(claimed) = ClaimedKind::of(&body.value) else {
+        return Err(kind_missing(endpoint, &body, circumstances.field_validation));
     };
-    let api_version = text(&body.value, "apiVersion").unwrap_or_default();
-    let wrong = |why: String| {
-        if api_version.is_empty() {
-            return Status::bad_request("Object 'apiVersion' is missing in 'object has no apiVersion field'");
-        }
-        let version = api_version.rsplit('/').next().unwrap_or_default();
-        let wanted = &behaviour.kind().name;
-        Status::bad_request(&format!(
-            "{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}"
-        ))
-    };
-    let is_this = api_version == behaviour.api_version() && kind == behaviour.kind().name;
-    if is_builtin && !api_version.is_empty() && !is_this {
-        return Err(wrong(format!(
-            // Kubernetes names its scheme after the line of code that made it, and clients see it.
+    let is_this = claimed.api_version == behaviour.api_version() && claimed.kind == behaviour.kind().name;
+    if behaviour.is_builtin() && !claimed.api_version.is_empty() && !is_this {
+        let ClaimedKind { kind, api_version } = &claimed;
+        // Kubernetes names its scheme after the line of code that made it, and clients see it.
+        let why = format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
-        )));
+        );
+        return Err(claimed.refused(endpoint, &why));
     }
-    let Body { value: Value::Object(mut object), complaints, .. } = body else {
-        return Err(wrong("it is no object".to_owned()));
+    let Body { value: Value::Object(mut object), mut complaints, .. } = body else {
+        return Err(claimed.refused(endpoint, "it is no object"));
     };
-    let mut complaints = complaints;
     // What claims to be of another kind has no schema here; what is wrong with it is said later.
     if is_of_kind(&object, endpoint) {
-        let unknown = behaviour.normalise(&mut object).map_err(wrong)?;
+        let unknown = behaviour.normalise(&mut object).map_err(|why| claimed.refused(endpoint, &why))?;
         complaints.extend(unknown.iter().map(|path| unknown_field(path)));
     }
     let warnings = match circumstances.field_validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => complaints,
         FieldValidation::Strict if complaints.is_empty() => complaints,
-        FieldValidation::Strict => return Err(wrong(strict_error(&complaints))),
+        FieldValidation::Strict => return Err(claimed.refused(endpoint, &strict_error(&complaints))),
     };
-    if api_version != behaviour.api_version() {
+    if claimed.api_version != behaviour.api_version() {
         let words = format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            "the API version in the data ({}) does not match the expected API version ({})",
+            claimed.api_version,
             behaviour.api_version()
         );
         return Err(Status::bad_request(&words).warned(warnings));
     }
     Ok(Decoded { object, warnings })
+}
+
+/// What a body says that it is.
+struct ClaimedKind {
+    kind: String,
+    /// Empty if it does not say.
+    api_version: String,
+}
+
+impl ClaimedKind {
+    /// None if the body does not say its kind.
+    fn of(value: &Value) -> Option<Self> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let kind = text("kind").filter(|kind| !kind.is_empty())?;
+        Some(Self { kind, api_version: text("apiVersion").unwrap_or_default() })
+    }
+
+    /// A body that cannot be read as an object of the endpoint's kind.
+    fn refused(&self, endpoint: &Endpoint<'_>, why: &str) -> Status {
+        let Self { kind, api_version } = self;
+        // Kubernetes looks for the version before anything else, so that this hides whatever else is wrong.
+        if api_version.is_empty() {
+            return Status::bad_request("Object 'apiVersion' is missing in 'object has no apiVersion field'");
+        }
+        Status::bad_request(&cannot_be_handled(kind, api_version, endpoint, why))
+    }
+}
+
+fn kind_missing(endpoint: &Endpoint<'_>, body: &Body<'_>, validation: FieldValidation) -> Status {
+    let behaviour = endpoint.behaviour;
+    let kind = &behaviour.kind().name;
+    let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body.text));
+    // Strict decoding and lenient decoding are two paths in Kubernetes, with two ways to say this.
+    if validation == FieldValidation::Ignore {
+        return Status::bad_request(&cannot_be_handled(kind, behaviour.api_version(), endpoint, &why));
+    }
+    let shown = shown(body.text);
+    Status::bad_request(&format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
+}
+
+fn cannot_be_handled(kind: &str, api_version: &str, endpoint: &Endpoint<'_>, why: &str) -> String {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let wanted = &endpoint.behaviour.kind().name;
+    format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}")
 }
 
 fn is_of_kind(object: &JsonObject, endpoint: &Endpoint<'_>) -> bool {

@@ -190,36 +190,53 @@ impl Walk<'_> {
     fn below(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
         let most = context.most.zip(most_below(schema)).map(|(most, more)| most.saturating_mul(more));
         let below = Context { is_root: false, most, ..context };
-        if let Some(additional) = &schema.additional_properties {
-            let at = path.child("additionalProperties");
-            if schema.has_properties() && !matches!(additional, Additional::Allowed(true)) {
-                let detail = "additionalProperties and properties are mutual exclusive";
-                self.errors.push(Error::forbidden(&at, detail));
-            }
-            if let Some(schema) = additional.schema() {
-                let reason = "inside additionalProperties applying to object metadata";
-                let forbids_defaults =
-                    if context.is_inside_meta { Some(reason) } else { below.forbids_defaults };
-                self.node(schema, Context { forbids_defaults, ..below }, &at);
+        // Structural schemas allow no rules under junctors, so there is nothing to compile.
+        let unruly = Context { may_have_rules: false, ..below };
+        // In the order in which Kubernetes goes through them: errors are listed in that order.
+        self.additional(schema, below, path);
+        self.properties(schema, context, below, path);
+        self.junctors(schema, unruly, path);
+        for (name, definition) in schema.definitions.iter().flatten() {
+            self.node(definition, unruly, &path.child("definitions").key(name));
+        }
+        self.items(schema, below, path);
+        for (name, dependency) in schema.dependencies.iter().flatten() {
+            if let Some(schema) = &dependency.schema {
+                self.node(schema, unruly, &path.child("dependencies").key(name));
             }
         }
+    }
+
+    fn additional(&mut self, schema: &Props, below: Context<'_>, path: &Path<'_>) {
+        let Some(additional) = &schema.additional_properties else { return };
+        let at = path.child("additionalProperties");
+        if schema.has_properties() && !matches!(additional, Additional::Allowed(true)) {
+            let detail = "additionalProperties and properties are mutual exclusive";
+            self.errors.push(Error::forbidden(&at, detail));
+        }
+        if let Some(schema) = additional.schema() {
+            let reason = "inside additionalProperties applying to object metadata";
+            let forbids_defaults = if below.is_inside_meta { Some(reason) } else { below.forbids_defaults };
+            self.node(schema, Context { forbids_defaults, ..below }, &at);
+        }
+    }
+
+    fn properties(&mut self, schema: &Props, context: Context<'_>, below: Context<'_>, path: &Path<'_>) {
         for (name, property) in schema.properties() {
             let is_meta = (context.is_root || schema.embedded_resource)
                 && matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
             let reason = format!("in top-level {name}");
+            let is_top_level = is_meta && context.is_root;
             let context = Context {
                 is_inside_meta: below.is_inside_meta || is_meta,
-                forbids_defaults: if is_meta && context.is_root {
-                    Some(&reason)
-                } else {
-                    below.forbids_defaults
-                },
+                forbids_defaults: if is_top_level { Some(&reason) } else { below.forbids_defaults },
                 ..below
             };
             self.node(property, context, &path.child("properties").key(name));
         }
-        // Structural schemas allow no rules under junctors, so there is nothing to compile.
-        let unruly = Context { may_have_rules: false, ..below };
+    }
+
+    fn junctors(&mut self, schema: &Props, unruly: Context<'_>, path: &Path<'_>) {
         if let Some(not) = &schema.not {
             self.node(not, unruly, &path.child("not"));
         }
@@ -230,9 +247,9 @@ impl Walk<'_> {
                 self.node(nested, unruly, &path.child(name).index(index));
             }
         }
-        for (name, definition) in schema.definitions.iter().flatten() {
-            self.node(definition, unruly, &path.child("definitions").key(name));
-        }
+    }
+
+    fn items(&mut self, schema: &Props, below: Context<'_>, path: &Path<'_>) {
         let list = path.to_string();
         let is_correlatable = schema.is_list_type("map");
         // The outermost such list is named. Maps and objects are correlated by name, so that only lists can
@@ -244,11 +261,6 @@ impl Walk<'_> {
         }
         for (index, item) in schema.items_list().iter().enumerate() {
             self.node(item, below, &path.child("items").index(index));
-        }
-        for (name, dependency) in schema.dependencies.iter().flatten() {
-            if let Some(schema) = &dependency.schema {
-                self.node(schema, unruly, &path.child("dependencies").key(name));
-            }
         }
     }
 
@@ -334,6 +346,12 @@ impl Walk<'_> {
             self.errors.push(Error::invalid(&items_path.child("type"), &item.kind, detail));
             return;
         }
+        self.list_map_keys(keys, item, path);
+    }
+
+    fn list_map_keys(&mut self, keys: &[String], item: &Props, path: &Path<'_>) {
+        let keys_path = path.child("x-kubernetes-list-map-keys");
+        let items_path = path.child("items");
         let shown = || BadValue::Json(keys.to_vec().into());
         let mut seen = HashSet::with_capacity(keys.len());
         let mut shown_times = 0;

@@ -102,42 +102,48 @@ pub(super) fn check_selectable(
     for (index, field) in fields.iter().enumerate() {
         let at = path.index(index);
         let at = at.child("jsonPath");
-        if field.is_empty() {
-            errors.push(Error::required(&at, ""));
-            continue;
-        }
-        let known = match field_path::resolve(field, schema, false) {
-            Ok(known) => known,
-            Err(problem) => {
-                errors.push(Error::invalid(&at, field, format!("is an invalid path: {problem}")));
-                continue;
-            }
-        };
-        // Names and namespaces can be selected by without being declared.
-        if known.root == "metadata" {
-            errors.push(Error::invalid(&at, field, "must not point to fields in metadata"));
-        }
-        if !known
-            .schema
-            .is_some_and(|schema| matches!(schema.kind.as_str(), "string" | "boolean" | "integer"))
-        {
-            errors.push(Error::invalid(
-                &at,
-                field,
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
-                 are allowed.",
-            ));
-        }
-        if seen.contains(&known.path) {
+        let Some(field_path) = check_selectable_field(field, schema, &at, errors) else { continue };
+        if seen.contains(&field_path) {
             errors.push(Error::duplicate(&at, field));
         } else {
-            seen.push(known.path);
+            seen.push(field_path);
         }
     }
     if seen.len() > MAX_SELECTABLE_FIELDS && !may_be_crowded {
         let count = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
         errors.push(Error::too_many(path, count(seen.len()), count(MAX_SELECTABLE_FIELDS)));
     }
+}
+
+/// The field that a path leads to, written in one way, if it is a path.
+fn check_selectable_field(
+    field: &str,
+    schema: &Props,
+    path: &Path<'_>,
+    errors: &mut Vec<Error>,
+) -> Option<String> {
+    const SCALAR: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings \
+        with formats are allowed.";
+    if field.is_empty() {
+        errors.push(Error::required(path, ""));
+        return None;
+    }
+    let known = match field_path::resolve(field, schema, false) {
+        Ok(known) => known,
+        Err(problem) => {
+            errors.push(Error::invalid(path, field, format!("is an invalid path: {problem}")));
+            return None;
+        }
+    };
+    // Names and namespaces can be selected by without being declared.
+    if known.root == "metadata" {
+        errors.push(Error::invalid(path, field, "must not point to fields in metadata"));
+    }
+    let is_scalar = |schema: &Props| matches!(schema.kind.as_str(), "string" | "boolean" | "integer");
+    if !known.schema.is_some_and(is_scalar) {
+        errors.push(Error::invalid(path, field, SCALAR));
+    }
+    Some(known.path)
 }
 
 pub(super) fn check_spec_names(names: &Names, path: &Path<'_>, errors: &mut Vec<Error>) {

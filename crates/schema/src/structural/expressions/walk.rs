@@ -44,6 +44,25 @@ impl<'a> Ratchet<'a> {
     }
 }
 
+/// A value that rules are tried on.
+struct Judged<'a> {
+    value: &'a Json,
+    old: Option<&'a Json>,
+    ratchet: Ratchet<'a>,
+    path: &'a Path<'a>,
+}
+
+/// Variables whose values expressions cannot see, and why.
+type Misfits = [(&'static str, Option<String>); 2];
+
+impl Rules {
+    /// Tolerated mistakes may have left something else in a value's place. That matters only if it is looked at.
+    fn misfits(&self, judged: &Judged<'_>, is_optional: bool) -> Misfits {
+        let values = [("self", Some(judged.value)), ("oldSelf", judged.old.filter(|_| !is_optional))];
+        values.map(|(name, value)| (name, value.and_then(|value| self.misfit(value))))
+    }
+}
+
 pub(super) struct Walk<'b> {
     pub(super) errors: Vec<Error>,
     /// What may still be spent; below zero nothing more is tried.
@@ -69,7 +88,8 @@ impl Walk<'_> {
             self.errors.push(Error::invalid(path, &*rules.kind, detail));
         }
         if !rules.compiled.is_empty() {
-            self.rules(rules, value, old.filter(|old| !old.is_null()), ratchet, path);
+            let old = old.filter(|old| !old.is_null());
+            self.rules(rules, &Judged { value, old, ratchet, path });
         }
         match value {
             Json::Array(items) => {
@@ -101,21 +121,14 @@ impl Walk<'_> {
         }
     }
 
-    fn rules(
-        &mut self,
-        rules: &Rules,
-        value: &Json,
-        old: Option<&Json>,
-        ratchet: Ratchet<'_>,
-        path: &Path<'_>,
-    ) {
+    fn rules(&mut self, rules: &Rules, judged: &Judged<'_>) {
         for compiled in &rules.compiled {
             if *self.budget <= 0 {
-                self.out_of_budget(&rules.kind, path);
+                self.out_of_budget(&rules.kind, judged.path);
                 return;
             }
             // A negative budget ends the walk everywhere, not only in this list of rules.
-            if !self.rule(rules, compiled, value, old, ratchet, path) {
+            if !self.rule(rules, compiled, judged) {
                 *self.budget = -1;
                 return;
             }
@@ -130,73 +143,42 @@ impl Walk<'_> {
     }
 
     /// Whether to go on with other rules.
-    fn rule(
-        &mut self,
-        rules: &Rules,
-        compiled: &Compiled,
-        value: &Json,
-        old: Option<&Json>,
-        ratchet: Ratchet<'_>,
-        path: &Path<'_>,
-    ) -> bool {
-        let rule = &compiled.rule;
+    fn rule(&mut self, rules: &Rules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
         let kind = &*rules.kind;
         let program = match &compiled.program {
             None => return true,
             Some(Err(problem)) => {
-                self.errors.push(Error::invalid(path, kind, format!("rule compile error: {problem}")));
+                let detail = format!("rule compile error: {problem}");
+                self.errors.push(Error::invalid(judged.path, kind, detail));
                 return true;
             }
             Some(Ok(program)) => program,
         };
-        let is_optional = rule.optional_old_self == Some(true);
+        let is_optional = compiled.rule.optional_old_self == Some(true);
         // A transition rule says nothing about a value that is new.
-        if compiled.uses_old_self && old.is_none() && !is_optional {
+        if compiled.uses_old_self && judged.old.is_none() && !is_optional {
             return true;
         }
-        let mut variables = variables(&rules.shape, value, old, compiled.uses_old_self && is_optional);
-        // Tolerated mistakes may have left something else in a value's place. That matters only if it is looked at.
-        let misfits = [("self", Some(value)), ("oldSelf", old.filter(|_| !is_optional))];
-        let misfits = misfits.map(|(name, value)| (name, value.and_then(|value| rules.misfit(value))));
+        let mut variables =
+            variables(&rules.shape, judged.value, judged.old, compiled.uses_old_self && is_optional);
+        let misfits = rules.misfits(judged, is_optional);
         variables
             .retain(|(name, _)| !misfits.iter().any(|(misfit, problem)| misfit == name && problem.is_some()));
         let (outcome, cost) = program.evaluate_with(variables, Limits::PER_CALL);
         if !self.spend(cost) {
-            self.out_of_budget(kind, path);
+            self.out_of_budget(kind, judged.path);
             return false;
         }
-        let words = rule.words();
-        let detail = match outcome {
-            Ok(evaluated) if evaluated.value.as_bool() == Some(true) => return true,
-            Ok(_) => None,
-            Err(EvaluateError::Cancelled(reason)) => {
-                let detail = format!(
-                    "'operation cancelled: {reason}': no further validation rules will be run due to call cost exceeds \
-                     limit for rule: {words}"
-                );
-                self.errors.push(Error::invalid(path, kind, detail));
-                return false;
-            }
+        match outcome {
+            Ok(evaluated) if evaluated.value.as_bool() == Some(true) => true,
+            Ok(_) => self.broken(rules, compiled, judged),
             Err(error) => {
-                let error = error.to_string();
-                let missing = error.strip_prefix("no such attribute(s): ");
-                let misfit = misfits.into_iter().find(|(name, _)| Some(*name) == missing);
-                Some(misfit.and_then(|(_, problem)| problem).unwrap_or(error))
+                let goes_on = !matches!(error, EvaluateError::Cancelled(_));
+                let detail = failure(&error, misfits, compiled.rule.words());
+                self.errors.push(Error::invalid(judged.path, kind, detail));
+                goes_on
             }
-        };
-        if let Some(error) = detail {
-            let detail = if error.starts_with("no such overload") {
-                format!(
-                    "'{error}': call arguments did not match a supported operator, function or macro signature for \
-                     rule: {words}"
-                )
-            } else {
-                format!("{error} evaluating rule: {words}")
-            };
-            self.errors.push(Error::invalid(path, kind, detail));
-            return true;
         }
-        self.broken(rules, compiled, value, old, ratchet, path)
     }
 
     fn spend(&mut self, cost: u64) -> bool {
@@ -209,15 +191,8 @@ impl Walk<'_> {
         }
     }
 
-    fn broken(
-        &mut self,
-        rules: &Rules,
-        compiled: &Compiled,
-        value: &Json,
-        old: Option<&Json>,
-        ratchet: Ratchet<'_>,
-        path: &Path<'_>,
-    ) -> bool {
+    fn broken(&mut self, rules: &Rules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
+        let Judged { value, old, ratchet, path } = *judged;
         let rule = &compiled.rule;
         let child = path.child(&compiled.field_path);
         let at = if compiled.field_path.is_empty() { path } else { &child };
@@ -280,6 +255,27 @@ impl Walk<'_> {
         };
         Ok(text.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')))
     }
+}
+
+/// How an error says that a rule could not be evaluated.
+fn failure(error: &EvaluateError, misfits: Misfits, words: &str) -> String {
+    if let EvaluateError::Cancelled(reason) = error {
+        return format!(
+            "'operation cancelled: {reason}': no further validation rules will be run due to call cost exceeds limit for \
+             rule: {words}"
+        );
+    }
+    let error = error.to_string();
+    // A misfit was withheld, so that evaluation missed it. What is wrong with it says more.
+    let missing = error.strip_prefix("no such attribute(s): ");
+    let misfit = misfits.into_iter().find(|(name, _)| Some(*name) == missing);
+    let error = misfit.and_then(|(_, problem)| problem).unwrap_or(error);
+    if error.starts_with("no such overload") {
+        return format!(
+            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {words}"
+        );
+    }
+    format!("{error} evaluating rule: {words}")
 }
 
 fn variables<'v>(
