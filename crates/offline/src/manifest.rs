@@ -178,6 +178,7 @@ impl Manifest {
                 let message = format!("`{}` is {}, not an object", path.join("."), node::kind_of(value));
                 return Err(self.error(path, message));
             };
+            // Values under `spec` may be of any type: only its being an object is checked here.
             let bad = entries.iter().find(|(_, value)| path[0] == "metadata" && !value.is_string());
             if let Some((key, value)) = bad {
                 let message = format!(
@@ -206,8 +207,6 @@ impl Manifest {
         Err(self.error(&["kind"], format!("expected a {wanted}, got {actual}")))
     }
 
-    /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
-    /// and whoever wrote it believes that it has.
     /// Refuses it if it is of a version of its kind that there is not.
     pub(crate) fn require_version(&self, versions: &[&str]) -> Result<(), Located> {
         let api_version = meta::api_version(&self.object);
@@ -220,6 +219,8 @@ impl Manifest {
         Err(self.error(&["apiVersion"], message))
     }
 
+    /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
+    /// and whoever wrote it believes that it has.
     pub(crate) fn parse_strictly<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut unknown = None;
         let mut track = serde_path_to_error::Track::new();

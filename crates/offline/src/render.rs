@@ -93,6 +93,7 @@ pub(crate) async fn render(
         connection_details: cluster.connection_details(object, secret)?,
         observed: observe(&input.composite, cluster)?,
         pipeline: input.pipeline.clone(),
+        // Rendering has no last time: a function asks for everything anew.
         remembered: Vec::new(),
         context: input.context.clone(),
     };
@@ -111,8 +112,10 @@ fn rest(input: RenderInput, ending: Ending<'_>) -> Rendered {
 
 /// What a composite resource becomes when its pipeline has run: every apply succeeds here.
 fn finish(input: RenderInput, outcome: Outcome, asked: Vec<Want>) -> Rendered {
+    // On failure nothing was applied, so that the status which was read stands; on success only what we applied is shown.
     let facts = if outcome.result.is_ok() { facts_as_applied(&input) } else { facts_as_read(&input) };
     let unsynced = BTreeSet::new();
+    // `Before`: no connection details are written here, so that the status must not say when they were.
     let ending = Ending::Composed { outcome: &outcome, unsynced, published: Published::Before };
     let told = selection_events(&input.composite.selected, None);
     let Conclusion { status, events, .. } = conclude(ending, told, facts);

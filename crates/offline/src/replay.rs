@@ -100,6 +100,7 @@ impl Recordings {
     }
 
     fn id(&self, selector: &Selector) -> Result<u64, Error> {
+        // A number is never a composite resource: those have a slash in them.
         if let Some(Ok(id)) = selector.which.as_deref().map(str::parse) {
             return Ok(id);
         }
@@ -113,6 +114,7 @@ impl Recordings {
         let first = heads.first().ok_or_else(|| Error::Unknown(what.to_owned()))?;
         let had_begun = |head: &&Head| selector.at.is_none_or(|at| began_at(head) <= at);
         let too_early = || Error::TooEarly { what: what.to_owned(), oldest: began_at(first) };
+        // They are sorted by age, so that the first that fits from behind is the last that had begun.
         Ok(heads.iter().rev().find(had_begun).ok_or_else(too_early)?.id)
     }
 }
@@ -133,6 +135,7 @@ fn names(what: &str) -> Result<(&str, &str), Error> {
 /// Whether it is of this one. There is no server to ask for other names of a kind.
 fn is_meant(head: &Head, kind: &str, name: &str, namespace: Option<&str>) -> bool {
     let (asked, rest) = kind.split_once('.').unwrap_or((kind, ""));
+    // The ways in which kubectl lets people write a kind: singular or plural, with or without group, in any case.
     let known = head.kind.to_lowercase();
     let asked = asked.to_lowercase();
     let group = head.api_version.split_once('/').map_or("", |(group, _)| group);

@@ -113,6 +113,7 @@ impl Controller {
         let usage = self.configure(key, &usage, wanted).await?;
         let Some(spec) = usage_spec(&usage) else { return Ok(()) };
         let is_marked_now = self.mark(&usage, &spec).await?;
+        // Told only now: what is used is protected even while its user cannot be found.
         if let Using::Missing(what) = using {
             let message = format!("cannot find {what}, which uses it");
             return Err(Failure::new("GetUsingResource", Cause::UsageTargetNotFound, message));
@@ -198,6 +199,7 @@ impl Controller {
         const REASON: &str = "GetUsedResource";
         let Some((name, namespace)) = used_place(usage, spec) else { return Ok(false) };
         let resource = self.kind(&spec.of, REASON).await?;
+        // From the cache, without a request: most looks find everything as it should be.
         if self.watches.is_marked(&resource, namespace, name).await {
             return Ok(false);
         }

@@ -90,6 +90,7 @@ impl Recorder {
 
     /// Say what happened.
     pub(crate) fn say(&self, event: Event) {
+        // Never waits: a reconcile must not be slower because somebody talks much.
         if self.sender.try_send((event, self.component.clone())).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -152,10 +153,13 @@ impl Scribe {
         let mut writing = tokio::task::JoinSet::new();
         while let Some((event, component)) = receiver.recv().await {
             let namespace = match event.about.namespace.as_str() {
+                // Events have a namespace. Those about objects without one are in `default`, where kubectl looks for them.
                 "" => "default".to_owned(),
                 namespace => namespace.to_owned(),
             };
             let Some(entry) = self.entry(event, &component, &namespace) else { continue };
+            // Backpressure ends here: while all writers are busy nothing is received, and what does not fit into the channel
+            // is lost.
             if writing.len() >= WRITERS {
                 writing.join_next().await;
             }
@@ -202,6 +206,7 @@ impl Scribe {
     fn has_patience(&mut self, event: &Event, now: Instant) -> bool {
         let uid = event.about.reference["uid"].as_str().unwrap_or_default().to_owned();
         let (left, since) = self.patience.entry(uid).or_insert((BURST, now));
+        // A token bucket in whole tokens, like client-go's spam filter, so that one object cannot crowd out all others.
         let refills = now.duration_since(*since).as_secs() / REFILL.as_secs();
         if refills > 0 {
             *left = left.saturating_add(u32::try_from(refills).unwrap_or(BURST)).min(BURST);
@@ -265,6 +270,7 @@ fn digest(event: &Event, component: &str) -> Digest {
     let mut digest = Sha256::new();
     let uid = event.about.reference["uid"].as_str().unwrap_or_default();
     for part in [component, uid, &event.about.name, event.kind.as_str(), &event.reason, &event.message] {
+        // With its length, so that no two events are the same because their parts were cut elsewhere.
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     }
@@ -276,6 +282,7 @@ fn name(object: &str, digest: &Digest, time: &str) -> String {
     let hash = Sha256::new().chain_update(digest).chain_update(time).finalize();
     let suffix = ferroplane_wire::to_hex(&hash[..8]);
     let mut object = object.to_owned();
+    // The longest name that an API server takes, less the dot.
     object.truncate(object.floor_char_boundary(253 - 1 - suffix.len()));
     format!("{object}.{suffix}")
 }

@@ -121,6 +121,7 @@ impl Files {
         };
         let entries = std::fs::read_dir(directory).map_err(|source| unreadable(directory, source))?;
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        // A directory gives its entries in any order, and what is rendered or told must not depend on it.
         paths.sort();
         for path in paths {
             let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));

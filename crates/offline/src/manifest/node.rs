@@ -51,6 +51,7 @@ impl Node {
             return vec![Self { line: self.line, content: Content::Map(entries) }];
         }
         let items = entries.into_iter().find(|entry| entry.key == "items").map(|entry| entry.value.content);
+        // A list without items is no mistake: it holds nothing.
         if let Some(Content::List(items)) = items { items } else { Vec::new() }
     }
 

@@ -120,6 +120,7 @@ impl ClusterState {
 
     /// The object a reference leads to.
     pub(crate) fn get(&self, reference: &Reference) -> Option<&Object> {
+        // One's own objects shadow shared ones: an observed resource may also be among those that functions may ask for.
         let found = self.find(
             &reference.api_version,
             &reference.kind,
@@ -185,6 +186,7 @@ impl ClusterState {
     }
 
     fn schema(&self, api_version: &str, kind: &str) -> Answer {
+        // Held while the schema is made: composite resources that are rendered at once ask for the same ones, and it is work.
         let mut answered = self.shared.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (api_version.to_owned(), kind.to_owned());
         answered.entry(key).or_insert_with(|| self.shared.find_schema(api_version, kind)).clone()
@@ -195,12 +197,14 @@ impl ClusterState {
     fn scope(&self, group: &str, kind: &str) -> Answer {
         let known = self.shared.knows_scopes.then(|| scope_of(group, kind)).flatten();
         match (self.composite_scope, known) {
+            // Unknown kinds count as namespaced here, because nothing else could be composed; an API server refuses what is not.
             (CompositeScope::Namespaced, known) => {
                 Answer::Scope { is_namespaced: known != Some(Scope::Cluster) }
             }
             (CompositeScope::Cluster, Some(known)) => {
                 Answer::Scope { is_namespaced: known != Scope::Cluster }
             }
+            // A guess could render into a namespace what the plane would not, or the other way around.
             (CompositeScope::Cluster | CompositeScope::Unknown, _) => {
                 Answer::Failed("files do not say where the kind lives".to_owned())
             }

@@ -112,5 +112,6 @@ fn stable_uid(object: &Object) -> String {
         meta::namespace(object),
         meta::name(object)
     );
+    // The names of composed resources follow from the UID, so that a random one would change all of them every time.
     Uuid::new_v5(&Uuid::nil(), name.as_bytes()).to_string()
 }

@@ -112,6 +112,7 @@ impl TestFiles {
         {
             let callee = step.callee.as_ref();
             let is_known = library.catalogue().family(&step.function).is_some();
+            // What is built in here is called again: a test is to notice when it changes.
             if is_known && callee.is_some_and(|callee| directory.get(&callee.revision).is_some()) {
                 continue;
             }
@@ -122,6 +123,7 @@ impl TestFiles {
                 format!("{}-{}", step.function, step.name)
             };
             written["functionRef"] = json!({"name": name});
+            // A function that answers from a file has no revisions to choose from.
             for field in ["functionRevisionRef", "functionRevisionSelector"] {
                 written.as_object_mut().map(|written| written.remove(field));
             }

@@ -45,6 +45,7 @@ impl Functions {
             manifest.require_kind(keys::PKG, "Function")?;
             manifest.require_identity("Function")?;
             let mut function: Function = manifest.parse()?;
+            // Before anything is read from them: a flag of the command line wins over the file.
             function.metadata.annotations.extend(overrides.iter().cloned());
             let name = function.metadata.name.clone();
             if by_name.contains_key(&name) {
@@ -121,6 +122,7 @@ fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyh
     let name = &function.metadata.name;
     let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
     let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
+    // Recorded responses before anything else: a test that was written from a recording must not start programs.
     if let Some(path) = annotation(RESPONSES) {
         let path = file_below(&manifest.source().directory(), path).ok_or_else(|| {
             let message = "expected a path below the directory of this file, without `..`";

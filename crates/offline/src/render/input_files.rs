@@ -78,6 +78,7 @@ impl InputFiles {
 
     /// Read everything and check it. Nothing is started yet.
     pub(super) fn load(&self, files: &mut Files, library: &Library) -> anyhow::Result<Renderer> {
+        // The Composition first: everything else is checked against it, and its mistakes are the most likely ones.
         let composition = self.composition.as_ref().context("a Composition is needed")?;
         let manifest = files.load_one(composition, "Composition")?;
         let composition = load_composition(&manifest)?;

@@ -21,7 +21,9 @@ pub(crate) fn refer_to(
         return Ok(());
     }
     refuse_foreign(&composite.object, &given)?;
+    // Only one without a namespace may refer into namespaces; the others' references name none.
     let is_cluster = meta::namespace(&composite.object).is_empty();
+    // A composite resource observes what it refers to, so that files are referred to as if an earlier reconcile had made them.
     let references: Vec<_> = given.iter().map(|object| Reference::to(object, is_cluster)).collect();
     set_references(&mut composite.object, composite.layout, &references);
     for object in given {

@@ -62,6 +62,7 @@ fn documents(rendered: Rendered, xr: &Object, options: PrintOptions) -> anyhow::
     let mut documents = vec![Value::Object(xr)];
 
     let mut composed = rendered.composed;
+    // As upstream prints them, so that both outputs can be compared line by line.
     composed.sort_by(|one, other| resource_name(one).cmp(resource_name(other)));
     composed.iter_mut().for_each(pin_times);
     documents.extend(composed.into_iter().map(Value::Object));

@@ -70,6 +70,7 @@ impl Renderer {
         cluster.set_composite_scope(self.scope_of(&composite.object));
         let given = self.observed_of(&composite.object);
         refer_to(&mut composite, given, &mut cluster)?;
+        // Functions may ask for the composite resource itself, and find it as the steps see it.
         cluster.add(composite.object.clone())?;
         let input = RenderInput {
             composite,
@@ -94,6 +95,7 @@ impl Renderer {
     fn observed_of(&self, xr: &Object) -> Vec<Object> {
         let is_its_own = |object: &&Object| {
             let controller = meta::controller_uid(object);
+            // One XR has all that is given, even without labels or owners: that is how people write such files by hand.
             let is_near = [meta::namespace(object), ""].contains(&meta::namespace(xr));
             let bears_name = meta::label(object, keys::COMPOSITE) == meta::name(xr);
             self.is_alone || controller.map_or(is_near && bears_name, |uid| uid == meta::uid(xr))

@@ -1,4 +1,4 @@
-//! The functions that a pipeline calls: which versions there are to choose from, and how each is runtimes.
+//! The functions that a pipeline calls: which versions there are to choose from, and how each is called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) struct Runtimes {
 }
 
 impl Runtimes {
-    /// Find out how each function that the pipeline calls is runtimes. Those that are not listed are built in.
+    /// Find out how each function that the pipeline calls is run. Those that are not listed are built in.
     pub(super) fn of(pipeline: &Pipeline, functions: &Functions, library: &Library) -> anyhow::Result<Self> {
         let mut runtimes = Self {
             catalogue: Catalogue::new(library.catalogue().release().clone()),
@@ -97,7 +97,7 @@ impl Runtimes {
         pipeline.steps().iter().filter_map(note).collect()
     }
 
-    /// Make everything that the pipeline calls ready to be runtimes. Programs are started all at once.
+    /// Make everything that the pipeline calls ready to be called. Programs are started all at once.
     pub(super) async fn start(
         &self,
         pipeline: &Pipeline,
@@ -130,6 +130,7 @@ async fn start_all(
     runtimes: BTreeMap<String, Runtime>,
     options: &grpc::Options,
 ) -> anyhow::Result<Directory> {
+    // All at once: some programs compile themselves when they start.
     let mut starting = JoinSet::new();
     for (name, runtime) in runtimes {
         let options = options.clone();
@@ -150,6 +151,7 @@ async fn start_all(
     match failure {
         None => Ok(directory),
         Some(failure) => {
+            // The others have started meanwhile, and would outlive a command that failed.
             directory.stop().await;
             Err(failure)
         }

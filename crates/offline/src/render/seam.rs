@@ -33,6 +33,7 @@ pub async fn answer(
         None => bail!("the render request is empty: it must say what to render"),
     };
     let mut functions = connect(&input, options)?;
+    // For all calls together: upstream's tools wait for the whole answer that long.
     functions.set_deadline(Instant::now() + options.timeout);
     let (render_input, cluster) = prepare(input, now)?;
     let mut rendered = render(render_input, &functions, &cluster).await?;
@@ -67,6 +68,7 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
         shared.add(object)?;
     }
     for mut secret in objects(input.credentials, "credential")? {
+        // What is written by Go from a typed Secret may lack its kind, and can be nothing else in this list.
         if meta::kind(&secret).is_empty() {
             secret.insert("apiVersion".to_owned(), "v1".into());
             secret.insert("kind".to_owned(), "Secret".into());
@@ -77,6 +79,7 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
         shared.add_schemas(Value::Object(object(document, "schema")?));
     }
     let mut cluster = ClusterState::new(Arc::new(shared));
+    // Without a namespace, the request does not tell whether the composite resource is of the cluster or merely lacks one.
     if !meta::namespace(&composite.object).is_empty() {
         cluster.set_composite_scope(CompositeScope::Namespaced);
     }
@@ -111,6 +114,7 @@ fn to_output(rendered: Rendered) -> anyhow::Result<CompositeOutput> {
         match want {
             Want::Resources(wanted) => required_resources.push(selector(wanted)?),
             Want::Schema(wanted) => required_schemas.push(selector(wanted)?),
+            // The protocol has no field for them, and the answer to a question about scope is no object.
             Want::Secret { .. } | Want::Scope { .. } => {}
         }
     }

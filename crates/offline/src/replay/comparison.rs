@@ -24,6 +24,7 @@ pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bo
     for step in &replayed.unlike {
         text += &format!("  the request to step `{step}` differs\n");
     }
+    // The engine took another turn than was recorded. The outcomes are of different runs then, and comparing them says nothing.
     if let Some(astray) = &replayed.astray {
         return text + &format!("  {astray}\n");
     }

@@ -30,6 +30,7 @@ pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
     let outcome = runtime.block_on(run(take, &functions, memory));
     let outcome = outcome_snapshot(&outcome);
     let is_same = outcome == take.outcome;
+    // Requests are not compared: those to functions that run again depend on what the others answer now.
     Ok(Replayed { outcome, is_same, compared: 0, unlike: Vec::new(), astray: None })
 }
 
@@ -51,6 +52,7 @@ async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome 
                 Said::Answered(response) => call.answer(response),
                 Said::Recalled(response) => call.accept(response),
                 Said::Failed { cause, reason } => call.fail(cause, reason),
+                // Never recorded of a call. An empty answer shows as a difference, which is better than a panic.
                 Said::Provided(_) => call.answer(RunFunctionResponse::default()),
             },
             Turn::Done(outcome) => return *outcome,
@@ -60,12 +62,14 @@ async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome 
 
 impl Memory {
     fn read(&self, want: &Want) -> Answer {
+        // By what was asked for, not in order: a function that answers otherwise now may ask in another order.
         let found = self.read.iter().find(|(known, _)| known == want);
         let missing = || Answer::Failed("it is not in the recording".to_owned());
         found.map_or_else(missing, |(_, answer)| answer.clone())
     }
 
     fn said(&mut self, step: &str) -> Said {
+        // A step can be called several times in a run, so that each answer is used up.
         let Some(place) = self.said.iter().position(|(of, _)| of == step) else {
             let reason = "it is not built in, and said nothing more in the recording".to_owned();
             return Said::Failed { cause: Cause::FunctionCallFailed, reason };

@@ -23,6 +23,7 @@ pub(super) fn check(manifest: &Manifest) -> Option<Vec<Problem>> {
     // Options and lists, which are no resources, are sent to nobody.
     let errors = if resource.is_some() { refusals(known, &object) } else { Vec::new() };
     let findings = known.check(&object);
+    // Both look at the same fields. What both find is told once, in the words of a server.
     let is_news = |finding: &&builtin::Finding| !errors.iter().any(|error| error.field == finding.field);
     let mut problems: Vec<_> =
         findings.iter().filter(is_news).map(|finding| problem(manifest, finding)).collect();
@@ -33,6 +34,7 @@ pub(super) fn check(manifest: &Manifest) -> Option<Vec<Problem>> {
 /// What a server says to an object that it can read.
 fn refusals(known: builtin::Kind, object: &Value) -> Vec<Error> {
     let Ok(mut read) = known.read(object) else { return Vec::new() };
+    // A server fills it in before it validates.
     if !read.object.contains_key("metadata") {
         read.object.insert("metadata".to_owned(), Value::Object(serde_json::Map::new()));
     }

@@ -152,6 +152,7 @@ impl Judge {
     fn judge(&self, manifest: &Manifest) -> Vec<Finding> {
         let mut finding = Finding::about(manifest);
         finding.errors.extend(identity(manifest));
+        // Without a kind and a version there is no schema to judge by.
         let is_known = finding.errors.is_empty() && self.judge_known(&mut finding, manifest);
         let duplicates = manifest.duplicates().into_iter().map(|(field, line)| {
             let message = duplicate_field(&field);
@@ -163,6 +164,7 @@ impl Judge {
             (true, true) => Status::Valid,
             (true, false) => Status::MissingSchema,
         };
+        // Upstream's `validate` counts the inputs of functions as objects of their own.
         if !self.splits_inputs {
             return vec![finding];
         }
@@ -177,6 +179,7 @@ impl Judge {
         let known = self.kinds.find(group, kind);
         if let Some(resource) = known.and_then(|known| known.resource(version)) {
             finding.errors.extend(custom::check(resource, manifest));
+        // After what is given: a CustomResourceDefinition may be of a group that Kubernetes has too.
         } else if let Some(problems) = builtin::check(manifest) {
             finding.errors.extend(problems);
         } else {

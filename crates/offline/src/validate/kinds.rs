@@ -36,6 +36,7 @@ impl Kinds {
     /// Add a kind. Of two definitions of a kind, the first one counts.
     pub(super) fn add(&mut self, known: Known) {
         let (group, kind) = (known.definition.group.clone(), known.definition.names.kind.clone());
+        // Files come before what is fetched or cached, so that the first is the one that its user edits.
         self.given.entry(group).or_default().entry(kind).or_insert(known);
     }
 
@@ -44,6 +45,7 @@ impl Kinds {
         if let Some(known) = self.given(group, kind) {
             return Some(known);
         }
+        // What is given wins over our own: it may be of the version that its user has installed.
         let (crd, known) = self.ours.iter().find(|(crd, _)| crd.group == group && crd.kind == kind)?;
         known.get_or_init(|| read_ours(crd)).as_ref()
     }

@@ -41,6 +41,8 @@ impl Controller {
         let is_fresh = details.published == self.context.clock.now();
         let data = self.read(composite, &details.from).await?;
         let is_changed = self.write(claim, &details.to, data).await?;
+        // Times have seconds. What is published later in the same one looks the same, so that it is read again when the second
+        // is over.
         if !is_fresh {
             self.propagated.lock().unwrap_or_else(PoisonError::into_inner).insert(name, details);
         }

@@ -80,6 +80,7 @@ impl Controller {
                 }
             }
             let uid = meta::uid(object);
+            // By its UID: another one of the same name may have been created since it was observed.
             cluster.delete(target, Some(uid), Propagation::Foreground).await.map_err(fail)?;
         }
         Ok(!deletions.is_empty())
@@ -121,6 +122,8 @@ impl Controller {
                     applied.events.push(Event::failure(COMPOSE, message, failure));
                     applied.unsynced.insert(wanted.resource.clone());
                 }
+                // The others are applied all the same: what one composed resource lacks is not the others' fault. The first
+                // problem is told.
                 Err(problem) => failure = failure.or(Some(problem)),
             }
         }
@@ -203,8 +206,11 @@ impl Controller {
                     Ok(Application::Written { resource, bytes, version, losses: losses.unwrap_or_default() })
                 }
             }
+            // What an API server will never take concerns this resource alone. Anything else may pass, and ends the round to
+            // be tried again.
             Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
             Err(error) => {
+                // Only now: to ask what we may do costs a request.
                 let mut denied = None;
                 if error.is_forbidden() {
                     denied = self.denied(&resource, meta::namespace(&wanted.object)).await;

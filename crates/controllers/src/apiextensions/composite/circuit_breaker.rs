@@ -50,6 +50,7 @@ impl CircuitBreaker {
 
     /// Something has come to this version, and as far as is known by now it was not our doing.
     pub(super) fn note(&mut self, version: u64, source: String, breaking: &Breaking) {
+        // Nobody has looked for a long time. An answer to a write cannot be that late, so that they count.
         if self.uncertain.len() == UNCERTAIN {
             self.count(Instant::now(), breaking);
         }
@@ -115,6 +116,7 @@ impl CircuitBreaker {
     fn count(&mut self, now: Instant, breaking: &Breaking) {
         for (_, source) in std::mem::take(&mut self.uncertain) {
             breaking.pass(if self.is_open() { Passage::Dropped } else { Passage::Allowed });
+            // Also while the circuit is open: it must not close over changes that go on.
             self.changes.take(now);
             if self.sources.len() == SOURCES {
                 self.sources.remove(0);

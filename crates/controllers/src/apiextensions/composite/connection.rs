@@ -37,9 +37,11 @@ impl Controller {
             Some(present) => {
                 refuse_foreign(composite, &present)?;
                 let held = secret_data(&present).unwrap_or_default();
+                // Other keys stay: others may have added them.
                 if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
                     return Ok(false);
                 }
+                // Only what was judged is written to: somebody may take the Secret over between the two requests.
                 let version = meta::resource_version(&present);
                 let patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(&wanted)});
                 cluster.merge(target, Subresource::None, &patch).await.map_err(fail)?;

@@ -52,6 +52,7 @@ impl Basis {
         let mut hash = Sha256::new();
         hash.update(content(live, |_| true));
         hash.update(&*self.identity);
+        // Divided by a number that is no version: the last version must not count as the first epoch.
         for number in self.versions.iter().chain([&u64::MAX]).chain(&self.epochs) {
             hash.update(number.to_le_bytes());
         }

@@ -72,6 +72,7 @@ impl Memory {
     /// It is not known any more what it was made from.
     pub(super) fn invalidate(&self, name: &str) {
         if let Some(remembered) = self.lock().get_mut(name) {
+            // Its own writes, too: without a fingerprint, even the echo of one has to be looked at.
             remembered.own_writes.reset(Vec::new());
             if let Some(last) = &mut remembered.last {
                 last.fingerprint = Fingerprint::default();
@@ -171,6 +172,7 @@ impl Memory {
         let breaker = memory.get_mut(name).map(|remembered| &mut remembered.breaker);
         let Some(breaker) = breaker else { return Circuit::Closed };
         let source = breaker.as_mut().and_then(|breaker| breaker.open_because_of(&self.breaking));
+        // There is one for each composite resource that something happened to: memory must not grow with history.
         breaker.take_if(|breaker| breaker.is_at_rest());
         source.map_or(Circuit::Closed, |source| Circuit::Open { source })
     }

@@ -77,6 +77,8 @@ impl Problem {
             return Self::Conflict;
         }
         let message = format!("{what}: {}", chain(error));
+        // Such an error quotes values and lists mistakes in any order. In a condition it would change, and wake the composite
+        // resource, for ever.
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         Self::from(Trouble { stable_message, ..Trouble::new(reason, message, cause_of(error)) })
     }

@@ -102,6 +102,8 @@ impl Controller {
             return Next::Rest;
         };
         self.tally.set(&name, &live);
+        // Selected once, before anything else: whether anything changed depends on what is selected, and everything after goes
+        // by the same.
         let selection = match begin(&live) {
             Begin::Run => {
                 let selection = self.select(&live);
@@ -143,6 +145,8 @@ impl Controller {
         let next = self.conclude(&mut it, composed).await;
         let micros = began_at.elapsed().as_micros();
         if let Err(problem) = &next {
+            // It could not be told, so that nothing is remembered of this reconcile; but what it asked for is followed, and
+            // has to be let go one day.
             self.memory.note_asked(name, it.required.asked());
             if let Problem::Trouble(report) = problem {
                 it.recording.trouble(&report.trouble.message);
@@ -177,6 +181,7 @@ impl Controller {
     ) -> Result<Composed, Problem> {
         let (selected, pipeline) = self.adopt(it, selection?).await?;
         let before = self.memory.last(&it.name).map(|last| last.requirements).unwrap_or_default();
+        // Functions see it as it will be, not as it was read: it gets the finalizer when references are recorded.
         let finalizer = Some(keys::COMPOSITE_FINALIZER);
         let composite = composite_for_functions(&it.live, self.layout, &selected, finalizer);
         let run = Run { selected, pipeline };
@@ -212,6 +217,7 @@ impl Controller {
     ) -> Result<(Selected, Arc<Pipeline>), Problem> {
         let Follows { selected, revision, events, pipeline } = follows;
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
+        // Another controller is checking its pipeline right now. To say so would only flash up and go.
         if revision.is_new && failures < PATIENT_LOOKS {
             return Err(Problem::Early);
         }
@@ -296,6 +302,7 @@ impl Controller {
             context: None,
         };
         let notes = it.recording.run(&inputs);
+        // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved.
         let directory = &self.shared.functions.current().directory;
         let outcome = drive_noting(inputs, directory, &it.required, notes).await;
         it.recording.came_to(&outcome);
@@ -394,6 +401,7 @@ impl Controller {
 
     /// Somebody wants it gone: stop keeping it. What it composes goes with it.
     async fn let_go(&self, it: &mut Reconciliation<'_>) -> Result<Next, Problem> {
+        // First of all: whatever happens to what it composed does not concern it any more.
         self.forget(&it.name);
         if finalizers::has(&it.live, keys::COMPOSITE_FINALIZER) {
             let (namespace, name) = (meta::namespace(&it.live), meta::name(&it.live));
@@ -456,6 +464,7 @@ fn late() -> Problem {
 fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
     let mut composite = live.clone();
     let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
+    // Over what functions saw, field by field, as the status will be merged.
     let mut foreseen = seen.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
     foreseen.extend(status);
     if !foreseen.is_empty() {

@@ -128,6 +128,7 @@ impl Usages {
         let everywhere = Used { namespace: String::new(), ..used.clone() };
         let exact = index.usages.get(used).into_iter().flatten();
         let general = index.usages.get(&everywhere).into_iter().flatten();
+        // A usage that lives in a namespace is about objects in it, even if it names none.
         let general = general.filter(|key| key.flavour != Flavour::Namespaced && *used != everywhere);
         let usages: BTreeSet<_> = exact.chain(general).cloned().collect();
         usages.into_iter().collect()

@@ -35,6 +35,7 @@ impl Watches {
     /// Whether an object is known to be marked. From now on, its usages are told when it is not.
     pub(super) async fn is_marked(&self, resource: &Arc<Resource>, namespace: &str, name: &str) -> bool {
         let informer = self.follow(resource);
+        // What cannot be listed is not known to be marked: the object itself is read then, which tells.
         let _ = tokio::time::timeout(PATIENCE, informer.synced_or_failed()).await;
         let namespace = if resource.is_namespaced { namespace } else { "" };
         let held = informer.get(namespace, name);
@@ -49,6 +50,7 @@ impl Watches {
     }
 
     fn start(&self, resource: &Arc<Resource>) -> Arc<Informer> {
+        // Only what is marked: there may be many objects of the kind, and few in use.
         let labels = [(keys::IN_USE, "true")].into_iter().collect::<LabelSelector>();
         let scope = InformerScope { labels, metadata_only: true, ..InformerScope::new(resource.clone()) };
         let informer = Informer::start(self.cluster.clone(), scope);
@@ -120,6 +122,7 @@ impl Waits {
         let (cluster, queue, usage) = (self.cluster.clone(), self.queue.clone(), key.clone());
         let (namespace, version) = (namespace.to_owned(), page.resource_version);
         let task = tokio::spawn(async move {
+            // A watch that ended early, or could not begin, says nothing. The usage looks itself, a little later.
             if !matches!(until_gone(&cluster, &resource, &namespace, &fields, &version).await, Ok(true)) {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -161,6 +164,7 @@ async fn until_gone(
     fields: &str,
     version: &str,
 ) -> Result<bool, Error> {
+    // From the version of the list on, so that nothing between the two is missed.
     let query = Query { fields: Some(fields), resource_version: Some(version), ..Query::default() };
     let mut watch = cluster.watch(resource, namespace, &query).await?;
     while let Some(event) = watch.next().await? {
