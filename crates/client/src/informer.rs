@@ -235,6 +235,13 @@ impl Informer {
         Some(object)
     }
 
+    /// The names of everything that is cached, in no order.
+    pub fn names(&self) -> Vec<String> {
+        let cache = self.read();
+        let names = cache.objects.keys().filter_map(|key| key.rsplit('/').next());
+        names.map(str::to_owned).collect()
+    }
+
     /// Everything that is cached, by namespace and name.
     pub fn all(&self) -> Vec<CachedObject> {
         let cache = self.read();

@@ -18,7 +18,7 @@ mod takeover;
 mod tuning;
 mod unsupported;
 
-pub use apiextensions::advisor::{Advisor, PATH as ADVISOR_PATH};
+pub use apiextensions::advisor::{Advisor, Examiner, PATH as ADVISOR_PATH, ServedDefinitions};
 pub use apiextensions::composite::Holdings;
 pub use controllers::{Controllers, Settings, Standby};
 pub use function_registry::{BuiltIns, InputMistakes, Natives};

@@ -92,6 +92,18 @@ impl Manifest {
         nodes.map(|node| Self::new(source.clone(), node, lines_before)).collect()
     }
 
+    /// An object that stands in no file.
+    pub(crate) fn of(object: &Object) -> Option<Self> {
+        let text = serde_json::to_string(object).ok()?;
+        let root = yaml::parse(&text).ok()?.into_iter().next()?;
+        Some(Self {
+            source: Arc::new(Source::Stdin),
+            root: Arc::new(root),
+            object: object.clone(),
+            lines_before: 0,
+        })
+    }
+
     /// An object and where it stands. A document that is no object is refused.
     fn new(source: Arc<Source>, root: Node, lines_before: u64) -> Result<Self, Located> {
         match root.to_json() {

@@ -21,6 +21,7 @@ mod packages;
 mod parallel;
 mod patches;
 mod pipelines;
+mod served;
 mod split;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ use packages::Cache;
 
 pub use finding::{Report, Summary};
 pub use output::{Format, Layout, Style, print};
+pub use served::{Served, composition_warnings};
 
 /// Why manifests cannot be validated at all.
 #[derive(Debug, thiserror::Error)]

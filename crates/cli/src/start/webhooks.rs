@@ -28,6 +28,7 @@ use tracing::info;
 
 use super::Unending;
 use super::site::Site;
+use crate::up::controllers::advisor;
 
 /// An API server sends an object at most twice, and none is larger than some megabytes.
 const LARGEST: usize = 16 << 20;
@@ -80,7 +81,7 @@ impl WebhookServer {
         let reviewers = Reviewers {
             // Whoever does not lead refuses, too, and has to say that it did.
             protection: standby.protection().noting_by(site.client.clone()),
-            advisor: standby.advisor(),
+            advisor: advisor(standby.advisor()),
         };
         *self.service.0.write().unwrap_or_else(PoisonError::into_inner) = Some(reviewers);
     }
@@ -156,7 +157,7 @@ async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Res
     if is_protection {
         return Ok(reviewers.protection.review(review).await);
     }
-    Ok(reviewers.advisor.review(&review))
+    Ok(reviewers.advisor.review(&review).await)
 }
 
 async fn read(body: Incoming) -> Result<Value, BadReview> {

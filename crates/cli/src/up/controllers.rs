@@ -10,10 +10,11 @@ use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
     ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, LocalFunctions, PROTECTION_PATH, Protection,
-    Settings, Tuning, install,
+    ServedDefinitions, Settings, Tuning, install,
 };
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
+use ferroplane_offline::validate::{Served, composition_warnings};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{Directory, ResponseCache, grpc};
 use serde_json::json;
@@ -55,14 +56,19 @@ pub(super) async fn start(
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
-    advise(server, &controllers.advisor()).await.context("cannot advise on versions of functions")?;
+    advise(server, &advisor(controllers.advisor()))
+        .await
+        .context("cannot advise on versions of functions")?;
     Ok(controllers)
 }
 
 /// Have the API server ask us what to tell those who apply Compositions.
 async fn advise(server: &Server, advisor: &Advisor) -> anyhow::Result<()> {
     let reviewer = advisor.clone();
-    let webhook = InProcessWebhook::new(move |review| std::future::ready(reviewer.review(&review)));
+    let webhook = InProcessWebhook::new(move |review| {
+        let reviewer = reviewer.clone();
+        async move { reviewer.review(&review).await }
+    });
     server.register_webhook(ADVISOR, &webhook);
     let url = format!("https://{ADVISOR}{ADVISOR_PATH}");
     Ok(advisor.announce(&json!({"url": url})).await?)
@@ -114,6 +120,14 @@ pub(crate) fn response_cache(directory: Option<&Path>) -> anyhow::Result<Respons
         }
         opened => Ok(opened?),
     }
+}
+
+/// An advisor that tells what `validate` would find.
+pub(crate) fn advisor(advisor: Advisor) -> Advisor {
+    advisor.with_examiner(Arc::new(|composition, found| {
+        let ServedDefinitions { definitions, groups, functions } = found;
+        composition_warnings(composition, &Served { definitions, groups, functions })
+    }))
 }
 
 /// The functions that are built in.

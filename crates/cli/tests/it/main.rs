@@ -27,4 +27,5 @@ mod telemetry;
 mod up;
 mod validate;
 mod versions;
+mod warnings;
 mod why;

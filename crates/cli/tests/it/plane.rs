@@ -18,7 +18,7 @@ pub(crate) struct Plane {
 }
 
 /// Whether the environment names an API server to try things on.
-fn has_oracle() -> bool {
+pub(crate) fn has_oracle() -> bool {
     std::env::var_os("FERROPLANE_ORACLE_URL").is_some_and(|url| !url.is_empty())
 }
 
@@ -55,6 +55,8 @@ impl Plane {
             &hooks,
         ]);
         command.args(["--webhook-url", &format!("https://{hooks}"), "--log-format", "json"]);
+        // `up` calls them, too.
+        command.arg("--allow-development-functions");
         let kubectl = Command::new(crate::peers::directory().join("kubectl"))
             .args(["create", "namespace", "crossplane-system", "--kubeconfig", "kubeconfig"])
             .current_dir(directory.path())

@@ -91,7 +91,7 @@ fn what_a_program_printed_is_shown_after_its_fatal_result() {
         .with("composition.yaml", &composition(&[("one", "mine", "")]))
         .with("functions.yaml", &started("mine", &command()))
         .with("text.src", "fatal");
-    let said = sandbox.render(&[]).fails_with(3);
+    let said = sandbox.render(&["--allow-commands"]).fails_with(3);
     assert!(said.contains("returned a fatal result: it is so; it said:\n"), "{said}");
     assert!(said.contains("expect the worst"), "{said}");
 }

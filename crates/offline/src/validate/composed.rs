@@ -120,7 +120,9 @@ pub(super) fn unknown_kind(base: &Object, kinds: &Kinds) -> Option<UnknownKind> 
         return Some(UnknownKind::Nowhere(format!("there is no kind {kind} in {api_version}")));
     }
     let is_given = kinds.has_group(group);
-    is_given.then(|| UnknownKind::NotGiven(format!("no given CRD or XRD defines {kind} ({group})")))
+    is_given.then(|| {
+        UnknownKind::NotGiven(format!("no {}CRD or XRD defines {kind} ({group})", kinds.given_word()))
+    })
 }
 
 #[cfg(test)]

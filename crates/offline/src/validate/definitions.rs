@@ -45,6 +45,14 @@ pub(super) fn kinds(manifest: &Manifest) -> Result<Vec<Known>, Problem> {
     Ok(known)
 }
 
+/// The same of an object that an API server has accepted. None if it defines nothing.
+pub(super) fn kinds_of_object(object: &Object) -> Option<Vec<Known>> {
+    match defines(object)? {
+        Defines::Custom => Some(vec![Known::read(object.clone(), None).ok()?]),
+        Defines::Composite => kinds(&Manifest::of(object)?).ok(),
+    }
+}
+
 /// What is wrong with what an object defines.
 pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
     let definitions = match derive(manifest) {

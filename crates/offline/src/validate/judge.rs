@@ -1,6 +1,8 @@
 //! Knows what is given, and judges objects by it.
 
-use ferroplane_api::{keys, meta};
+use std::collections::BTreeSet;
+
+use ferroplane_api::{Object, keys, meta};
 use ferroplane_schema::structural::strict_json::duplicate_field;
 use serde_json::Value;
 
@@ -47,6 +49,18 @@ impl Judge {
                 judge.kinds.add(known);
             }
             judge.note(manifest);
+        }
+        judge
+    }
+
+    /// One that knows what an API server serves: definitions, the groups of all of them, and Functions.
+    pub(crate) fn of_served(definitions: &[Object], groups: BTreeSet<String>, functions: &[Object]) -> Self {
+        let mut judge = Self { kinds: Kinds::served(groups), ..Self::default() };
+        for known in definitions.iter().filter_map(definitions::kinds_of_object).flatten() {
+            judge.kinds.add(known);
+        }
+        for function in functions {
+            judge.functions.add(function);
         }
         judge
     }

@@ -1,6 +1,6 @@
 //! What is known about kinds: those that are given, and our own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use ferroplane_api::Object;
@@ -16,6 +16,8 @@ pub(super) struct Kinds {
     /// By group, then by kind.
     given: HashMap<String, HashMap<String, Known>>,
     ours: Vec<(&'static Crd, OnceLock<Option<Known>>)>,
+    /// The groups of all kinds, if an API server says what there is.
+    served_groups: Option<BTreeSet<String>>,
 }
 
 /// A kind, in all its versions.
@@ -30,7 +32,17 @@ pub(super) struct Known {
 impl Kinds {
     pub(super) fn new() -> Self {
         let ours = crds::ALL.iter().map(|crd| (crd, OnceLock::new())).collect();
-        Self { given: HashMap::new(), ours }
+        Self { given: HashMap::new(), ours, served_groups: None }
+    }
+
+    /// The same on an API server that has kinds of these groups: what is not given of them does not exist.
+    pub(super) fn served(groups: BTreeSet<String>) -> Self {
+        Self { served_groups: Some(groups), ..Self::new() }
+    }
+
+    /// How definitions are called of which these are all that matter here.
+    pub(super) fn given_word(&self) -> &'static str {
+        if self.served_groups.is_some() { "" } else { "given " }
     }
 
     /// Add a kind. Of two definitions of a kind, the first one counts.
@@ -58,6 +70,7 @@ impl Kinds {
     /// Whether anything of this group is given.
     pub(super) fn has_group(&self, group: &str) -> bool {
         self.given.contains_key(group)
+            || self.served_groups.as_ref().is_some_and(|groups| groups.contains(group))
     }
 
     /// Whether all kinds of this group are known, because they are ours.

@@ -130,7 +130,8 @@ fn unknown_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
     let group = meta::group(api_version);
     (kinds.given(group, kind).is_none() && kinds.has_composites_of(group)).then(|| {
         let field = "spec.compositeTypeRef.kind";
-        let message = format!("{field}: no given CompositeResourceDefinition defines {kind} ({group})");
+        let given = kinds.given_word();
+        let message = format!("{field}: no {given}CompositeResourceDefinition defines {kind} ({group})");
         Problem::new(Kind::CompositeType, manifest, field, message)
     })
 }

@@ -84,7 +84,10 @@ impl ApiServer {
     pub async fn advise(&self, advisor: Advisor) {
         let Self::Embedded(server) = self else { return };
         let reviewer = advisor.clone();
-        let webhook = InProcessWebhook::new(move |review| std::future::ready(reviewer.review(&review)));
+        let webhook = InProcessWebhook::new(move |review| {
+            let reviewer = reviewer.clone();
+            async move { reviewer.review(&review).await }
+        });
         server.register_webhook("advice.internal", &webhook);
         let url = format!("https://advice.internal{ADVISOR_PATH}");
         advisor.announce(&json!({"url": url})).await.unwrap();
