@@ -49,8 +49,12 @@ pub(crate) fn run_on_kubernetes_if_there(root: &Path) -> Result<Skipped> {
 /// rights than the chart gives.
 pub(crate) fn run_on_kubernetes(root: &Path) -> Result<()> {
     peers::ensure(false)?;
-    let suites: [(&str, &[&str]); 3] =
-        [(CONTROLLERS, &[]), (CLI, &["--test-threads=1", "start::", "why::"]), (CLI, &["deploy::rights"])];
+    let suites: [(&str, &[&str]); 3] = [
+        (CONTROLLERS, &[]),
+        // One after the other: each starts controllers, of which only one at a time leads.
+        (CLI, &["--test-threads=1", "start::", "why::", "warnings::", "scenarios::"]),
+        (CLI, &["deploy::rights"]),
+    ];
     for (folder, filters) in suites {
         // First, or the servers wait for the compiler.
         let suite = Suite::build(root, folder)?;

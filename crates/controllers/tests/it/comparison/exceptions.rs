@@ -11,6 +11,9 @@ pub(super) struct Exception {
 /// What a condition says of a failure for programs.
 const CODE_FIELDS: [&str; 3] = ["code", "step", "resource"];
 
+/// What is said of the pipeline of a revision, as managers of fields name it.
+const VALID_PIPELINE: &str = r#"/status/conditions/{"type":"ValidPipeline"}/"#;
+
 /// Each has to explain something.
 pub(super) const EXCEPTIONS: &[Exception] = &[
     // One apply instead of many updates, and a status that is applied as a whole.
@@ -62,6 +65,17 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
                         && CODE_FIELDS.iter().any(|field| path.ends_with(&format!("/{field}")))
                 });
             is_schema && CODE_FIELDS.contains(&field) || is_managed
+        },
+    },
+    // A pipeline that calls what does not exist is not valid.
+    Exception {
+        name: "MissingFunctions",
+        explains: |difference| {
+            let is_condition = difference.path == "/status/conditions/ValidPipeline"
+                && difference.ours.is_some_and(|ours| ours.to_string().contains("MissingFunctions"));
+            let is_managed = difference.path.starts_with("/metadata/managers/")
+                && difference.is_more_of_ours(|path| path.starts_with(VALID_PIPELINE));
+            difference.object.starts_with("CompositionRevision ") && (is_condition || is_managed)
         },
     },
     // A claim that cannot be made has no kind.
