@@ -1,7 +1,8 @@
 //! What YAML 1.1 takes a text for that is not quoted.
 //!
-//! Follows go.yaml.in/yaml 2.4.3, `resolve.go`.
+//! Follows go.yaml.in/yaml 2.4.3 and gopkg.in/yaml.v3 3.0.1, `resolve.go`.
 
+use super::{Library, Node};
 use crate::time::calendar::days_in_month;
 
 /// Texts that mean something.
@@ -32,21 +33,40 @@ fn is_word(text: &str) -> bool {
 }
 
 fn is_number(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-    let is_integer = || {
-        let (digits, radix) = radix(unsigned);
-        let limit = match text.bytes().next() {
-            Some(b'-') => 1 << 63,
-            // Go tries `ParseInt`, which takes a sign, then `ParseUint`, which takes none.
-            Some(b'+') => (1 << 63) - 1,
-            _ => u64::MAX,
-        };
-        magnitude(digits, radix).is_some_and(|magnitude| magnitude <= limit)
+    number(text, Library::V2).is_some()
+}
+
+/// The number that a text without underscores is.
+pub(super) fn number(text: &str, library: Library) -> Option<Node> {
+    let (sign, unsigned) = match text.as_bytes().first() {
+        Some(b'-') => ("-", &text[1..]),
+        Some(b'+') => ("+", &text[1..]),
+        _ => ("", text),
     };
-    // The original strips `0b` and reads what follows as signed, so that even `0b-1` is a number.
-    let is_odd_binary = || text.strip_prefix("0b").is_some_and(|text| i64::from_str_radix(text, 2).is_ok());
-    is_integer() || is_decimal && is_finite(text) || is_odd_binary()
+    let (digits, radix) = radix(unsigned);
+    let integer = magnitude(digits, radix).and_then(|magnitude| signed(sign, magnitude));
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let float = || text.parse::<f64>().ok().filter(|float| is_decimal && float.is_finite()).map(Node::Float);
+    integer.or_else(float).or_else(|| odd_integer(text, library))
+}
+
+/// Go tries `ParseInt`, which takes a sign, then `ParseUint`, which takes none.
+fn signed(sign: &str, magnitude: u64) -> Option<Node> {
+    match sign {
+        "-" => 0_i64.checked_sub_unsigned(magnitude).map(Node::Int),
+        "+" => i64::try_from(magnitude).ok().map(Node::Int),
+        _ => Some(i64::try_from(magnitude).map_or(Node::Uint(magnitude), Node::Int)),
+    }
+}
+
+/// The originals strip a prefix and read what follows as signed, so that even `0b-1` is a number.
+fn odd_integer(text: &str, library: Library) -> Option<Node> {
+    let of = |prefix: &str, radix| {
+        let digits = text.strip_prefix(prefix)?;
+        i64::from_str_radix(digits, radix).ok().map(Node::Int)
+    };
+    let octal = || (library == Library::V3).then(|| of("0o", 8))?;
+    of("0b", 2).or_else(octal)
 }
 
 /// The digits of a number as programmers write it, and what they count.
@@ -70,7 +90,7 @@ fn magnitude(digits: &str, radix: u32) -> Option<u64> {
 }
 
 /// Whether every underscore stands between two digits.
-fn has_tidy_underscores(text: &str) -> bool {
+pub(super) fn has_tidy_underscores(text: &str) -> bool {
     let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     let bytes = text.as_bytes();
     let mut underscores = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'_');
@@ -105,7 +125,7 @@ fn is_sexagesimal(text: &str) -> bool {
 }
 
 /// Dates, and dates with times.
-fn is_timestamp(text: &str) -> bool {
+pub(super) fn is_timestamp(text: &str) -> bool {
     let is_year = |year: &str| year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit());
     let Some((year, rest)) = text.split_once('-').filter(|(year, _)| is_year(year)) else { return false };
     let year = year.parse().unwrap_or_default();

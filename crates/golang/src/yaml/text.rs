@@ -1,8 +1,10 @@
 //! How a text can be written down.
 //!
-//! Follows go.yaml.in/yaml 2.4.3, `emitterc.go`.
+//! Follows go.yaml.in/yaml 2.4.3 and gopkg.in/yaml.v3 3.0.1, `emitterc.go`.
 
 use std::borrow::Cow;
+
+use super::Library;
 
 /// A way to write a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +26,12 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str, library: Library) -> Self {
         let has_break = text.chars().any(is_break);
-        let is_special = text.chars().any(|character| !is_printable(character));
+        // Version 3 leaves tabs in blocks as they are.
+        let (has_tab, is_tab) =
+            (text.contains('\t'), |character| library == Library::V3 && character == '\t');
+        let is_special = text.chars().any(|character| !is_printable(character) && !is_tab(character));
         let is_after = |one: fn(char) -> bool, other: fn(char) -> bool| {
             text.chars().zip(text.chars().skip(1)).any(|(first, second)| other(first) && one(second))
         };
@@ -37,8 +42,8 @@ impl Traits {
         let is_broken = is_special || space_break;
         Self {
             is_empty: text.is_empty(),
-            may_be_plain: !(has_edge || has_break || is_broken || is_indicating(text)),
-            may_be_single_quoted: !(break_space || is_broken),
+            may_be_plain: !(has_edge || has_break || has_tab || is_broken || is_indicating(text)),
+            may_be_single_quoted: !(break_space || has_tab || is_broken),
             // The emitter forbids a block that ends in a space (`block_allowed` in
             // `yaml_emitter_analyze_scalar`).
             may_be_literal: !(text.is_empty() || text.ends_with(' ') || is_broken),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod yaml;
+
 use std::collections::BTreeMap;
 
 use ferroplane_golang::time::{duration, rfc3339};

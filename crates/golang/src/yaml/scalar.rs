@@ -1,0 +1,92 @@
+//! What a scalar stands for.
+//!
+//! Follows go.yaml.in/yaml 2.4.3 and gopkg.in/yaml.v3 3.0.1, `resolve.go`, `decode.go`.
+
+use super::{Library, Node, resolve};
+use crate::base64;
+
+/// Tags that YAML itself defines begin with this.
+const YAML_TAG: &str = "tag:yaml.org,2002:";
+
+/// Words that mean something to version 2 only.
+const OLD_TRUE: [&str; 8] = ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"];
+const OLD_FALSE: [&str; 8] = ["n", "N", "no", "No", "NO", "off", "Off", "OFF"];
+
+/// The value of a scalar with this tag, which is empty if it has none. Quoted ones are strings unless a tag says otherwise.
+pub(super) fn value(text: &str, tag: &str, is_quoted: bool, library: Library) -> Result<Node, String> {
+    let short = match tag.strip_prefix(YAML_TAG) {
+        Some(known) => known,
+        None if tag.is_empty() || tag == "!" && !is_quoted => "",
+        // A tag of somebody's own: the text is kept as it is.
+        None => "str",
+    };
+    if short == "binary" {
+        let bytes =
+            base64::decode(text.as_bytes()).map_err(|_| "!!binary value contains invalid base64 data")?;
+        // Go's strings hold any bytes. Ours do not, so what is no UTF-8 is replaced.
+        return Ok(Node::String(String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    if short == "str" || is_quoted && short.is_empty() {
+        return Ok(Node::String(text.to_owned()));
+    }
+    let node = plain(text, library);
+    match (short, node) {
+        ("", node) => Ok(node),
+        ("float", Node::Int(integer)) =>
+        {
+            #[expect(clippy::cast_precision_loss, reason = "Go converts it like this, too")]
+            Ok(Node::Float(integer as f64))
+        }
+        (wanted, node) if wanted == name(&node) => Ok(node),
+        ("timestamp", Node::String(text)) if resolve::is_timestamp(&text) => Ok(Node::String(text)),
+        // Tags such as `!!set` are not known to the libraries, and keep the text.
+        (wanted, node) => match wanted {
+            "bool" | "int" | "float" | "null" | "timestamp" => {
+                Err(format!("cannot decode !!{} `{text}` as a !!{wanted}", name(&node)))
+            }
+            _ => Ok(Node::String(text.to_owned())),
+        },
+    }
+}
+
+fn name(node: &Node) -> &'static str {
+    match node {
+        Node::Null => "null",
+        Node::Bool(_) => "bool",
+        Node::Int(_) | Node::Uint(_) => "int",
+        Node::Float(_) => "float",
+        Node::String(_) => "str",
+        Node::Time(_) => "timestamp",
+        Node::List(_) => "seq",
+        Node::Map(_) => "map",
+    }
+}
+
+/// What a text means that stands there by itself.
+fn plain(text: &str, library: Library) -> Node {
+    let string = || Node::String(text.to_owned());
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Node::Null,
+        "true" | "True" | "TRUE" => return Node::Bool(true),
+        "false" | "False" | "FALSE" => return Node::Bool(false),
+        ".nan" | ".NaN" | ".NAN" => return Node::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Node::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Node::Float(f64::NEG_INFINITY),
+        word if library == Library::V2 && OLD_TRUE.contains(&word) => return Node::Bool(true),
+        word if library == Library::V2 && OLD_FALSE.contains(&word) => return Node::Bool(false),
+        _ => {}
+    }
+    match text.as_bytes()[0] {
+        b'+' | b'-' | b'0'..=b'9' if resolve::is_timestamp(text) => match library {
+            // It looks like a moment, but programs that read it into anything have always got a string.
+            Library::V2 => string(),
+            Library::V3 => Node::Time(text.to_owned()),
+        },
+        b'+' | b'-' | b'0'..=b'9' => resolve::number(&text.replace('_', ""), library).unwrap_or_else(string),
+        b'.' if resolve::has_tidy_underscores(text) => {
+            let float = text.replace('_', "").parse::<f64>().ok().filter(|float| float.is_finite());
+            float.map_or_else(string, Node::Float)
+        }
+        _ => string(),
+    }
+}
