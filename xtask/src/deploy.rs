@@ -1,15 +1,20 @@
-//! The plain manifests of `deploy/`, for those who install without Helm: what the chart renders, without Helm's marks.
+//! The plain manifests of `deploy/`, for those who install without Helm: what the chart renders, without Helm's marks. And
+//! the rights that the chart gives, for a control plane that brings its API server.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::peers;
 use crate::shell::program;
 
 const CHART: &str = "deploy/chart/ferroplane";
 const MANIFESTS: &str = "deploy/manifests/ferroplane.yaml";
+/// The rules of this role, for controllers in the process of the API server.
+const ROLE: &str = "ferroplane:system";
+const RIGHTS: &str = "crates/controllers/src/setup/rights/system.json";
 const NAMESPACE: &str = "ferroplane-system";
 
 /// What comes before everything else. The namespace insists on what the pods do anyway.
@@ -24,8 +29,32 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 ";
 
-/// Write the manifests, or with `check` only look. Returns what was not up to date.
+/// Write the manifests and the rights, or with `check` only look. Returns what was not up to date.
 pub(crate) fn write(root: &Path, check: bool) -> Result<Vec<String>> {
+    let mut stale = write_manifests(root, check)?;
+    stale.extend(write_rights(root, check)?);
+    Ok(stale)
+}
+
+fn write_rights(root: &Path, check: bool) -> Result<Option<String>> {
+    let manifests =
+        fs::read_to_string(root.join(MANIFESTS)).with_context(|| format!("cannot read {MANIFESTS}"))?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).context("cannot read the manifests")?;
+    let is_role = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == ROLE;
+    let role =
+        objects.iter().find(is_role).with_context(|| format!("{MANIFESTS} has no ClusterRole `{ROLE}`"))?;
+    let rights = format!("{:#}\n", role["rules"]);
+    let path = root.join(RIGHTS);
+    if fs::read_to_string(&path).is_ok_and(|present| present == rights) {
+        return Ok(None);
+    }
+    if !check {
+        fs::write(&path, rights).with_context(|| format!("cannot write {RIGHTS}"))?;
+    }
+    Ok(Some(RIGHTS.to_owned()))
+}
+
+fn write_manifests(root: &Path, check: bool) -> Result<Vec<String>> {
     let helm = peers::directory().join("helm");
     if !helm.exists() {
         eprintln!("skipped: {MANIFESTS}; `cargo xtask peers --heavy` sets up Helm, which renders it");

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{Controllers, Settings, install};
+use ferroplane_controllers::{COMPOSER, CONTROLLERS, Controllers, Settings, install, reserved_groups};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
 use ferroplane_testkit::plane::{ApiServer, master, send as send_as, settings};
@@ -79,12 +80,16 @@ impl Plane {
 
     pub(super) async fn start_with(directory: &Path, functions: &Functions, recorder: Recorder) -> Self {
         let store = Store::open(directory, Options::default()).expect("nobody else has it");
-        let server = Server::start(store, ServerSettings::default()).await.expect("it starts");
+        let serving = ServerSettings { reserved_groups: reserved_groups(), ..ServerSettings::default() };
+        let server = Server::start(store, serving).await.expect("it starts");
         let api = ApiServer::Embedded(server.clone());
-        let client = api.client(&master("ferroplane"));
+        // As in `ferroplane up`: with the rights that roles give, which takes a decision for every request.
+        api.grant_rights().await;
+        let user = |name: &str| api.client(&Identity::authenticated(name, []));
+        let (client, composer) = (user(CONTROLLERS), Some(ApiClient::new(user(COMPOSER))));
         install(&ApiClient::new(client.clone())).await.expect("kinds are installed");
         let calls = functions.calls.clone();
-        let settings = Settings { calls, recorder, writes_roles: true, ..settings(&[]) };
+        let settings = Settings { calls, recorder, writes_roles: true, composer, ..settings(&[]) };
         let controllers = Controllers::start(client, settings).await.expect("they start");
         Self { client: api.client(&master("user")), server, controllers, ready: Arc::default() }
     }

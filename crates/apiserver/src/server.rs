@@ -81,6 +81,9 @@ pub struct Settings {
     pub authority: Option<String>,
     /// Where it listens, if it can be reached from outside.
     pub address: Option<SocketAddr>,
+    /// Groups of custom resources that a rule about all of them ([`CUSTOM_RESOURCES`](crate::auth::rbac::CUSTOM_RESOURCES)) does
+    /// not mean.
+    pub reserved_groups: Vec<String>,
 }
 
 /// Writes metrics of somebody else.
@@ -104,7 +107,8 @@ impl Server {
     /// A server for what is in a store, with everything in it that every cluster has.
     pub async fn start(store: Store, settings: Settings) -> Result<Self, Status> {
         let (stop, _) = watch::channel(false);
-        let (queues, authorizer) = (Arc::new(WorkQueues::default()), Arc::new(Authorizer::default()));
+        let queues = Arc::new(WorkQueues::default());
+        let authorizer = Arc::new(Authorizer::reserving(settings.reserved_groups));
         let webhooks = Arc::new(Webhooks::default());
         let (observing, following) = (Arc::clone(&queues), Arc::clone(&authorizer));
         let configured = Arc::clone(&webhooks);

@@ -103,6 +103,12 @@ impl ApiClient {
         Self { observer: Some(observer), ..self }
     }
 
+    /// The same server, with the requests of another client's user. What is known of kinds stays shared.
+    #[must_use]
+    pub fn acting_as(self, user: &Self) -> Self {
+        Self { client: user.client.clone(), ..self }
+    }
+
     /// The same, owning the fields that it writes by another name.
     #[must_use]
     pub fn with_field_manager(self, field_manager: &'static str) -> Self {

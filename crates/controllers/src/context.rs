@@ -19,6 +19,8 @@ use crate::tuning::Tuning;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) cluster: ApiClient,
+    /// The same API server, with the rights that are meant for composed resources.
+    pub(crate) composer: ApiClient,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
     pub(crate) recordings: Recordings,
@@ -38,16 +40,25 @@ pub(crate) struct Context {
 const EXTENSIONS: &str = "apiextensions.crossplane.io/v1";
 const PACKAGES: &str = "pkg.crossplane.io/v1";
 
+/// As whom controllers come to the API server.
+pub(crate) struct Clients {
+    pub(crate) controllers: kube::Client,
+    /// Who writes what is composed, if not the same.
+    pub(crate) composer: Option<ApiClient>,
+}
+
 impl Context {
     /// Begin to follow what all controllers look at.
     pub(crate) async fn start(
-        client: kube::Client,
+        clients: Clients,
         clock: Clock,
         recordings: Recordings,
         tuning: Tuning,
     ) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());
-        let cluster = ApiClient::new(client).with_observer(metrics.clone());
+        let cluster = ApiClient::new(clients.controllers).with_observer(metrics.clone());
+        let composer =
+            clients.composer.map_or_else(|| cluster.clone(), |user| cluster.clone().acting_as(&user));
         let follow = |api_version: &str, kind: &str, plural: &str| {
             Informer::start(cluster.clone(), InformerScope::new(cluster_scoped(api_version, kind, plural)))
         };
@@ -75,6 +86,7 @@ impl Context {
             function_revisions: follow(PACKAGES, "FunctionRevision", "functionrevisions"),
             kinds,
             cluster,
+            composer,
             clock,
         };
         for informer in context.informers() {

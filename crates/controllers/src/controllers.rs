@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_client::Error;
+use ferroplane_client::{ApiClient, Error};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ use crate::apiextensions::advisor::Advisor;
 use crate::apiextensions::claim::Claims;
 use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
-use crate::context::Context;
+use crate::context::{Clients, Context};
 use crate::function_registry::{BuiltIns, FunctionRegistry};
 use crate::local_functions::LocalFunctions;
 use crate::metrics::Metrics;
@@ -41,6 +41,8 @@ pub struct Settings {
     /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
     /// give, or the right to give more than one has.
     pub writes_roles: bool,
+    /// As whom composed resources are written and deleted. As whom everything else is done, if there is none.
+    pub composer: Option<ApiClient>,
     pub tuning: Tuning,
 }
 
@@ -68,7 +70,8 @@ pub struct Controllers {
 impl Standby {
     /// Begin to follow what controllers look at. The kinds we serve must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
-        let context = Context::start(client, settings.clock, settings.recorder, settings.tuning).await?;
+        let clients = Clients { controllers: client, composer: settings.composer };
+        let context = Context::start(clients, settings.clock, settings.recorder, settings.tuning).await?;
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);

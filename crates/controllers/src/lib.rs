@@ -31,5 +31,6 @@ pub use setup::credentials::{Credentials, CredentialsError, Names, credentials, 
 pub use setup::install::{InstallError, definitions_standing, install};
 pub use setup::inventory::{Counted, inventory};
 pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};
+pub use setup::rights::{COMPOSER, CONTROLLERS, RightsError, grant as grant_rights, reserved_groups};
 pub use setup::webhook::{Standing, announce, standing, webhooks};
 pub use tuning::{CircuitBreakerTuning, Tuning};

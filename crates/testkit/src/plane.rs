@@ -15,7 +15,9 @@ use std::time::Duration;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{Clock, Controllers, Holdings, Settings, Tuning, install};
+use ferroplane_controllers::{
+    COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, Settings, Tuning, install,
+};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
 use ferroplane_runner::{ResponseCache, grpc};
@@ -132,8 +134,18 @@ impl Plane {
         }
     }
 
+    /// Start controllers, on an API server in memory with the rights that they have there.
     pub async fn start(&mut self) {
-        let controllers = self.controllers_of(&master("ferroplane")).await;
+        let controllers = match &self.server {
+            ApiServer::Embedded(_) => {
+                let user = |name: &str| Identity::authenticated(name, []);
+                self.server.grant_rights().await;
+                self.controllers_of(&user(CONTROLLERS), Some(&user(COMPOSER))).await
+            }
+            ApiServer::Restartable(_) | ApiServer::Real(_) => {
+                self.controllers_of(&master("ferroplane"), None).await
+            }
+        };
         self.server.protect(controllers.protection()).await;
         self.server.advise(controllers.advisor()).await;
         self.controllers = Some(controllers);
@@ -141,14 +153,17 @@ impl Plane {
 
     /// Start controllers that have the rights of somebody, and protect nothing.
     pub async fn start_as(&mut self, who: Identity) {
-        self.controllers = Some(self.controllers_of(&who).await);
+        self.controllers = Some(self.controllers_of(&who, None).await);
     }
 
-    async fn controllers_of(&self, who: &Identity) -> Controllers {
+    async fn controllers_of(&self, who: &Identity, composer: Option<&Identity>) -> Controllers {
         let client = self.server.logged_client(who, &self.log);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
         let (tuning, allows_development_functions) = (self.tuning.clone(), self.allows_development_functions);
+        let composer =
+            composer.map(|composer| ApiClient::new(self.server.logged_client(composer, &self.log)));
         let settings = Settings {
+            composer,
             writes_roles,
             recorder,
             tuning,
@@ -325,6 +340,7 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,
+        composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),
     }

@@ -15,6 +15,11 @@ pub(crate) struct Authorizer {
 }
 
 impl Authorizer {
+    /// One whose rules about all custom resources leave these groups out.
+    pub(crate) fn reserving(groups: Vec<String>) -> Self {
+        Self { policy: RwLock::new(Policy::reserving(groups)) }
+    }
+
     pub(crate) fn policy(&self) -> RwLockReadGuard<'_, Policy> {
         // What a panic left half done would be a right too few.
         self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner)

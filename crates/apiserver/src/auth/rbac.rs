@@ -7,15 +7,18 @@ mod aggregation;
 mod attributes;
 mod bootstrap;
 mod cover;
+mod custom_groups;
 mod decide;
 mod escalation;
 mod objects;
 mod policy;
 mod rule;
+mod rule_index;
 mod rules_review;
 
 pub use attributes::Attributes;
 pub use bootstrap::bootstrap_objects;
+pub use custom_groups::CUSTOM_RESOURCES;
 pub use decide::Decision;
 pub use escalation::Write;
 pub use objects::RbacKind;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_apiserver::auth::rbac::CUSTOM_RESOURCES;
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, BuiltIns, Clock, Controllers, LocalFunctions, PROTECTION_PATH, Protection,
-    ServedDefinitions, Settings, Tuning, install,
+    ADVISOR_PATH, Advisor, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, LocalFunctions,
+    PROTECTION_PATH, Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
@@ -20,11 +21,9 @@ use ferroplane_runner::{Directory, ResponseCache, grpc};
 use serde_json::json;
 use tracing::warn;
 
-use super::Configuration;
+use super::{Configuration, plane};
 use crate::telemetry::Installed;
 
-/// As whom controllers come to the API server.
-const IDENTITY: &str = "system:ferroplane";
 /// Where the API server finds what protects objects that are in use: in this process.
 const PROTECTION: &str = "protection.ferroplane.internal";
 /// Where it finds what knows the versions of functions.
@@ -38,8 +37,11 @@ pub(super) async fn start(
     local_functions: Arc<LocalFunctions>,
     telemetry: &Installed,
 ) -> anyhow::Result<Controllers> {
-    let identity = Identity::authenticated(IDENTITY, ["system:masters".to_owned()]);
-    let client = kube::Client::new(HttpService::in_process(server.clone(), identity), "default");
+    let administrator = ApiClient::new(plane::administrator(server));
+    grant_rights(&administrator, CUSTOM_RESOURCES)
+        .await
+        .context("cannot give the controllers their rights")?;
+    let client = client_of(server, CONTROLLERS);
     install(&ApiClient::new(client.clone())).await.context("cannot install the kinds we serve")?;
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
@@ -51,6 +53,7 @@ pub(super) async fn start(
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,
+        composer: Some(ApiClient::new(client_of(server, COMPOSER))),
         allows_development_functions: true,
         tuning: Tuning::default(),
     };
@@ -60,6 +63,12 @@ pub(super) async fn start(
         .await
         .context("cannot advise on versions of functions")?;
     Ok(controllers)
+}
+
+/// The API server as one of our users sees it, who has the rights that roles give and no others.
+fn client_of(server: &Server, user: &str) -> kube::Client {
+    let identity = Identity::authenticated(user, []);
+    kube::Client::new(HttpService::in_process(server.clone(), identity), "default")
 }
 
 /// Have the API server ask us what to tell those who apply Compositions.

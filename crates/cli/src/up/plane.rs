@@ -14,7 +14,7 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::listeners::https::{self, Https};
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
-use ferroplane_controllers::{Controllers, LocalFunctions};
+use ferroplane_controllers::{Controllers, LocalFunctions, reserved_groups};
 use ferroplane_recorder::Recorder;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ use crate::telemetry::Installed;
 
 /// Who has the kubeconfig: one who may do everything.
 const ADMIN: &str = "ferroplane-admin";
-/// As whom everything but the controllers comes to the API server that runs in this process.
+/// As whom everything but the controllers, which have users of their own, comes to the API server that runs in this process.
 const INSIDER: &str = "system:ferroplane:up";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -54,7 +54,8 @@ impl Plane {
         let door = door.context("cannot listen for clients; choose another address with --listen")?;
         let address = door.address();
 
-        let settings = Settings { authority: Some(certificates.bundle().to_owned()), address: Some(address) };
+        let authority = Some(certificates.bundle().to_owned());
+        let settings = Settings { authority, address: Some(address), reserved_groups: reserved_groups() };
         let started = Server::start(store, settings).await;
         let server = started
             .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
@@ -107,8 +108,7 @@ impl Plane {
 
     /// The API server, for what runs beside it in this process.
     pub(super) fn client(&self) -> kube::Client {
-        let identity = Identity::authenticated(INSIDER, ["system:masters".to_owned()]);
-        kube::Client::new(HttpService::in_process(self.server.clone(), identity), "default")
+        administrator(&self.server)
     }
 
     /// Ends watches, answers what was asked, and closes the store.
@@ -137,6 +137,12 @@ fn serve_metrics(server: &Server, controllers: Option<&Controllers>, telemetry: 
             metrics.write(page);
         }
     });
+}
+
+/// The API server, for what acts on behalf of whoever started the plane.
+pub(super) fn administrator(server: &Server) -> kube::Client {
+    let identity = Identity::authenticated(INSIDER, ["system:masters".to_owned()]);
+    kube::Client::new(HttpService::in_process(server.clone(), identity), "default")
 }
 
 fn open(directory: Option<&Path>) -> anyhow::Result<Store> {

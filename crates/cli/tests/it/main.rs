@@ -24,6 +24,7 @@ mod scenarios;
 mod simulate;
 mod start;
 mod telemetry;
+mod tenants;
 mod up;
 mod validate;
 mod versions;

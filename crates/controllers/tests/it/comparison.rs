@@ -55,6 +55,7 @@ impl Troupe {
             answers: Arc::new(ResponseCache::in_memory()),
             recorder: Recorder::off(),
             writes_roles: true,
+            composer: None,
             allows_development_functions: true,
             tuning: Tuning::default(),
         };

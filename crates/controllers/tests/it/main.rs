@@ -4,6 +4,7 @@
 mod claim;
 mod comparison;
 mod composed_usages;
+mod composer_rights;
 mod composites;
 mod composition;
 mod connection_details;

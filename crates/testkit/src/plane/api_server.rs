@@ -6,10 +6,14 @@ mod restartable;
 mod webhook;
 
 use ferroplane_apiserver::auth::identity::Identity;
+use ferroplane_apiserver::auth::rbac::CUSTOM_RESOURCES;
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{InProcessWebhook, Server, Settings};
-use ferroplane_controllers::{ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection};
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{
+    ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection, grant_rights, reserved_groups,
+};
 use serde_json::{Value, json};
 
 use super::write_log::WriteLog;
@@ -43,7 +47,14 @@ impl ApiServer {
     /// An API server in memory.
     pub async fn embedded(options: Options) -> Self {
         let store = Store::in_memory(options).unwrap();
-        Self::Embedded(Server::start(store, Settings::default()).await.unwrap())
+        let settings = Settings { reserved_groups: reserved_groups(), ..Settings::default() };
+        Self::Embedded(Server::start(store, settings).await.unwrap())
+    }
+
+    /// Give controllers the rights that they have on an API server of the same process.
+    pub async fn grant_rights(&self) {
+        let administrator = ApiClient::new(self.client(&master("administrator")));
+        grant_rights(&administrator, CUSTOM_RESOURCES).await.unwrap();
     }
 
     /// A client that speaks for somebody.

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use ferroplane_schema::selector::LabelSelector;
+
 use super::objects::Role;
 use super::{Policy, Rule};
 
@@ -14,7 +16,7 @@ impl Policy {
     /// Aggregated roles whose stored rules are not what they grant, with the rules to store.
     pub fn stale_aggregations(&self) -> Vec<(&str, Arc<[Rule]>)> {
         let wanted = self.aggregated();
-        let stale = |(name, role): (&'_ String, &Role)| {
+        let stale = |(name, role): (&'_ String, &Arc<Role>)| {
             wanted.get(name).filter(|rules| **rules != role.rules).map(Arc::clone)
         };
         let entries = self.cluster_roles.iter();
@@ -23,13 +25,36 @@ impl Policy {
 }
 
 /// The rules of all aggregated roles.
-pub(super) fn aggregate(roles: &BTreeMap<String, Role>) -> HashMap<String, Arc<[Rule]>> {
+pub(super) fn aggregate(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Arc<[Rule]>> {
     let aggregated = roles.iter().filter(|(_, role)| role.is_aggregated());
     aggregated.map(|(name, _)| (name.clone(), gather(name, roles).into())).collect()
 }
 
+/// Every selector by which an aggregated role gets rules: its own, and those of aggregated roles that they select.
+pub(super) fn reach(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Vec<LabelSelector>> {
+    let aggregated: Vec<_> = roles.iter().filter(|(_, role)| role.is_aggregated()).collect();
+    let selectors = |name: &str| {
+        let mut visited = HashSet::from([name.to_owned()]);
+        let mut pending = vec![name];
+        let mut found = Vec::new();
+        while let Some(role) = pending.pop().and_then(|name| roles.get(name)) {
+            for selector in &role.selectors {
+                let selected = aggregated.iter().filter(|(_, role)| role.is_selected_by(selector));
+                pending.extend(
+                    selected
+                        .filter(|(name, _)| visited.insert((*name).clone()))
+                        .map(|(name, _)| name.as_str()),
+                );
+                found.push(selector.clone());
+            }
+        }
+        found
+    };
+    aggregated.iter().map(|(name, _)| ((*name).clone(), selectors(name))).collect()
+}
+
 /// The rules of everything that a role selects, directly or not, each once, in the order Kubernetes has them.
-fn gather(name: &str, roles: &BTreeMap<String, Role>) -> Vec<Rule> {
+fn gather(name: &str, roles: &BTreeMap<String, Arc<Role>>) -> Vec<Rule> {
     let mut visited = HashSet::from([name]);
     // A stack of our own: how deep roles select each other is up to users.
     let mut pending = selected(name, roles);
@@ -49,7 +74,7 @@ fn gather(name: &str, roles: &BTreeMap<String, Role>) -> Vec<Rule> {
 }
 
 /// The names of roles that a role selects, the first last.
-fn selected<'r>(name: &str, roles: &'r BTreeMap<String, Role>) -> Vec<&'r str> {
+fn selected<'r>(name: &str, roles: &'r BTreeMap<String, Arc<Role>>) -> Vec<&'r str> {
     let selectors = roles.get(name).map(|role| role.selectors.as_slice()).unwrap_or_default();
     let of = |selector| roles.iter().filter(move |(_, role)| role.is_selected_by(selector));
     let mut names: Vec<_> = selectors.iter().flat_map(of).map(|(name, _)| name.as_str()).collect();

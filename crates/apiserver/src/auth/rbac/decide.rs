@@ -8,6 +8,7 @@ use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::Status;
 
 use super::objects::{Binding, RoleReference, describe};
+use super::rule_index::IndexedRule;
 use super::{Attributes, GROUP, Policy, Rule};
 use crate::auth::identity::{Identity, MASTERS};
 
@@ -55,18 +56,35 @@ impl Policy {
         if identity.is_in(MASTERS) {
             return Decision::Allowed(None);
         }
+        let general = self.custom_groups.generalise(attributes);
+        let asked: Vec<_> = std::iter::once(attributes).chain(&general).collect();
+        let granting: Vec<_> = asked.iter().flat_map(|asked| self.index.allowing(asked)).collect();
         let mut missing = Vec::new();
         for binding in self.bindings_of(identity, attributes.namespace) {
-            let Some(rules) = self.referenced(&binding.role, &binding.namespace) else {
-                missing.push(absent(&binding.role));
-                continue;
-            };
-            if rules.iter().any(|rule| rule.allows(attributes)) {
-                let position = binding.position_of(identity);
-                return Decision::Allowed(Some(Grant { binding: Arc::clone(binding), position }));
+            match self.grants(binding, &granting, &asked) {
+                Some(true) => {
+                    let position = binding.position_of(identity);
+                    return Decision::Allowed(Some(Grant { binding: Arc::clone(binding), position }));
+                }
+                Some(false) => {}
+                None => missing.push(absent(&binding.role)),
             }
         }
         Decision::Denied(if missing.is_empty() { String::new() } else { format!("RBAC: {}", join(missing)) })
+    }
+
+    /// Whether a binding gives the right to what is asked for. None if there is no such role.
+    fn grants(
+        &self,
+        binding: &Binding,
+        granting: &[&IndexedRule],
+        asked: &[&Attributes<'_>],
+    ) -> Option<bool> {
+        if binding.role.kind == "ClusterRole" {
+            return self.holds_one_of(&binding.role.name, granting);
+        }
+        let rules = self.referenced(&binding.role, &binding.namespace)?;
+        Some(rules.iter().any(|rule| asked.iter().any(|asked| rule.allows(asked))))
     }
 
     /// Nothing if someone may do something, and the refusal otherwise.

@@ -82,6 +82,11 @@ impl Role {
         !self.selectors.is_empty()
     }
 
+    /// By what an aggregated role is selected, and what it selects. None if it aggregates nothing.
+    pub(super) fn selection(&self) -> Option<(&BTreeMap<String, String>, &[LabelSelector])> {
+        self.is_aggregated().then_some((&self.labels, &self.selectors))
+    }
+
     pub(super) fn is_selected_by(&self, selector: &LabelSelector) -> bool {
         selector.matches(|key| self.labels.get(key).map(String::as_str))
     }

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use ferroplane_schema::selector::LabelSelector;
 use serde_json::{Map, Value};
 
+use super::custom_groups::CustomGroups;
 use super::objects::{Binding, Metadata, Role, RoleReference};
+use super::rule_index::{IndexedRule, RuleIndex};
 use super::{RbacKind, Rule, aggregation};
 use crate::auth::identity::{Identity, service_account_name};
 
@@ -13,29 +16,47 @@ use crate::auth::identity::{Identity, service_account_name};
 #[derive(Debug, Default)]
 pub struct Policy {
     roles: HashMap<String, HashMap<String, Role>>,
-    pub(super) cluster_roles: BTreeMap<String, Role>,
+    pub(super) cluster_roles: BTreeMap<String, Arc<Role>>,
     cluster_bindings: Bindings,
     bindings: HashMap<String, Bindings>,
     /// The rules of aggregated roles, found when they are first needed after a change.
     aggregated: OnceLock<HashMap<String, Arc<[Rule]>>>,
+    /// Everything that aggregated roles select, directly or not. Few roles aggregate others, and these change seldom.
+    reach: OnceLock<HashMap<String, Vec<LabelSelector>>>,
+    pub(super) index: RuleIndex,
+    pub(super) custom_groups: CustomGroups,
 }
 
 impl Policy {
+    /// A policy in which rules about all custom resources leave these groups out.
+    pub fn reserving(groups: impl IntoIterator<Item = String>) -> Self {
+        Self { custom_groups: CustomGroups::new(groups), ..Self::default() }
+    }
+
     /// Learn of a new or changed object. One that cannot be read grants nothing.
     pub fn put(&mut self, kind: RbacKind, object: &Map<String, Value>) -> serde_json::Result<()> {
         let metadata = Metadata::of(object)?;
         let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
         // Before it is read: if it cannot be, what it granted before must not go on.
-        self.remove(kind, &namespace, &name);
+        let before = if kind == RbacKind::ClusterRole {
+            self.take_cluster_role(&name)
+        } else {
+            self.remove(kind, &namespace, &name);
+            None
+        };
         match kind {
             RbacKind::Role => {
                 let role = Role::read(object, metadata)?;
                 self.roles.entry(namespace).or_default().insert(name, role);
             }
             RbacKind::ClusterRole => {
-                let role = Role::read(object, metadata)?;
+                let role = Role::read(object, metadata).map(Arc::new);
+                self.reconsider_reach(before.as_deref(), role.as_deref().ok());
+                let role = role?;
+                if !role.is_aggregated() {
+                    self.index.insert(&name, &role);
+                }
                 self.cluster_roles.insert(name, role);
-                self.aggregated.take();
             }
             RbacKind::RoleBinding => {
                 let binding = Binding::read(object, metadata)?;
@@ -59,8 +80,8 @@ impl Policy {
                 });
             }
             RbacKind::ClusterRole => {
-                self.cluster_roles.remove(name);
-                self.aggregated.take();
+                let before = self.take_cluster_role(name);
+                self.reconsider_reach(before.as_deref(), None);
             }
             RbacKind::RoleBinding => {
                 forget(&mut self.bindings, namespace, |bindings| {
@@ -70,6 +91,39 @@ impl Policy {
             }
             RbacKind::ClusterRoleBinding => self.cluster_bindings.remove(name),
         }
+    }
+
+    fn take_cluster_role(&mut self, name: &str) -> Option<Arc<Role>> {
+        self.aggregated.take();
+        let role = self.cluster_roles.remove(name)?;
+        if !role.is_aggregated() {
+            self.index.remove(name, &role);
+        }
+        Some(role)
+    }
+
+    /// What aggregated roles select is found again only if one of them selects something else, or is selected by something
+    /// else. The rules that are written into them for everyone to see do not matter.
+    fn reconsider_reach(&mut self, before: Option<&Role>, after: Option<&Role>) {
+        let selection = |role: Option<&Role>| {
+            role.and_then(Role::selection).map(|(labels, selectors)| (labels.clone(), selectors.to_vec()))
+        };
+        if selection(before) != selection(after) {
+            self.reach.take();
+        }
+    }
+
+    /// Whether a role of the cluster has the rules of one of these, itself or because it selects them. None if there is no such role.
+    pub(super) fn holds_one_of(&self, name: &str, granting: &[&IndexedRule]) -> Option<bool> {
+        let role = self.cluster_roles.get(name)?;
+        if !role.is_aggregated() {
+            return Some(granting.iter().any(|rule| *rule.name == *name));
+        }
+        let reach = self.reach.get_or_init(|| aggregation::reach(&self.cluster_roles));
+        let selectors = reach.get(name).map(Vec::as_slice).unwrap_or_default();
+        let is_selected =
+            |rule: &&IndexedRule| selectors.iter().any(|selector| rule.role.is_selected_by(selector));
+        Some(granting.iter().any(is_selected))
     }
 
     /// The rules of a role of the cluster: its own, or those it aggregates.

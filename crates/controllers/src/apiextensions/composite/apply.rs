@@ -57,7 +57,7 @@ impl Controller {
         composite: &Object,
         deletions: &[Deletion],
     ) -> Result<bool, Problem> {
-        let cluster = &self.shared.context.cluster;
+        let cluster = &self.shared.context.composer;
         for deletion in deletions {
             let Ok(object) = deletion.object.json() else { continue };
             let fail = |error: Error| {
@@ -152,7 +152,7 @@ impl Controller {
 
     /// What was written before it was applied is nobody's from now on. Returns what it came to, if there was such a thing.
     async fn take_over(&self, wanted: &Wanted, observed: &Object) -> Result<Option<Object>, Problem> {
-        let cluster = &self.shared.context.cluster;
+        let cluster = &self.shared.context.composer;
         let fail = |error: Error| {
             let what = format!("cannot take over composed resource `{}`", wanted.resource);
             Problem::refused(COMPOSE, &what, &error)
@@ -183,7 +183,7 @@ impl Controller {
         {
             return Ok(Application::Held);
         }
-        let cluster = &self.shared.context.cluster;
+        let cluster = &self.shared.context.composer;
         let what = || cannot_apply(&wanted.resource, &wanted.step);
         let found = resource_of(cluster, &wanted.object).await;
         let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {

@@ -14,7 +14,7 @@ impl Controller {
     pub(super) async fn denied(&self, resource: &Resource, namespace: &str) -> Option<String> {
         let mut denied = Vec::new();
         for verb in VERBS {
-            if !may(&self.shared.context.cluster, verb, resource, namespace).await? {
+            if !may(&self.shared.context.composer, verb, resource, namespace).await? {
                 denied.push(verb);
             }
         }
@@ -38,7 +38,7 @@ impl Controller {
 
     async fn ourselves(&self) -> String {
         let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let answer = self.shared.context.cluster.review(OURSELVES, &question).await.unwrap_or(Value::Null);
+        let answer = self.shared.context.composer.review(OURSELVES, &question).await.unwrap_or(Value::Null);
         answer["status"]["userInfo"]["username"].as_str().unwrap_or("the control plane").to_owned()
     }
 }

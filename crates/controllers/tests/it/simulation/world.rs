@@ -155,6 +155,7 @@ fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Respon
         answers: answers.clone(),
         recorder: Recorder::off(),
         writes_roles: false,
+        composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),
     }

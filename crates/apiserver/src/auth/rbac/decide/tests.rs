@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::auth::rbac::RbacKind;
+use crate::auth::rbac::{CUSTOM_RESOURCES, RbacKind};
 
 fn object(value: Value) -> Map<String, Value> {
     serde_json::from_value(value).unwrap()
@@ -121,6 +121,28 @@ fn thousands_of_groups_are_looked_up_one_by_one() {
     assert!(policy.decide(&joiner, &GET_POD).is_allowed());
 }
 
+#[test]
+fn rule_about_custom_resources_means_neither_kubernetes_kinds_nor_reserved_groups() {
+    let mut policy = Policy::reserving(["pkg.example.org".to_owned()]);
+    let rule = json!({"verbs": ["*"], "apiGroups": [CUSTOM_RESOURCES], "resources": ["*"]});
+    let role = json!({"metadata": {"name": "reader"}, "rules": [rule]});
+    policy.put(RbacKind::ClusterRole, &object(role)).unwrap();
+    let binding = bound("ClusterRole", &json!({"kind": "User", "name": "bob"}));
+    policy.put(RbacKind::ClusterRoleBinding, &object(binding)).unwrap();
+    let bob = Identity::authenticated("bob", []);
+    let may = |group: &str| policy.decide(&bob, &Attributes { group, ..GET_POD }).is_allowed();
+    for custom in ["example.org", "s3.aws.example.org", "gateway.networking.k8s.io"] {
+        assert!(may(custom), "{custom}");
+    }
+    for closed in
+        ["", "apps", GROUP, "admissionregistration.k8s.io", "certificates.k8s.io", "pkg.example.org"]
+    {
+        assert!(!may(closed), "{closed}");
+    }
+    let path = Attributes { verb: "get", path: Some("/metrics"), ..Attributes::default() };
+    assert!(!policy.decide(&bob, &path).is_allowed());
+}
+
 fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
     proptest::sample::select(values).prop_map(str::to_owned)
 }
@@ -130,12 +152,14 @@ fn few(values: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
 }
 
 const NAMES: &[&str] = &["a", "b"];
+const ROLES: &[&str] = &["a", "b", "c", "d"];
+const LABELS: &[&str] = &["to-x", "to-y"];
 const NAMESPACES: &[&str] = &["", "n1", "n2"];
 
 fn rule() -> impl Strategy<Value = Value> {
     let lists = (
         few(&["get", "list", "*"]),
-        few(&["", "apps", "*"]),
+        few(&["", "apps", CUSTOM_RESOURCES, "example.org", "*"]),
         few(&["pods", "pods/log", "*/log", "*"]),
         few(NAMES),
         few(&["/a", "/a/*", "*"]),
@@ -154,18 +178,25 @@ fn subject() -> impl Strategy<Value = Value> {
 /// A change of one object: new content, or none.
 fn change() -> impl Strategy<Value = (RbacKind, String, String, Option<Value>)> {
     let kinds = [RbacKind::Role, RbacKind::ClusterRole, RbacKind::RoleBinding, RbacKind::ClusterRoleBinding];
-    let place = (proptest::sample::select(kinds.to_vec()), one_of(&["n1", "n2"]), one_of(NAMES));
+    let place = (proptest::sample::select(kinds.to_vec()), one_of(&["n1", "n2"]), one_of(ROLES));
     let content = (
         any::<bool>(),
         proptest::collection::vec(rule(), 0..3),
-        (one_of(&["Role", "ClusterRole"]), one_of(NAMES)),
+        (one_of(&["Role", "ClusterRole"]), one_of(ROLES)),
         proptest::collection::vec(subject(), 0..3),
+        (few(LABELS), few(LABELS)),
     );
-    (place, content).prop_map(|((kind, namespace, name), (is_removed, rules, (role, target), subjects))| {
+    (place, content).prop_map(|((kind, namespace, name), content)| {
+        let (is_removed, rules, (role, target), subjects, (labels, selected)) = content;
         let is_local = matches!(kind, RbacKind::Role | RbacKind::RoleBinding);
         let namespace = if is_local { namespace } else { String::new() };
+        let labels: Map<_, _> = labels.into_iter().map(|label| (label, json!("true"))).collect();
+        let selectors: Vec<_> =
+            selected.iter().map(|label| json!({"matchLabels": {label: "true"}})).collect();
+        let is_cluster_role = kind == RbacKind::ClusterRole;
         let object = json!({
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "aggregationRule": is_cluster_role.then(|| json!({"clusterRoleSelectors": selectors})),
             "rules": rules,
             "roleRef": {"apiGroup": GROUP, "kind": role, "name": target},
             "subjects": subjects,
@@ -182,7 +213,8 @@ fn identity() -> impl Strategy<Value = Identity> {
     ]
 }
 
-type Fixture = std::collections::BTreeMap<(u8, String, String), Value>;
+type Key = (u8, String, String);
+type Fixture = std::collections::BTreeMap<Key, Value>;
 
 /// Looks at everything, in the most obvious way.
 fn naive(world: &Fixture, identity: &Identity, attributes: &Attributes<'_>) -> bool {
@@ -195,7 +227,28 @@ fn naive(world: &Fixture, identity: &Identity, attributes: &Attributes<'_>) -> b
         let role_kind = if role["kind"] == "Role" { RbacKind::Role } else { RbacKind::ClusterRole };
         let role_namespace = if role_kind == RbacKind::Role { namespace.clone() } else { String::new() };
         let key = (role_kind as u8, role_namespace, role["name"].as_str().unwrap().to_owned());
-        is_binding && is_meant && world.get(&key).is_some_and(|role| naive_rules(&role["rules"], attributes))
+        is_binding && is_meant && naive_role(world, &key, &mut Vec::new(), attributes)
+    })
+}
+
+/// Whether a role has a rule that allows it, or selects one that does.
+fn naive_role(world: &Fixture, key: &Key, seen: &mut Vec<Key>, attributes: &Attributes<'_>) -> bool {
+    let Some(role) = world.get(key).filter(|_| !seen.contains(key)) else { return false };
+    seen.push(key.clone());
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array().cloned().unwrap_or_default();
+    if selectors.is_empty() {
+        return naive_rules(&role["rules"], attributes);
+    }
+    let is_selected = |other: &Value| {
+        let labels = other["metadata"]["labels"].as_object().unwrap();
+        selectors
+            .iter()
+            .any(|it| it["matchLabels"].as_object().unwrap().keys().all(|label| labels.contains_key(label)))
+    };
+    world.iter().any(|(other, role)| {
+        other.0 == RbacKind::ClusterRole as u8
+            && is_selected(role)
+            && naive_role(world, other, seen, attributes)
     })
 }
 
@@ -214,7 +267,9 @@ fn naive_subject(subject: &Value, namespace: &str, identity: &Identity) -> bool 
 fn naive_rules(rules: &Value, attributes: &Attributes<'_>) -> bool {
     rules.as_array().unwrap().iter().any(|rule| {
         let rule: Rule = serde_json::from_value(rule.clone()).unwrap();
-        rule.allows(attributes)
+        let general = Attributes { group: CUSTOM_RESOURCES, ..*attributes };
+        let is_general = attributes.path.is_none() && attributes.group == "example.org";
+        rule.allows(attributes) || is_general && rule.allows(&general)
     })
 }
 
@@ -223,10 +278,10 @@ proptest! {
 
     #[test]
     fn index_answers_like_a_look_at_everything(
-        changes in proptest::collection::vec(change(), 1..24),
+        changes in proptest::collection::vec(change(), 1..32),
         identity in identity(),
         (verb, group, resource, subresource) in
-            (one_of(&["get", "list"]), one_of(&["", "apps"]), one_of(&["pods", "nodes"]), one_of(&["", "log"])),
+            (one_of(&["get", "list"]), one_of(&["", "apps", "example.org"]), one_of(&["pods", "nodes"]), one_of(&["", "log"])),
         (name, namespace, is_path) in (one_of(NAMES), one_of(NAMESPACES), any::<bool>()),
     ) {
         let mut policy = Policy::default();
