@@ -122,6 +122,7 @@ causes! {
 
     // Usages.
     UsageInvalid: "A Usage does not say what is used by what.",
+    UsageOutOfReach: "A Usage names an object outside its namespace.",
     UsageTargetNotFound: "A Usage names or selects an object that does not exist.",
 
     // Packages, operations, managed resource definitions.

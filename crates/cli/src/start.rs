@@ -112,7 +112,7 @@ impl<'a> Replica<'a> {
         let mut hooks = None;
         if let Some(webhooks) = &configuration.webhooks {
             let opened = WebhookServer::open(webhooks.address, &credentials).await?;
-            opened.serve_reviews_of(&standby, site);
+            opened.serve_reviews_of(&standby, site, &credentials);
             initialise::webhooks(configuration, site, &credentials).await?;
             hooks = Some(Arc::new(opened));
         }
@@ -190,7 +190,7 @@ impl<'a> Replica<'a> {
         self.site.health.count(&self.standby.metrics());
         if let Some(hooks) = &self.hooks {
             hooks.show(&self.credentials)?;
-            hooks.serve_reviews_of(&self.standby, self.site);
+            hooks.serve_reviews_of(&self.standby, self.site, &self.credentials);
         }
         Ok(())
     }

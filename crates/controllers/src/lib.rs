@@ -25,9 +25,11 @@ pub use function_registry::{BuiltIns, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use local_functions::{LocalFunction, LocalFunctions};
 pub use metrics::Metrics;
-pub use protection::admission::{PATH as PROTECTION_PATH, Protection};
+pub use protection::admission::{Asker, PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;
-pub use setup::credentials::{Credentials, CredentialsError, Names, credentials, credentials_standing};
+pub use setup::credentials::{
+    Credentials, CredentialsError, CredentialsStanding, Names, credentials, credentials_standing,
+};
 pub use setup::install::{InstallError, definitions_standing, install};
 pub use setup::inventory::{Counted, inventory};
 pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};

@@ -77,6 +77,9 @@ pub use settle::{
 };
 pub use takeover::managers_to_keep;
 pub use transcript::{Astray, Note, Said, replay};
-pub use usage::{Used, choose, configured_usage, in_use_message, usage_spec, used_by};
+pub use usage::{
+    Used, choose, configured_usage, in_use_message, out_of_namespace, out_of_scope, usage_reach, usage_spec,
+    used_by,
+};
 pub use validity::{Capabilities, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};
 pub use written::Unreadable;

@@ -17,17 +17,50 @@ pub fn usage_spec(usage: &Object) -> Option<UsageSpec> {
     serde_json::from_value(usage.get("spec")?.clone()).ok()
 }
 
-/// What a usage is of, once that is known.
+/// What a usage is of, once that is known. Nothing if it is out of reach.
 pub fn used_by(usage: &Object) -> Option<Used> {
     let of = usage_spec(usage)?.of;
     let reference = of.reference()?;
-    let namespace = reference.namespace.as_deref().unwrap_or(meta::namespace(usage));
+    let namespace = usage_reach(usage, reference.namespace.as_deref())?;
     Some(Used {
         group: meta::group(&of.api_version).to_owned(),
         kind: of.kind.clone(),
         namespace: namespace.to_owned(),
         name: reference.name.clone(),
     })
+}
+
+/// The namespace in which a usage looks for what it names there. A usage of a namespace reaches no other, so that who may write
+/// usages in one cannot hold objects of others, or have them deleted. Usages of the cluster reach everything.
+pub fn usage_reach<'u>(usage: &'u Object, namespace: Option<&'u str>) -> Option<&'u str> {
+    match (meta::namespace(usage), namespace) {
+        ("", namespace) => Some(namespace.unwrap_or_default()),
+        (own, None | Some("")) => Some(own),
+        (own, Some(other)) => (own == other).then_some(own),
+    }
+}
+
+/// Why a usage protects nothing, for people: it names objects in another namespace.
+pub fn out_of_namespace(usage: &Object, spec: &UsageSpec) -> Option<String> {
+    let named = |target: &UsageTarget| {
+        let reference = target.resource_ref.as_ref().and_then(|reference| reference.namespace.clone());
+        let selector = target.resource_selector.as_ref().and_then(|selector| selector.namespace.clone());
+        [reference, selector].into_iter().flatten().find(|other| usage_reach(usage, Some(other)).is_none())
+    };
+    let targets = [("of", Some(&spec.of)), ("by", spec.by.as_ref())];
+    let (field, other) = targets.into_iter().find_map(|(field, target)| Some((field, named(target?)?)))?;
+    let own = meta::namespace(usage);
+    Some(format!(
+        "spec.{field} is in namespace `{other}`, but a Usage reaches only its own, `{own}`; write the Usage in `{other}`"
+    ))
+}
+
+/// Why a usage of a namespace protects nothing, for people: it is of a kind without namespaces.
+pub fn out_of_scope(spec: &UsageSpec) -> String {
+    let (kind, api_version) = (&spec.of.kind, &spec.of.api_version);
+    format!(
+        "{kind} in {api_version} is cluster scoped, but a Usage reaches only its own namespace; use a ClusterUsage"
+    )
 }
 
 /// The object that a selector means, among those that have its labels.
@@ -180,8 +213,40 @@ mod tests {
         assert_eq!(configured["spec"]["by"]["resourceRef"], json!({"name": "y"}));
         assert_eq!(configured["metadata"]["ownerReferences"][0]["uid"], "y");
         assert_eq!(configured["metadata"]["finalizers"], json!([keys::USAGE_FINALIZER]));
-        assert_eq!(used_by(&configured).unwrap().namespace, "other");
+        // It is out of reach of a usage of a namespace.
+        assert_eq!(used_by(&configured), None);
         assert_eq!(configured_usage(&configured, None, None, Some(&by)), configured);
+    }
+
+    #[test]
+    fn usage_of_a_namespace_reaches_no_other_and_one_of_the_cluster_reaches_all() {
+        let of = |namespace: Value| json!({"of": {"kind": "ConfigMap", "resourceRef": {"name": "x", "namespace": namespace}}});
+        for (namespace, reached) in [
+            (json!(null), Some("n")),
+            (json!(""), Some("n")),
+            (json!("n"), Some("n")),
+            (json!("other"), None),
+        ] {
+            let usage = usage(&of(namespace));
+            assert_eq!(used_by(&usage).map(|used| used.namespace).as_deref(), reached);
+            let spec = usage_spec(&usage).unwrap();
+            assert_eq!(out_of_namespace(&usage, &spec).is_some(), reached.is_none());
+        }
+        let mut wide = usage(&of(json!("other")));
+        wide["metadata"] = json!({"name": "u"});
+        assert_eq!(used_by(&wide).unwrap().namespace, "other");
+        assert_eq!(out_of_namespace(&wide, &usage_spec(&wide).unwrap()), None);
+    }
+
+    #[test]
+    fn what_uses_something_is_in_the_same_namespace_too() {
+        let by = json!({"kind": "ConfigMap", "resourceSelector": {"namespace": "other", "matchLabels": {"a": "b"}}});
+        let usage = usage(&json!({"of": {"kind": "ConfigMap", "resourceRef": {"name": "x"}}, "by": by}));
+        let message = out_of_namespace(&usage, &usage_spec(&usage).unwrap()).unwrap();
+        assert_eq!(
+            message,
+            "spec.by is in namespace `other`, but a Usage reaches only its own, `n`; write the Usage in `other`"
+        );
     }
 
     #[test]

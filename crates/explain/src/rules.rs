@@ -96,6 +96,7 @@ const SHOWN: &[Cause] = &[
     // Of definitions, Compositions and Usages: rules look at those themselves.
     Cause::DefinitionInvalid,
     Cause::UsageInvalid,
+    Cause::UsageOutOfReach,
     Cause::UsageTargetNotFound,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,

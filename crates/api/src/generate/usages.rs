@@ -57,7 +57,7 @@ struct Used {
 struct Reference {
     /// Its name.
     name: String,
-    /// Its namespace. That of the usage if nothing is said.
+    /// Its namespace, which must be that of the usage.
     namespace: Option<String>,
 }
 
@@ -66,7 +66,7 @@ struct Reference {
 struct Selector {
     #[serde(flatten)]
     near: NearSelector,
-    /// Its namespace. That of the usage if nothing is said.
+    /// Its namespace, which must be that of the usage.
     namespace: Option<String>,
 }
 

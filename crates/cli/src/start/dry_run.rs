@@ -6,8 +6,8 @@
 use anyhow::Context as _;
 use ferroplane_client::{ApiClient, ObjectPath, Resource};
 use ferroplane_controllers::{
-    Counted, Neighbours, Standing, Term, credentials_standing, definitions_standing, inventory, neighbours,
-    standing,
+    Counted, CredentialsStanding, Neighbours, Standing, Term, credentials_standing, definitions_standing,
+    inventory, neighbours, standing,
 };
 use jiff::Timestamp;
 
@@ -77,11 +77,12 @@ async fn changes(configuration: &Configuration, cluster: &ApiClient) -> anyhow::
         text += &format!("  leave    {quiet} CustomResourceDefinitions as they are\n");
     }
     let secrets = credentials_standing(cluster, &names(configuration), Timestamp::now()).await;
-    let (secrets, authority) = secrets.context("cannot look at certificates")?;
+    let CredentialsStanding { secrets, authority } = secrets.context("cannot look at certificates")?;
     for (name, found) in &secrets {
         text += &line(*found, "Secret", name);
     }
-    for wanted in wanted_webhooks(configuration, authority.as_deref().unwrap_or_default()) {
+    let (authority, secret) = authority.unwrap_or_default();
+    for wanted in wanted_webhooks(configuration, &authority, &secret) {
         let found = standing(cluster, &wanted).await.context("cannot look at webhooks")?;
         text += &line(found, "ValidatingWebhookConfiguration", ferroplane_api::meta::name(&wanted));
     }

@@ -30,17 +30,18 @@ pub(super) async fn webhooks(
     site: &Site,
     credentials: &Credentials,
 ) -> anyhow::Result<()> {
-    for wanted in wanted_webhooks(configuration, &credentials.authority) {
+    for wanted in wanted_webhooks(configuration, &credentials.authority, &credentials.webhook_secret) {
         announce(&site.cluster, &wanted).await.context("cannot register webhooks")?;
     }
     Ok(())
 }
 
-/// The webhooks that there should be.
-pub(super) fn wanted_webhooks(configuration: &Configuration, authority: &str) -> Vec<Object> {
+/// The webhooks that there should be. Their paths end in the secret, by which API servers are told from others.
+pub(super) fn wanted_webhooks(configuration: &Configuration, authority: &str, secret: &str) -> Vec<Object> {
     let Some(webhooks) = &configuration.webhooks else { return Vec::new() };
     let authority = STANDARD.encode(authority);
-    let address = |path: &str| address(webhooks, &configuration.namespace, path, &authority);
+    let address =
+        |path: &str| address(webhooks, &configuration.namespace, &format!("{path}/{secret}"), &authority);
     ferroplane_controllers::webhooks(address).into()
 }
 

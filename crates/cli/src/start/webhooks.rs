@@ -2,6 +2,7 @@
 //!
 //! # Guarantees
 //! * Whatever is sent, and however slowly, is answered or cut off: bodies have a size and a time, and connections a number.
+//! * Who does not know the secret that is part of webhooks' addresses is no API server. Their questions change nothing.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,7 +15,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use ferroplane_apiserver::listeners::https::{self, Https};
-use ferroplane_controllers::{ADVISOR_PATH, Advisor, Credentials, PROTECTION_PATH, Protection, Standby};
+use ferroplane_controllers::{
+    ADVISOR_PATH, Advisor, Asker, Credentials, PROTECTION_PATH, Protection, Standby,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -77,11 +80,12 @@ impl WebhookServer {
     }
 
     /// From now on, those answer who know what this one knows.
-    pub(super) fn serve_reviews_of(&self, standby: &Standby, site: &Site) {
+    pub(super) fn serve_reviews_of(&self, standby: &Standby, site: &Site, credentials: &Credentials) {
         let reviewers = Reviewers {
             // Whoever does not lead refuses, too, and has to say that it did.
             protection: standby.protection().noting_by(site.client.clone()),
             advisor: advisor(standby.advisor()),
+            secret: credentials.webhook_secret.as_str().into(),
         };
         *self.service.0.write().unwrap_or_else(PoisonError::into_inner) = Some(reviewers);
     }
@@ -110,6 +114,26 @@ fn certified(credentials: &Credentials) -> anyhow::Result<Arc<CertifiedKey>> {
 struct Reviewers {
     protection: Protection,
     advisor: Advisor,
+    /// How addresses end that only API servers are told.
+    secret: Arc<str>,
+}
+
+/// What is asked for, and what the address ends in.
+enum Question {
+    Protection(String),
+    Advice,
+}
+
+impl Question {
+    fn at(path: &str) -> Option<Self> {
+        // Who was told of an address without a secret, by an older release, is answered, too.
+        let after = |known: &str| match path.strip_prefix(known)? {
+            "" => Some(""),
+            rest => rest.strip_prefix('/'),
+        };
+        let protection = after(PROTECTION_PATH).map(|secret| Self::Protection(secret.to_owned()));
+        protection.or_else(|| after(ADVISOR_PATH).map(|_| Self::Advice))
+    }
 }
 
 /// Where questions arrive.
@@ -144,20 +168,27 @@ impl tower_service::Service<Request<Incoming>> for WebhookService {
 }
 
 async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Result<Value, BadReview> {
-    let is_protection = match request.uri().path() {
-        PROTECTION_PATH => true,
-        ADVISOR_PATH => false,
-        _ => return Err(BadReview(StatusCode::NOT_FOUND, "nobody is here to ask")),
-    };
+    let question = Question::at(request.uri().path());
+    let question = question.ok_or(BadReview(StatusCode::NOT_FOUND, "nobody is here to ask"))?;
     if request.method() != Method::POST {
         return Err(BadReview(StatusCode::METHOD_NOT_ALLOWED, "questions are posted"));
     }
     let review = read(request.into_body()).await?;
     let reviewers = reviewers.ok_or(BadReview(StatusCode::SERVICE_UNAVAILABLE, "nobody can answer yet"))?;
-    if is_protection {
-        return Ok(reviewers.protection.review(review).await);
+    match question {
+        Question::Protection(shown) => {
+            let asker = if is_same(&shown, &reviewers.secret) { Asker::ApiServer } else { Asker::Unknown };
+            Ok(reviewers.protection.review(review, asker).await)
+        }
+        Question::Advice => Ok(reviewers.advisor.review(&review).await),
     }
-    Ok(reviewers.advisor.review(&review).await)
+}
+
+/// Whether somebody knows a secret. How long this takes says nothing about how much of it they know.
+fn is_same(shown: &str, secret: &str) -> bool {
+    let differences =
+        shown.bytes().zip(secret.bytes()).fold(0, |sum, (shown, secret)| sum | (shown ^ secret));
+    shown.len() == secret.len() && differences == 0
 }
 
 async fn read(body: Incoming) -> Result<Value, BadReview> {

@@ -10,7 +10,7 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, LocalFunctions,
+    ADVISOR_PATH, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, LocalFunctions,
     PROTECTION_PATH, Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
 use ferroplane_functions::Library;
@@ -88,7 +88,7 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
     let reviewer = protection.clone();
     let webhook = InProcessWebhook::new(move |review| {
         let reviewer = reviewer.clone();
-        async move { reviewer.review(review).await }
+        async move { reviewer.review(review, Asker::ApiServer).await }
     });
     server.register_webhook(PROTECTION, &webhook);
     let url = format!("https://{PROTECTION}{PROTECTION_PATH}");

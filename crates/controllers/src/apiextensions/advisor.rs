@@ -60,7 +60,7 @@ impl Advisor {
     /// Have the API server ask whenever a Composition is written, at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         let Some(context) = self.context.upgrade() else { return Ok(()) };
-        webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, hook(address))).await
+        webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, vec![hook(address)])).await
     }
 
     /// Answer an `AdmissionReview` with another.

@@ -1,13 +1,18 @@
-//! Refuses to delete what is in use.
+//! Refuses to delete what is in use, and to write usages that reach too far.
 //!
 //! An API server asks before it deletes something that is marked as used. How the question gets here is for whoever runs
 //! us to say: over HTTPS, or from the same process.
+//!
+//! # Invariants
+//! * Nothing is written because of a question that anybody could have sent ([`Asker::Unknown`]). Answers to such a question name no
+//!   usages.
+//! * Nothing that a question says of an object counts, but where it is and which one: the API server is asked for the rest.
 
 use std::sync::{Arc, Weak};
 
 use ferroplane_api::{Object, keys, meta};
-use ferroplane_client::{ApiClient, Error, ObjectPath, Subresource};
-use ferroplane_engine::{chain, in_use_message};
+use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
+use ferroplane_engine::{chain, in_use_message, out_of_namespace, out_of_scope, usage_spec};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -19,6 +24,16 @@ use crate::setup::webhook;
 pub const PATH: &str = "/validate-no-usages";
 pub(crate) const CONFIGURATION: &str = "crossplane-no-usages";
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
+const REACH_WEBHOOK: &str = "reach.protection.crossplane.io";
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// The API server: it is in this process, or it has shown that it knows what only an API server is told.
+    ApiServer,
+    /// Anybody who reaches the port.
+    Unknown,
+}
 
 /// Knows what is in use, for as long as controllers run.
 #[derive(Debug, Clone)]
@@ -33,6 +48,12 @@ pub struct Protection {
 struct Refusal {
     code: u16,
     message: String,
+}
+
+impl Refusal {
+    fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
 }
 
 impl Protection {
@@ -50,7 +71,7 @@ impl Protection {
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         match self.context.upgrade() {
             Some(context) => {
-                let configuration = webhook::configuration(CONFIGURATION, hook(address));
+                let configuration = webhook::configuration(CONFIGURATION, hooks(address));
                 webhook::announce(&context.cluster, &configuration).await
             }
             None => Ok(()),
@@ -58,67 +79,92 @@ impl Protection {
     }
 
     /// Answer an `AdmissionReview` with another.
-    pub async fn review(&self, review: Value) -> Value {
+    pub async fn review(&self, review: Value, asker: Asker) -> Value {
         let request = &review["request"];
-        let mut response = match self.judge(request).await {
+        let judged = match request["operation"].as_str().unwrap_or_default() {
+            "DELETE" => self.judge_deletion(request, asker).await,
+            "CREATE" | "UPDATE" => self.judge_usage(request).await,
+            operation => Err(Refusal::new(400, format!("cannot judge `{operation}`"))),
+        };
+        let mut response = match judged {
             Ok(None) => json!({"allowed": true}),
-            Ok(Some(usages)) => {
-                let reason = in_use_message(&usages);
-                json!({"allowed": false, "status": {"code": 409, "reason": reason}})
-            }
-            Err(refusal) => {
-                let status = json!({"code": refusal.code, "message": refusal.message});
-                json!({"allowed": false, "status": status})
+            Ok(Some(reason)) => json!({"allowed": false, "status": {"code": 409, "reason": reason}}),
+            Err(Refusal { code, message }) => {
+                json!({"allowed": false, "status": {"code": code, "message": message}})
             }
         };
         response["uid"] = request["uid"].clone();
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
 
-    /// The usages that stand in the way, if there are any.
-    async fn judge(&self, request: &Value) -> Result<Option<Vec<Object>>, Refusal> {
-        let bad = |message: String| Refusal { code: 400, message };
-        let operation = request["operation"].as_str().unwrap_or_default();
-        if operation != "DELETE" {
-            return Err(bad(format!("cannot judge `{operation}`, only `DELETE`")));
-        }
+    /// Why an object cannot be deleted, if usages stand in the way.
+    async fn judge_deletion(&self, request: &Value, asker: Asker) -> Result<Option<String>, Refusal> {
         let object = request["oldObject"].as_object();
-        let object = object.ok_or_else(|| bad("there is no object to delete".to_owned()))?;
-        // Nobody knows what is in use: then everything may be.
-        let gone =
-            || Refusal { code: 503, message: "cannot tell what is in use: the plane is stopping".to_owned() };
-        let (context, usages) = self.context.upgrade().zip(self.usages.upgrade()).ok_or_else(gone)?;
+        let object = object.ok_or_else(|| Refusal::new(400, "there is no object to delete"))?;
+        let (context, usages) = self.context.upgrade().zip(self.usages.upgrade()).ok_or_else(stopping)?;
         let keys = usages.of(&as_used(object));
         let usages: Vec<_> = keys.iter().filter_map(|key| usages.object(key)).collect();
         if usages.is_empty() {
             return Ok(None);
         }
+        if asker == Asker::Unknown {
+            warn!(kind = meta::kind(object), "somebody other than the API server asks what is in use");
+            return Ok(Some("this resource is in-use".to_owned()));
+        }
         info!(kind = meta::kind(object), name = meta::name(object), "refused to delete what is in use");
         if request["dryRun"] != true {
             let policy = request["options"]["propagationPolicy"].as_str().unwrap_or("Background");
-            note_attempt(self.cluster.as_ref().unwrap_or(&context.cluster), object, policy).await?;
+            let noting = self.cluster.as_ref().unwrap_or(&context.cluster);
+            note_attempt(noting, object, policy).await?;
         }
-        Ok(Some(usages))
+        Ok(Some(in_use_message(&usages)))
     }
+
+    /// A usage that would protect nothing is refused when it is written. Controllers look again: not every API server asks, and
+    /// kinds may come later.
+    async fn judge_usage(&self, request: &Value) -> Result<Option<String>, Refusal> {
+        let Some(usage) = request["object"].as_object() else {
+            return Err(Refusal::new(400, "there is no usage to judge"));
+        };
+        let is_settled = request["oldObject"]["spec"] == request["object"]["spec"];
+        let Some(spec) = usage_spec(usage).filter(|_| !is_settled) else { return Ok(None) };
+        if let Some(message) = out_of_namespace(usage, &spec) {
+            return Err(Refusal::new(422, message));
+        }
+        let context = self.context.upgrade().ok_or_else(stopping)?;
+        let kind = context.cluster.resource(&spec.of.api_version, &spec.of.kind).await;
+        let is_cluster_scoped = kind.is_ok_and(|kind| kind.is_some_and(|kind| !kind.is_namespaced));
+        if is_cluster_scoped && !meta::namespace(usage).is_empty() {
+            return Err(Refusal::new(422, out_of_scope(&spec)));
+        }
+        Ok(None)
+    }
+}
+
+/// Nobody knows what is in use: then everything may be.
+fn stopping() -> Refusal {
+    Refusal::new(503, "cannot tell what is in use: the plane is stopping")
 }
 
 /// Write down that somebody wanted it gone, so that it can be deleted when it is no longer used.
 async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Result<(), Refusal> {
-    if meta::annotation(object, keys::DELETION_ATTEMPT) == policy {
-        return Ok(());
-    }
     let failed = |error: Error| {
         let (kind, name, message) = (meta::kind(object), meta::name(object), chain(&error));
         warn!(kind, name, error = message, "cannot note that a deletion was refused");
-        Refusal { code: 500, message: format!("cannot note that the deletion was refused: {message}") }
+        Refusal::new(500, format!("cannot note that the deletion was refused: {message}"))
     };
     let resource = cluster.resource(meta::api_version(object), meta::kind(object)).await.map_err(failed)?;
     let Some(resource) = resource else { return Ok(()) };
-    let target =
-        ObjectPath { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
+    let target = path_of(&resource, object);
+    // What the question shows may be old, or made up.
+    let Some(live) = cluster.get_object(target).await.map_err(failed)? else { return Ok(()) };
+    let is_meant = meta::uid(&live) == meta::uid(object) && meta::label(&live, keys::IN_USE) == "true";
+    if !is_meant || meta::annotation(&live, keys::DELETION_ATTEMPT) == policy {
+        return Ok(());
+    }
     // Whatever else happens to it: only not to another one of the same name.
     let patch = json!({
-        "metadata": {"uid": meta::uid(object), "annotations": {keys::DELETION_ATTEMPT: policy}},
+        "metadata": {"uid": meta::uid(&live), "annotations": {keys::DELETION_ATTEMPT: policy}},
     });
     match cluster.merge(target, Subresource::None, &patch).await {
         Err(error) if !error.is_not_found() => Err(failed(error)),
@@ -126,9 +172,13 @@ async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Res
     }
 }
 
-/// The webhook, at an address.
-pub(crate) fn hook(address: &Value) -> Value {
-    json!({
+fn path_of<'a>(resource: &'a Resource, object: &'a Object) -> ObjectPath<'a> {
+    ObjectPath { resource, namespace: meta::namespace(object), name: meta::name(object) }
+}
+
+/// The webhooks, at an address.
+pub(crate) fn hooks(address: &Value) -> Vec<Value> {
+    let deletions = json!({
         "name": WEBHOOK,
         "clientConfig": address,
         "rules": [{
@@ -138,5 +188,18 @@ pub(crate) fn hook(address: &Value) -> Value {
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-    })
+    });
+    let usages = json!({
+        "name": REACH_WEBHOOK,
+        "clientConfig": address,
+        "rules": [{
+            "apiGroups": [keys::PROTECTION], "apiVersions": ["*"], "resources": ["usages"],
+            "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+        }],
+        // Controllers refuse the same usages. They need not wait for this.
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    vec![deletions, usages]
 }

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, Object, Status, UsageSpec, UsageTarget, keys, meta, set_condition};
 use ferroplane_client::{Error, LabelSelector, ObjectPath, Query, Resource, Subresource};
-use ferroplane_engine::{chain, choose, conditions_in, conditions_to_json, configured_usage, usage_spec};
+use ferroplane_engine::{
+    chain, choose, conditions_in, conditions_to_json, configured_usage, out_of_namespace, out_of_scope,
+    usage_reach, usage_spec,
+};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -26,6 +29,8 @@ use watches::{Waits, Watches};
 
 const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
 const CONCURRENCY: usize = 4;
+/// The reason why a usage protects nothing.
+const OUT_OF_REACH: &str = "OutOfReach";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Mark what is used, until dropped.
@@ -87,13 +92,17 @@ impl Controller {
                 Err(Failure::new("ResolveSelectors", Cause::UsageInvalid, "cannot read what is used by what"))
             }
         };
-        outcome.unwrap_or_else(|failure| {
-            if failure.is_conflict {
-                return Next::Conflict;
+        match outcome {
+            Ok(next) => next,
+            Err(failure) if failure.is_conflict => Next::Conflict,
+            Err(failure) if failure.cause == Cause::UsageOutOfReach => {
+                self.refuse(&key, usage, failure).await
             }
-            self.recorder(&key).failure(&usage, failure.reason, failure.message, failure.cause);
-            Next::Retry
-        })
+            Err(failure) => {
+                self.recorder(&key).failure(&usage, failure.reason, failure.message, failure.cause);
+                Next::Retry
+            }
+        }
     }
 
     /// The story of a usage. Each line must hold before the next may happen: what is marked without a finalizer would stay
@@ -101,6 +110,7 @@ impl Controller {
     async fn protect(&self, key: &Key, usage: Object, spec: &UsageSpec) -> Result<(), Failure> {
         // Another one of the same name may have ended.
         self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.check_reach(&usage, spec).await?;
         let of = self.resolve("of", &spec.of, &usage).await?;
         let by = match &spec.by {
             Some(by) => self.resolve("by", by, &usage).await?,
@@ -121,6 +131,19 @@ impl Controller {
         self.conclude(key, usage, is_new || is_marked_now).await
     }
 
+    /// A usage of a namespace protects objects of that namespace and no others.
+    async fn check_reach(&self, usage: &Object, spec: &UsageSpec) -> Result<(), Failure> {
+        let unreached = |message| Failure::new(OUT_OF_REACH, Cause::UsageOutOfReach, message);
+        if let Some(message) = out_of_namespace(usage, spec) {
+            return Err(unreached(message));
+        }
+        let is_everywhere = meta::namespace(usage).is_empty();
+        if is_everywhere || self.kind(&spec.of, "GetUsedResource").await?.is_namespaced {
+            return Ok(());
+        }
+        Err(unreached(out_of_scope(spec)))
+    }
+
     /// The object that a selector means, unless there is a reference already.
     async fn resolve(
         &self,
@@ -138,7 +161,8 @@ impl Controller {
         };
         let selector = target.resource_selector.as_ref().ok_or_else(|| missing("there is no selector"))?;
         let resource = self.kind(target, REASON).await?;
-        let namespace = selector.namespace.as_deref().unwrap_or(meta::namespace(usage));
+        let namespace = usage_reach(usage, selector.namespace.as_deref());
+        let namespace = namespace.ok_or_else(|| missing("it is in another namespace"))?;
         let labels: LabelSelector = selector.match_labels.iter().collect();
         let query = Query { labels: Some(&labels), ..Query::default() };
         let objects = self.context.cluster.list_objects(&resource, namespace, &query).await;
@@ -199,6 +223,9 @@ impl Controller {
         const REASON: &str = "GetUsedResource";
         let Some((name, namespace)) = used_place(usage, spec) else { return Ok(false) };
         let resource = self.kind(&spec.of, REASON).await?;
+        if !is_within_reach(usage, &resource) {
+            return Ok(false);
+        }
         // From the cache, without a request: most looks find everything as it should be.
         if self.watches.is_marked(&resource, namespace, name).await {
             return Ok(false);
@@ -228,24 +255,45 @@ impl Controller {
     }
 
     async fn conclude(&self, key: &Key, mut usage: Object, has_changed: bool) -> Result<(), Failure> {
-        let generation = meta::generation(&usage);
-        let status = meta::child(&mut usage, "status");
-        let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
-        let mut conditions = before.clone();
-        let mut ready = Condition::new("Ready", Status::True, "Available");
-        ready.last_transition_time = self.context.clock.now();
-        ready.observed_generation = generation;
-        set_condition(&mut conditions, ready);
-        if has_changed || conditions != before {
+        let is_new = self.set_ready(&mut usage, Condition::new("Ready", Status::True, "Available"));
+        if has_changed || is_new {
             self.recorder(key).normal(&usage, "UsageConfigured", "what is used is protected");
         }
-        if conditions == before {
-            return Ok(());
+        self.report(key, &usage, is_new).await.map_err(Failure::api("UsageConfigured"))
+    }
+
+    /// Say that a usage protects nothing, and why. It is looked at again when it changes.
+    async fn refuse(&self, key: &Key, mut usage: Object, failure: Failure) -> Next {
+        let mut ready = Condition::new("Ready", Status::False, OUT_OF_REACH);
+        ready.message.clone_from(&failure.message);
+        let is_new = self.set_ready(&mut usage, ready);
+        if is_new {
+            self.recorder(key).failure(&usage, failure.reason, failure.message, failure.cause);
         }
-        let status = meta::child(&mut usage, "status");
+        match self.report(key, &usage, is_new).await {
+            Ok(()) => Next::Rest,
+            Err(error) if error.is_conflict() => Next::Conflict,
+            Err(_) => Next::Retry,
+        }
+    }
+
+    /// Set a condition in the status of a usage. Returns whether it was not so.
+    fn set_ready(&self, usage: &mut Object, mut ready: Condition) -> bool {
+        ready.last_transition_time = self.context.clock.now();
+        ready.observed_generation = meta::generation(usage);
+        let status = meta::child(usage, "status");
+        let before = conditions_in(status.get("conditions").unwrap_or(&Value::Null));
+        let mut conditions = before.clone();
+        set_condition(&mut conditions, ready);
         status.insert("conditions".to_owned(), conditions_to_json(&conditions).into());
-        let bytes = self.context.cluster.replace(self.path(key), Subresource::Status, &usage).await;
-        self.usages.learn(key, &bytes.map_err(Failure::api("UsageConfigured"))?);
+        conditions != before
+    }
+
+    async fn report(&self, key: &Key, usage: &Object, is_new: bool) -> Result<(), Error> {
+        if is_new {
+            let bytes = self.context.cluster.replace(self.path(key), Subresource::Status, usage).await?;
+            self.usages.learn(key, &bytes);
+        }
         Ok(())
     }
 
@@ -279,10 +327,15 @@ enum Using {
     Missing(String),
 }
 
-/// The name and namespace of what is used, once that is known.
+/// The name and namespace of what is used, once that is known and if the usage reaches it.
 fn used_place<'u>(usage: &'u Object, spec: &'u UsageSpec) -> Option<(&'u str, &'u str)> {
     let reference = spec.of.reference()?;
-    Some((&reference.name, reference.namespace.as_deref().unwrap_or(meta::namespace(usage))))
+    Some((&reference.name, usage_reach(usage, reference.namespace.as_deref())?))
+}
+
+/// Whether a usage reaches objects of a kind at all: the path of a cluster-scoped object leaves the namespace out.
+fn is_within_reach(usage: &Object, resource: &Resource) -> bool {
+    resource.is_namespaced || meta::namespace(usage).is_empty()
 }
 
 /// Whether a usage goes when this goes.

@@ -20,8 +20,10 @@ use ferroplane_certificates::{
     Authority, Issued, LeafRequest, LeafStatus, Profile, Purpose, SignError, Unusable, leaf_status,
 };
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
+use ferroplane_wire::to_hex;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tracing::{info, warn};
 
 use crate::setup::webhook::Standing;
@@ -50,6 +52,9 @@ pub struct Names {
 pub struct Credentials {
     /// The certificate of the authority, in PEM.
     pub authority: String,
+    /// Part of the addresses of webhooks, which only API servers and administrators can read: who asks at such an address is an
+    /// API server. Few clusters can be told to show a certificate to webhooks.
+    pub webhook_secret: String,
     pub server: Option<Issued>,
     pub client: Issued,
     /// When to ask for them again.
@@ -80,7 +85,7 @@ pub async fn credentials(
     now: Timestamp,
 ) -> Result<Credentials, CredentialsError> {
     let secrets = Secrets { cluster, namespace: &names.namespace };
-    let authority = secrets.authority(&names.authority_secret, now).await?;
+    let (authority, webhook_secret) = secrets.authority(&names.authority_secret, now).await?;
     let mut renewal = Timestamp::MAX;
     let mut server = None;
     if !names.server.is_empty() {
@@ -93,16 +98,25 @@ pub async fn credentials(
     let (client, client_renewal) =
         secrets.leaf(&names.client_secret, &authority, client, Purpose::Client, now).await?;
     renewal = renewal.min(client_renewal);
-    Ok(Credentials { authority: authority.certificate().to_owned(), server, client, renewal })
+    let authority = authority.certificate().to_owned();
+    Ok(Credentials { authority, webhook_secret, server, client, renewal })
 }
 
-/// What [`credentials`] would come to, by the names of Secrets, and the certificate of the authority if there is one. Changes
-/// nothing.
+/// What [`credentials`] would come to.
+#[derive(Debug)]
+pub struct CredentialsStanding {
+    /// By the names of Secrets.
+    pub secrets: Vec<(String, Standing)>,
+    /// The certificate of the authority and the secret of webhooks. Nothing if there is no authority yet.
+    pub authority: Option<(String, String)>,
+}
+
+/// What [`credentials`] would come to. Changes nothing.
 pub async fn credentials_standing(
     cluster: &ApiClient,
     names: &Names,
     now: Timestamp,
-) -> Result<(Vec<(String, Standing)>, Option<String>), CredentialsError> {
+) -> Result<CredentialsStanding, CredentialsError> {
     let secrets = Secrets { cluster, namespace: &names.namespace };
     let present = secrets.read(&names.authority_secret).await?;
     let data = decode(present.as_ref().unwrap_or(&Object::new()));
@@ -118,11 +132,18 @@ pub async fn credentials_standing(
     let client = (&names.client_secret, std::slice::from_ref(&names.client));
     for (secret, wanted) in server.into_iter().chain([client]) {
         let present = secrets.read(secret).await?;
-        let data = decode(present.as_ref().unwrap_or(&Object::new()));
-        let is_good = authority.as_ref().is_some_and(|authority| is_good(&data, authority, wanted, now));
+        let leaf = decode(present.as_ref().unwrap_or(&Object::new()));
+        let is_good = authority.as_ref().is_some_and(|authority| is_good(&leaf, authority, wanted, now));
         found.push((secret.clone(), standing(present.is_some(), is_good)));
     }
-    Ok((found, authority.map(|authority| authority.certificate().to_owned())))
+    let known = |authority: Authority| (authority.certificate().to_owned(), webhook_secret(&data[KEY]));
+    Ok(CredentialsStanding { secrets: found, authority: authority.map(known) })
+}
+
+/// The same for all replicas, and as long as the authority is.
+fn webhook_secret(key: &str) -> String {
+    let digest = Sha256::new().chain_update("ferroplane.io/webhooks\n").chain_update(key.trim()).finalize();
+    to_hex(&digest[..16])
 }
 
 fn standing(is_present: bool, is_good: bool) -> Standing {
@@ -167,7 +188,8 @@ struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
-    async fn authority(&self, name: &str, now: Timestamp) -> Result<Authority, CredentialsError> {
+    /// The authority, and the secret of webhooks.
+    async fn authority(&self, name: &str, now: Timestamp) -> Result<(Authority, String), CredentialsError> {
         let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why: explain(why) };
         let data = self.settle(name, |data| {
             if !data[CERTIFICATE].is_empty() || !data[KEY].is_empty() {
@@ -177,7 +199,8 @@ impl Secrets<'_> {
             Ok(Some(Data::from([(CERTIFICATE, made.certificate), (KEY, made.key)])))
         });
         let data = data.await?;
-        Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)
+        let authority = Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)?;
+        Ok((authority, webhook_secret(&data[KEY])))
     }
 
     /// A certificate for these names, and when to renew it.

@@ -23,16 +23,16 @@ pub enum Standing {
 /// The webhooks that we answer, as configurations, at the addresses (a `clientConfig`) that their paths have.
 pub fn webhooks(address: impl Fn(&str) -> Value) -> [Object; 2] {
     [
-        configuration(admission::CONFIGURATION, admission::hook(&address(admission::PATH))),
-        configuration(advisor::CONFIGURATION, advisor::hook(&address(advisor::PATH))),
+        configuration(admission::CONFIGURATION, admission::hooks(&address(admission::PATH))),
+        configuration(advisor::CONFIGURATION, vec![advisor::hook(&address(advisor::PATH))]),
     ]
 }
 
-pub(crate) fn configuration(name: &str, webhook: Value) -> Object {
+pub(crate) fn configuration(name: &str, webhooks: Vec<Value>) -> Object {
     let resource = configurations();
     let mut configuration = Object::new();
     configuration.insert("metadata".to_owned(), json!({"name": name}));
-    configuration.insert("webhooks".to_owned(), Value::Array(vec![webhook]));
+    configuration.insert("webhooks".to_owned(), Value::Array(webhooks));
     resource.add_kind(&mut configuration);
     configuration
 }

@@ -9,6 +9,7 @@ const CLUSTER_USAGES: &str = "/apis/protection.crossplane.io/v1beta1/clusterusag
 const LEGACY_USAGES: &str = "/apis/apiextensions.crossplane.io/v1beta1/usages";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const ATTEMPT: &str = "usage.crossplane.io/deletion-attempt-with-policy";
 
 async fn make_map(plane: &Plane, namespace: &str, name: &str, labels: Value) {
@@ -19,6 +20,16 @@ async fn make_map(plane: &Plane, namespace: &str, name: &str, labels: Value) {
 async fn make_role(plane: &Plane, name: &str) {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}});
     plane.apply(&format!("{ROLES}/{name}"), &role).await;
+}
+
+/// What is marked as used is written to, which takes a right, as on a cluster.
+async fn let_roles_be_protected(plane: &Plane) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "protect-roles", "labels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}},
+        "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["*"]}],
+    });
+    plane.apply(&format!("{ROLES}/protect-roles"), &role).await;
 }
 
 /// A config map, as usages name it.
@@ -102,6 +113,7 @@ async fn what_is_used_for_a_reason_can_be_deleted_after_the_usage() {
 #[tokio::test]
 async fn objects_of_the_cluster_are_protected_by_both_kinds_of_usages() {
     let plane = Plane::new().await;
+    let_roles_be_protected(&plane).await;
     for (usages, name) in [(CLUSTER_USAGES, "modern"), (LEGACY_USAGES, "legacy")] {
         let (used, by) = (format!("used-{name}"), format!("user-{name}"));
         make_role(&plane, &used).await;
@@ -117,11 +129,11 @@ async fn objects_of_the_cluster_are_protected_by_both_kinds_of_usages() {
 }
 
 #[tokio::test]
-async fn selectors_find_what_is_used_across_namespaces() {
+async fn selectors_find_what_is_used_in_the_namespace_of_the_usage() {
     let plane = Plane::new().await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
     plane.apply("/api/v1/namespaces/other", &namespace).await;
-    make_map(&plane, "other", "used", json!({"app": "db"})).await;
+    make_map(&plane, "default", "used", json!({"app": "db"})).await;
     make_map(&plane, "default", "user", json!({"app": "web"})).await;
     let select = |labels: Value, namespace: Option<&str>| {
         let mut selector = json!({"matchLabels": labels});
@@ -130,18 +142,18 @@ async fn selectors_find_what_is_used_across_namespaces() {
         }
         json!({"apiVersion": "v1", "kind": "ConfigMap", "resourceSelector": selector})
     };
-    let spec =
-        json!({"of": select(json!({"app": "db"}), Some("other")), "by": select(json!({"app": "web"}), None)});
+    let spec = json!({"of": select(json!({"app": "db"}), Some("default")), "by": select(json!({"app": "web"}), None)});
     let usage = protect(&plane, USAGES, "u", spec).await;
-    assert_eq!(usage["spec"]["of"]["resourceRef"], json!({"name": "used", "namespace": "other"}));
+    assert_eq!(usage["spec"]["of"]["resourceRef"], json!({"name": "used"}));
     assert_eq!(usage["spec"]["by"]["resourceRef"], json!({"name": "user"}));
     let details = &usage["metadata"]["annotations"]["crossplane.io/usage-details"];
-    assert_eq!(details, "ConfigMap/user uses ConfigMap/used in namespace other");
-    let (code, _) = try_delete(&plane, "/api/v1/namespaces/other/configmaps/used", Value::Null).await;
+    assert_eq!(details, "ConfigMap/user uses ConfigMap/used");
+    let (code, _) = try_delete(&plane, &format!("{MAPS}/used"), Value::Null).await;
     assert_eq!(code, 409);
     // One of the same name elsewhere is none of its business.
-    make_map(&plane, "default", "used", json!({"crossplane.io/in-use": "true"})).await;
-    assert_eq!(try_delete(&plane, &format!("{MAPS}/used"), Value::Null).await.0, 200);
+    make_map(&plane, "other", "used", json!({"crossplane.io/in-use": "true"})).await;
+    let elsewhere = "/api/v1/namespaces/other/configmaps/used";
+    assert_eq!(try_delete(&plane, elsewhere, Value::Null).await.0, 200);
 }
 
 #[tokio::test]
@@ -157,6 +169,71 @@ async fn only_what_somebody_uses_may_be_in_another_namespace() {
         let (code, answer) = plane.send(Method::POST, USAGES, "application/json", &usage).await;
         assert_eq!(code, 422, "{answer}");
     }
+}
+
+/// A config map of another team, and a usage in `default` that names it and whose end would make up for its deletion.
+async fn foreign_map(plane: &Plane) -> Value {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    plane.apply("/api/v1/namespaces/other", &namespace).await;
+    make_map(plane, "other", "payroll", json!({})).await;
+    let mut of = map("payroll");
+    of["resourceRef"]["namespace"] = "other".into();
+    json!({"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u"},
+        "spec": {"of": of, "by": map("user"), "replayDeletion": true}})
+}
+
+fn of_namespace(name: &str, reference: &Value) -> Value {
+    let of = json!({"apiVersion": "v1", "kind": "Namespace", "resourceRef": reference});
+    json!({"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": name},
+        "spec": {"of": of, "by": map("user")}})
+}
+
+#[tokio::test]
+async fn usage_that_reaches_beyond_its_namespace_is_refused_when_it_is_written() {
+    let plane = Plane::new().await;
+    let usage = foreign_map(&plane).await;
+    make_map(&plane, "default", "user", json!({})).await;
+    let (code, answer) = plane.send(Method::POST, USAGES, "application/json", &usage).await;
+    assert_eq!(code, 422, "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    let told = "spec.of is in namespace `other`, but a Usage reaches only its own, `default`; write the Usage in `other`";
+    assert!(message.ends_with(told), "{message}");
+    for reference in [json!({"name": "other"}), json!({"name": "other", "namespace": ""})] {
+        let usage = of_namespace("hostage", &reference);
+        let (code, answer) = plane.send(Method::POST, USAGES, "application/json", &usage).await;
+        assert_eq!(code, 422, "{answer}");
+        assert!(
+            answer["message"].as_str().unwrap().contains("Namespace in v1 is cluster scoped"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn usage_that_nobody_refused_neither_holds_nor_deletes_what_it_does_not_reach() {
+    let plane = Plane::new().await;
+    plane.delete(&format!("{WEBHOOKS}/crossplane-no-usages")).await;
+    let usage = foreign_map(&plane).await;
+    make_map(&plane, "default", "user", json!({})).await;
+    let refused = |usage: &Value| condition(usage, "Ready").as_deref() == Some("False/OutOfReach");
+    plane.apply(&format!("{USAGES}/u"), &usage).await;
+    plane.until(&format!("{USAGES}/u"), refused).await;
+    plane.until_said("u", "a Usage reaches only its own").await;
+    plane.apply(&format!("{USAGES}/hostage"), &of_namespace("hostage", &json!({"name": "other"}))).await;
+    plane.until(&format!("{USAGES}/hostage"), refused).await;
+    let payroll = "/api/v1/namespaces/other/configmaps/payroll";
+    for path in [payroll, "/api/v1/namespaces/other"] {
+        assert_eq!(plane.get(path).await["metadata"]["labels"].get("crossplane.io/in-use"), None, "{path}");
+    }
+    // As if it had been protected by an earlier release, and somebody had made up an attempt to delete it.
+    let marks = json!({"labels": {"crossplane.io/in-use": "true"}, "annotations": {ATTEMPT: "Background"}});
+    plane.merge(payroll, &json!({"metadata": marks})).await;
+    let finalizers = json!({"metadata": {"finalizers": ["usage.apiextensions.crossplane.io"]}});
+    plane.merge(&format!("{USAGES}/u"), &finalizers).await;
+    plane.delete(&format!("{USAGES}/u")).await;
+    plane.until(&format!("{USAGES}/u"), Value::is_null).await;
+    plane.quiet().await;
+    assert!(plane.get(payroll).await.is_object());
 }
 
 #[tokio::test]
@@ -264,6 +341,7 @@ async fn nothing_is_written_when_nothing_changed() {
         make_map(&plane, "default", name, json!({})).await;
     }
     make_role(&plane, "used").await;
+    let_roles_be_protected(&plane).await;
     protect(&plane, USAGES, "u", json!({"of": map("used"), "by": map("user")})).await;
     protect(&plane, CLUSTER_USAGES, "u", json!({"of": role("used"), "reason": "because"})).await;
     plane.restart().await;

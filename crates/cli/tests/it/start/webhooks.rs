@@ -48,6 +48,65 @@ fn what_is_in_use_is_not_deleted_whoever_is_asked() {
 }
 
 #[test]
+fn questions_of_strangers_change_nothing_and_are_told_no_names() {
+    let ground = Ground::new();
+    let ports: [u16; 3] = free_ports();
+    let url = format!("https://localhost:{}", ports[2]);
+    let replica = Replica::begin_on(&ground, ports, &["--webhook-url", &url]);
+    replica.until("leads");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "payroll"}});
+    ground.create(MAPS, &map);
+    let of = json!({"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": {"name": "payroll"}});
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "secret-plan"},
+        "spec": {"of": of, "reason": "it is needed", "replayDeletion": true},
+    });
+    ground.create(USAGES, &usage);
+    let path = format!("{MAPS}/payroll");
+    ground.until(&format!("{USAGES}/secret-plan"), Ground::is_ready);
+    let payroll = ground.until(&path, |map| map["metadata"]["labels"]["crossplane.io/in-use"] == "true");
+
+    let authority = ground.get(&format!("{SECRETS}/crossplane-root-ca"))["data"]["tls.crt"].clone();
+    let authority = STANDARD.decode(authority.as_str().unwrap()).unwrap();
+    let review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {
+        "uid": "u", "operation": "DELETE", "oldObject": payroll, "options": {"propagationPolicy": "Foreground"},
+    }});
+    let configuration = ground
+        .get("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-no-usages");
+    let told = configuration["webhooks"][0]["clientConfig"]["url"].as_str().unwrap();
+    let known = told.strip_prefix(&url).unwrap();
+    let guess = format!("{}x", &known[..known.len() - 1]);
+    for path in ["/validate-no-usages", "/validate-no-usages/", &guess, &known[..known.len() - 1]] {
+        let answer = ask(&url, &authority, path, &review);
+        assert_eq!(answer["response"]["allowed"], false, "{path}: {answer}");
+        assert!(!answer.to_string().contains("secret-plan"), "{path}: {answer}");
+    }
+    let attempt = |map: &Value| {
+        map["metadata"]["annotations"]["usage.crossplane.io/deletion-attempt-with-policy"].clone()
+    };
+    assert_eq!(attempt(&ground.get(&path)), Value::Null);
+    // The API server is believed, but not about which object it is.
+    let mut other = review.clone();
+    other["request"]["oldObject"]["metadata"]["uid"] = "another".into();
+    ask(&url, &authority, known, &other);
+    assert_eq!(attempt(&ground.get(&path)), Value::Null);
+    let answer = ask(&url, &authority, known, &review);
+    assert!(answer.to_string().contains("secret-plan"), "{answer}");
+    assert_eq!(attempt(&ground.get(&path)), "Foreground");
+    replica.stop();
+}
+
+/// What the webhooks at an address answer.
+fn ask(url: &str, authority: &[u8], path: &str, review: &Value) -> Value {
+    let address = ApiAddress::with_token(url, authority, None);
+    Runtime::new().unwrap().block_on(async {
+        let mut client = ApiClient::connect(&address).await.unwrap();
+        let answer = client.send("POST", path, &review.to_string()).await.unwrap();
+        serde_json::from_slice(&answer.body).unwrap()
+    })
+}
+
+#[test]
 fn questions_that_make_no_sense_are_answered() {
     let ground = Ground::new();
     let ports: [u16; 3] = free_ports();

@@ -8,7 +8,7 @@ use ferroplane_engine::{chain, used_by};
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::{Controller, Failure, Key, used_place};
+use super::{Controller, Failure, Key, is_within_reach, used_place};
 use crate::runtime::queue::Next;
 
 impl Controller {
@@ -50,7 +50,11 @@ impl Controller {
         let Some((name, namespace)) = used_place(usage, spec).filter(|_| is_last) else { return Ok(()) };
         let (api_version, kind) = (&spec.of.api_version, &spec.of.kind);
         let resource = self.context.cluster.resource(api_version, kind).await;
-        let Some(resource) = resource.map_err(Failure::api("GetUsedResource"))? else { return Ok(()) };
+        let resource = resource.map_err(Failure::api("GetUsedResource"))?;
+        // What a usage does not reach it has not marked, and must not delete.
+        let Some(resource) = resource.filter(|resource| is_within_reach(usage, resource)) else {
+            return Ok(());
+        };
         let path = ObjectPath { resource: &resource, namespace, name };
         let used = self.context.cluster.get_object(path).await.map_err(Failure::api("GetUsedResource"))?;
         let Some(used) = used else { return Ok(()) };

@@ -124,8 +124,8 @@ fn thousands_of_groups_are_looked_up_one_by_one() {
 #[test]
 fn rule_about_custom_resources_means_neither_kubernetes_kinds_nor_reserved_groups() {
     let mut policy = Policy::reserving(["pkg.example.org".to_owned()]);
-    let rule = json!({"verbs": ["*"], "apiGroups": [CUSTOM_RESOURCES], "resources": ["*"]});
-    let role = json!({"metadata": {"name": "reader"}, "rules": [rule]});
+    let everything = json!({"verbs": ["*"], "apiGroups": [CUSTOM_RESOURCES], "resources": ["*"]});
+    let role = json!({"metadata": {"name": "reader"}, "rules": [everything]});
     policy.put(RbacKind::ClusterRole, &object(role)).unwrap();
     let binding = bound("ClusterRole", &json!({"kind": "User", "name": "bob"}));
     policy.put(RbacKind::ClusterRoleBinding, &object(binding)).unwrap();
