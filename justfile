@@ -26,9 +26,13 @@ lint:
 codegen:
     cargo xtask codegen
 
-# Build what is shipped.
+# Build what is shipped, with a bill of materials and the licences of what is in it.
 dist:
-    cargo dist
+    cargo xtask dist
+
+# Build what is shipped twice, in different directories, and compare.
+reproduce:
+    cargo xtask reproduce
 
 # Measure, and print tables.
 bench *filter:

@@ -8,6 +8,7 @@ mod compare;
 mod compatibility;
 mod crds;
 mod deploy;
+mod dist;
 mod fuzz;
 mod kinds;
 mod lint;
@@ -62,6 +63,10 @@ enum Chore {
     Compatibility(compatibility::Compatibility),
     /// Start a real Kubernetes API server on loopback: for a person, for one command (after `--`), or to compare with
     Oracle(oracle::Oracle),
+    /// Build what is shipped: the program, a bill of materials (`CycloneDX`), and the licences of what it contains
+    Dist(dist::Dist),
+    /// Build the shipped program twice, in different directories, and compare (takes half an hour)
+    Reproduce(dist::Reproduce),
     /// Measure, and print a table
     Bench {
         /// Only what contains this
@@ -117,6 +122,8 @@ fn main() -> Result<()> {
         Chore::Compare(compare) => compare.run(&root),
         Chore::Compatibility(compatibility) => compatibility.run(&root),
         Chore::Oracle(oracle) => oracle.run(&root),
+        Chore::Dist(dist) => dist.run(&root),
+        Chore::Reproduce(reproduce) => reproduce.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Kill { times } => test::kill(&root, times),
         Chore::Simulate { seeds, seed } => test::simulate(&root, seeds, seed),
