@@ -93,7 +93,7 @@ fn tokens() {
     let account = ServiceAccount { namespace: "default", name: "builder", uid: "u" };
     let now = jiff::Timestamp::now();
     let answer = accounts.request(account, &Map::new(), now).expect("there is a token");
-    let token = answer["status"]["token"].as_str().expect("it is text");
+    let token = answer.request["status"]["token"].as_str().expect("it is text");
     let tokens = StaticTokens::from_csv("sesame,bob,u1,devs").expect("it can be read");
     let authenticator = Authenticator::new(tokens, accounts);
     for (what, token) in [("static token", "sesame"), ("token of a service account", token)] {

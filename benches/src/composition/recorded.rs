@@ -66,7 +66,7 @@ pub(crate) fn run() {
 async fn measure(count: usize, is_on: bool) -> (Cost, String) {
     let directory = tempfile::tempdir().expect("there is room");
     let recorder = if is_on {
-        Recorder::open(&directory.path().join("recordings"), RING).expect("there is room")
+        Recorder::open(&directory.path().join("recordings"), RING, &[]).expect("there is room")
     } else {
         Recorder::off()
     };

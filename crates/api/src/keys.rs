@@ -66,6 +66,8 @@ pub const NATIVE: &str = "ferroplane.io/native";
 pub const ADOPT: &str = "ferroplane.io/adopt";
 /// On events: the code of what failed.
 pub const CAUSE: &str = "ferroplane.io/cause";
+/// On a definition (XRD): paths of fields whose values are secret and are not recorded, such as `spec.pin, spec.users[*].code`.
+pub const SENSITIVE_FIELDS: &str = "ferroplane.io/sensitive-fields";
 /// On events: the step of the pipeline that failed.
 pub const STEP: &str = "ferroplane.io/step";
 /// On events: what the composition calls the composed resource that failed.

@@ -7,6 +7,9 @@
 //! | `ca.crt`, `ca.key` | the authority | ten years; never replaced by itself, clients trust it |
 //! | `ca-previous.crt` | an authority on its way out: its client certificates still count | until it is removed |
 //! | `server.crt`, `server.key` | what the server shows | a year; renewed after eight months, while it runs |
+//! | `revoked-until` | a time: client certificates that were issued until then do not count | for ever |
+//!
+//! Certificates for clients are not kept. They hold for a week, and whoever hands them out renews them every day.
 //!
 //! How to replace the authority is told in `docs/certificates.md`.
 
@@ -16,15 +19,15 @@ mod verifier;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use ferroplane_certificates::{SignError, renewal};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use crate::auth::authenticate::Revocation;
 use crate::private_file;
 
 pub use ferroplane_certificates::Issued;
@@ -33,8 +36,12 @@ pub(crate) use verifier::ClientVerifier;
 
 use authority::Authority;
 
-/// How often to look whether the certificate of the server is to be renewed.
-const LOOK: Duration = Duration::from_hours(1);
+/// How long certificates of clients hold, and how old they are when they should be renewed. What is stolen is soon worth nothing; and a
+/// program that reads the kubeconfig only once can go on for six days at least.
+pub(crate) const CLIENT_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
+const CLIENT_RENEWAL: SignedDuration = SignedDuration::from_hours(24);
+/// The file that says which client certificates do not count any more.
+const REVOKED_UNTIL: &str = "revoked-until";
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +52,10 @@ pub enum Error {
     Authority { path: String, why: String },
     #[error("cannot sign a certificate")]
     Sign(#[source] SignError),
+    #[error(
+        "cannot tell which client certificates are revoked: `{path}` holds no time such as 2026-01-31T12:00:00Z"
+    )]
+    Revocation { path: String },
     #[error("cannot use a certificate for TLS")]
     Tls(#[source] rustls::Error),
 }
@@ -57,6 +68,31 @@ pub struct Certificates {
     authority: Authority,
     names: Vec<String>,
     current: RwLock<Current>,
+    revocation: Revocation,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The server shows another certificate from now on.
+    pub server: bool,
+    /// Client certificates were revoked: whoever should still have one needs a new one.
+    pub revocation: bool,
+}
+
+/// When the certificate of a client that was issued at some time is to be renewed.
+pub fn client_renewal(issued_at: Timestamp) -> Timestamp {
+    issued_at.saturating_add(CLIENT_RENEWAL).unwrap_or(Timestamp::MAX)
+}
+
+/// Revokes all client certificates that were issued until now, and returns that time. Servers on this directory learn of it when they
+/// look whether anything is to be renewed.
+pub fn revoke_clients(directory: &Path, now: Timestamp) -> Result<Timestamp, Error> {
+    // Certificates have whole seconds.
+    let until = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let path = directory.join(REVOKED_UNTIL);
+    private_file::write(&path, format!("{until}\n").as_bytes()).map_err(file_error(&path))?;
+    Ok(until)
 }
 
 #[derive(Debug)]
@@ -74,14 +110,23 @@ impl Certificates {
             Some(current) => current,
             None => make_current(Some(directory), &authority, &names, now)?,
         };
-        Ok(Self { directory: Some(directory.to_owned()), authority, names, current: RwLock::new(current) })
+        let certificates = Self {
+            directory: Some(directory.to_owned()),
+            authority,
+            names,
+            current: RwLock::new(current),
+            revocation: Revocation::default(),
+        };
+        certificates.read_revocation()?;
+        Ok(certificates)
     }
 
     /// Certificates that nobody keeps.
     pub fn ephemeral(names: Vec<String>, now: Timestamp) -> Result<Self, Error> {
         let authority = Authority::generate(now)?;
         let current = make_current(None, &authority, &names, now)?;
-        Ok(Self { directory: None, authority, names, current: RwLock::new(current) })
+        let (current, revocation) = (RwLock::new(current), Revocation::default());
+        Ok(Self { directory: None, authority, names, current, revocation })
     }
 
     /// What clients must trust, in PEM.
@@ -94,40 +139,33 @@ impl Certificates {
         self.authority.issue_client(user, groups, now).map_err(Error::Sign)
     }
 
-    /// Renews the server's certificate if its time has come, and says whether it had.
-    pub fn renew_if_due(&self, now: Timestamp) -> Result<bool, Error> {
-        if now < self.lock_current().renewal {
-            return Ok(false);
+    /// Renews the server's certificate if its time has come, and looks for revocations. Says what has changed.
+    pub fn renew_if_due(&self, now: Timestamp) -> Result<Renewed, Error> {
+        let server = now >= self.lock_current().renewal;
+        if server {
+            let renewed = make_current(self.directory.as_deref(), &self.authority, &self.names, now)?;
+            *self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner) = renewed;
         }
-        let renewed = make_current(self.directory.as_deref(), &self.authority, &self.names, now)?;
-        *self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner) = renewed;
-        Ok(true)
+        Ok(Renewed { server, revocation: self.read_revocation()? })
     }
 
-    /// Renews the server's certificate for as long as the future is polled.
-    pub async fn keep_renewed(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let certificates = Arc::clone(&self);
-            let renewal =
-                tokio::task::spawn_blocking(move || certificates.renew_if_due(Timestamp::now())).await;
-            match renewal {
-                Ok(Ok(true)) => tracing::info!("renewed the certificate of the server"),
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "cannot renew the certificate of the server");
-                }
-                Err(_) => return,
-            }
-        }
+    /// Refuses the client certificates that were revoked, and says whether there are more of them than before.
+    fn read_revocation(&self) -> Result<bool, Error> {
+        let Some(directory) = &self.directory else { return Ok(false) };
+        let path = directory.join(REVOKED_UNTIL);
+        let Some(text) = private_file::read(&path).map_err(file_error(&path))? else { return Ok(false) };
+        let until: Result<Timestamp, _> = text.trim().parse();
+        // Who revokes means it: a file that nobody understands must not let everybody in again.
+        let until = until.map_err(|_| Error::Revocation { path: path.display().to_string() })?;
+        Ok(self.revocation.revoke_until(until))
     }
 
     /// How a server speaks TLS with these certificates, and how it tells who its clients are.
     pub(crate) fn server_config(self: &Arc<Self>) -> Result<(rustls::ServerConfig, ClientVerifier), Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =
-            ClientVerifier::new(self.authority.trusted(), Arc::clone(&provider)).map_err(Error::Tls)?;
+            ClientVerifier::new(self.authority.trusted(), Arc::clone(&provider), self.revocation.clone())
+                .map_err(Error::Tls)?;
         let builder = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(Error::Tls)?;

@@ -1,9 +1,10 @@
 //! One who signs certificates: a certificate and its key.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
 use x509_parser::prelude::X509Certificate;
 
 use crate::leaf::{LIFETIME, LeafRequest, Purpose, end, has_key, read_pem};
@@ -60,11 +61,33 @@ impl Authority {
 
     /// Signs a certificate with a new key.
     pub fn issue(&self, request: &LeafRequest<'_>, now: Timestamp) -> Result<Issued, SignError> {
-        let LeafRequest { common_name, organizations, names, purpose } = request;
+        let LeafRequest { common_name, organizations, names, .. } = request;
+        self.sign(request, parameters(names, organizations, common_name, now, LIFETIME)?)
+    }
+
+    /// Signs a certificate that holds from now on, for some time.
+    ///
+    /// For those who are asked for it by the clock that it was made by: it tells when it was made.
+    pub fn issue_for(
+        &self,
+        request: &LeafRequest<'_>,
+        now: Timestamp,
+        lifetime: SignedDuration,
+    ) -> Result<Issued, SignError> {
+        let LeafRequest { common_name, organizations, names, .. } = request;
+        let mut parameters = parameters(names, organizations, common_name, now, lifetime)?;
+        parameters.not_before = SystemTime::from(now).into();
+        self.sign(request, parameters)
+    }
+
+    fn sign(
+        &self,
+        request: &LeafRequest<'_>,
+        mut parameters: CertificateParams,
+    ) -> Result<Issued, SignError> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
-        let mut parameters = parameters(names, organizations, common_name, now, LIFETIME)?;
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        parameters.extended_key_usages = vec![match purpose {
+        parameters.extended_key_usages = vec![match request.purpose {
             Purpose::Server => ExtendedKeyUsagePurpose::ServerAuth,
             Purpose::Client => ExtendedKeyUsagePurpose::ClientAuth,
         }];

@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Verdict;
 use crate::commands::backup::{Backup, Restore};
+use crate::commands::certificates::Certificates;
 use crate::commands::completions::Completions;
 use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
@@ -55,6 +56,7 @@ enum Command {
     Functions(Functions),
     Backup(Backup),
     Restore(Restore),
+    Certificates(Certificates),
     Version(Version),
     Completions(Completions),
     Man(Man),
@@ -79,6 +81,7 @@ impl Arguments {
             Command::Replay(replay) => replay.run(terminal),
             Command::Backup(backup) => backup.run(terminal),
             Command::Restore(restore) => restore.run(terminal),
+            Command::Certificates(certificates) => certificates.run(terminal),
             Command::Render(render) => render.run(terminal),
             Command::Validate(validate) => validate.run(terminal),
             Command::Resource(resource) => resource.run(terminal),

@@ -1,6 +1,7 @@
 //! One file per command: arguments, one call, one answer.
 
 pub(crate) mod backup;
+pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod functions;
 pub(crate) mod internal;

@@ -11,6 +11,13 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if duration.is_zero() || duration > LONGEST { Err(bad()) } else { Ok(duration) }
 }
 
+/// Read how long tokens may hold, within the bounds that Kubernetes has for it. For `clap`.
+pub(crate) fn parse_token_expiration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("expected a duration from 1h to 1193046h (136 years), such as 48h, got `{text}`");
+    let bounds = Duration::from_hours(1)..=Duration::from_secs(1 << 32);
+    duration::parse_positive(text).filter(|duration| bounds.contains(duration)).ok_or_else(bad)
+}
+
 /// Nothing we do takes longer, and clocks overflow somewhere.
 const LONGEST: Duration = Duration::from_hours(24);
 

@@ -6,6 +6,8 @@ mod initialise;
 mod options;
 mod pages;
 mod site;
+#[cfg(test)]
+mod tests;
 mod upstream;
 mod webhooks;
 
@@ -35,8 +37,8 @@ use webhooks::WebhookServer;
 
 /// How long work that is under way may take at the end. Less than pods are given to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often to look at the clock while a certificate holds. Asks nobody.
-const GLANCE: Duration = Duration::from_hours(1);
+/// How soon to ask for new certificates again. The old ones hold for months.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Says what a start would do to a cluster.
 pub(crate) fn dry_run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
@@ -96,8 +98,8 @@ enum End {
     Told,
     /// The lease is lost.
     Lost,
-    /// A certificate is to be renewed.
-    Due,
+    /// There are new certificates.
+    Renewed(Credentials),
 }
 
 impl<'a> Replica<'a> {
@@ -142,13 +144,14 @@ impl<'a> Replica<'a> {
         let mut election = self.election();
         // Those who stand by renew certificates, too: whoever is first does.
         loop {
-            tokio::select! {
+            let credentials = tokio::select! {
                 biased;
                 _ = interrupts.next() => return Ok(Verdict::Yes),
                 () = win(election.as_mut()) => break,
-                () = until(self.credentials.renewal) => {}
-            }
-            (self.credentials, self.standby) = renewed(self.configuration, self.site).await?;
+                credentials = renewed(self.configuration, self.site, self.credentials.renewal) => credentials,
+            };
+            self.standby = stand_by(self.configuration, self.site, &credentials).await?;
+            self.credentials = credentials;
             self.take_up()?;
         }
         loop {
@@ -158,7 +161,9 @@ impl<'a> Replica<'a> {
                 biased;
                 _ = interrupts.next() => End::Told,
                 () = keep(election.as_mut()) => End::Lost,
-                () = until(self.credentials.renewal) => End::Due,
+                credentials = renewed(self.configuration, self.site, self.credentials.renewal) => {
+                    End::Renewed(credentials)
+                }
             };
             self.site.health.set_leading(false);
             match end {
@@ -169,16 +174,17 @@ impl<'a> Replica<'a> {
                     controllers.stop().await;
                     return Err(lost());
                 }
-                End::Due => {
+                End::Renewed(credentials) => {
                     let renewal = async {
                         finish(controllers).await;
-                        renewed(self.configuration, self.site).await
+                        stand_by(self.configuration, self.site, &credentials).await
                     };
-                    (self.credentials, self.standby) = tokio::select! {
+                    self.standby = tokio::select! {
                         biased;
-                        renewed = renewal => renewed?,
+                        standby = renewal => standby?,
                         () = keep(election.as_mut()) => return Err(lost()),
                     };
+                    self.credentials = credentials;
                     self.take_up()?;
                 }
             }
@@ -208,12 +214,20 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// New certificates, and whoever stands by with them.
-async fn renewed(configuration: &Configuration, site: &Site) -> anyhow::Result<(Credentials, Standby)> {
+/// New certificates, when it is time for them. Until they are there, everything goes on with the old ones.
+async fn renewed(configuration: &Configuration, site: &Site, renewal: Timestamp) -> Credentials {
+    until(site, renewal).await;
     info!("renews certificates");
-    let credentials = initialise::credentials(configuration, site).await?;
-    let standby = stand_by(configuration, site, &credentials).await?;
-    Ok((credentials, standby))
+    loop {
+        match initialise::credentials(configuration, site).await {
+            Ok(credentials) => return credentials,
+            Err(error) => {
+                let error = format!("{error:#}");
+                warn!(error, "cannot renew certificates; tries again");
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }
 
 fn lost() -> anyhow::Error {
@@ -241,13 +255,13 @@ async fn keep(election: Option<&mut Election>) {
 }
 
 /// Waits for a time of day. A machine that slept notices within the hour.
-async fn until(time: Timestamp) {
+async fn until(site: &Site, time: Timestamp) {
     loop {
-        let left = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+        let left = Duration::try_from(time.duration_since(site.clock.timestamp())).unwrap_or_default();
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(GLANCE)).await;
+        tokio::time::sleep(left.min(site.glance)).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The only place that prints: data to standard output, words to standard error.
 
-mod harmless;
+pub(crate) mod harmless;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -82,8 +82,11 @@ impl Terminal {
 
     /// Words that stand for themselves.
     pub(crate) fn line(&mut self, words: &str) {
-        let words = &*harmless(words);
-        let _ = if self.is_json { write_json("INFO", words) } else { writeln!(io::stderr(), "{words}") };
+        let _ = if self.is_json {
+            write_json("INFO", words)
+        } else {
+            writeln!(io::stderr(), "{}", harmless(words))
+        };
     }
 
     /// Words in a colour, for who likes colours.
@@ -120,7 +123,6 @@ impl Terminal {
     }
 
     fn say(&self, label: &str, colour: &str, words: &str) {
-        let words = &*harmless(words);
         // There is nobody to tell if standard error is gone.
         let _ = if self.is_json {
             let level = match label {
@@ -130,9 +132,9 @@ impl Terminal {
             };
             write_json(level, words)
         } else if self.is_colourful {
-            writeln!(io::stderr(), "\x1b[1;{colour}m{label}\x1b[0m: {words}")
+            writeln!(io::stderr(), "\x1b[1;{colour}m{label}\x1b[0m: {}", harmless(words))
         } else {
-            writeln!(io::stderr(), "{label}: {words}")
+            writeln!(io::stderr(), "{label}: {}", harmless(words))
         };
     }
 }
@@ -144,9 +146,15 @@ fn write_json(level: &str, words: &str) -> io::Result<()> {
         return Ok(());
     }
     let timestamp = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    writeln!(io::stderr(), "{}", json_line(&timestamp, level, words))
+}
+
+fn json_line(timestamp: &str, level: &str, words: &str) -> String {
     let line =
         serde_json::json!({"timestamp": timestamp, "level": level, "target": "ferroplane", "message": words});
-    writeln!(io::stderr(), "{line}")
+    // JSON escapes some control characters itself. Those that are left are escaped in the same form, so whoever reads it gets the words
+    // as they were said.
+    harmless(&line.to_string()).into_owned()
 }
 
 /// An error and its causes. Nothing is told twice: not a cause that its effect has told in full, nor an effect with which its
@@ -166,6 +174,18 @@ fn chain(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_in_json_are_escaped_once() {
+        let words = "a\x1b]0;title\x07b\u{9b}31m \u{202e}txt \\ \"";
+        let line = json_line("now", "INFO", words);
+        assert!(
+            !line.contains(|character: char| character.is_control() || character == '\u{202e}'),
+            "{line}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["message"], words);
+    }
 
     #[test]
     fn nothing_is_told_twice() {

@@ -7,6 +7,7 @@ mod kubeconfig;
 mod manifests;
 mod plane;
 mod programs;
+mod renewal;
 mod simulate;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ferroplane_client::ApiClient;
+use ferroplane_recorder::FieldName;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
 
@@ -37,6 +39,8 @@ pub(crate) struct Configuration {
     pub(crate) listen: SocketAddr,
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
+    /// How long tokens of service accounts hold at most.
+    pub(crate) max_token_expiration: Duration,
     pub(crate) audit_log: Option<PathBuf>,
     pub(crate) has_controllers: bool,
     /// Where the certificates are that functions are called with.
@@ -45,6 +49,8 @@ pub(crate) struct Configuration {
     pub(crate) has_demo: bool,
     /// How many bytes of recordings are kept.
     pub(crate) recording_size: u64,
+    /// Further names of fields that are not recorded.
+    pub(crate) redacted_fields: Vec<FieldName>,
     pub(crate) manifests: Wanted,
     pub(crate) simulated: Simulated,
     pub(crate) telemetry: Telemetry,

@@ -1,6 +1,7 @@
 //! What a reconcile writes down as it goes. Costs nothing if nobody records; otherwise little: what is written down is shared.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::Conclusion;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use crate::format::{Ending, Head};
 use crate::outcome_snapshot::{events, outcome_snapshot};
+use crate::sensitive_fields::SensitiveFields;
 
 /// What a reconcile writes down as it goes.
 #[derive(Debug, Default)]
@@ -20,6 +22,7 @@ pub(crate) struct Noted {
     pub(crate) takes: Vec<Taken>,
     pub(crate) settlement: Vec<u8>,
     pub(crate) is_written: bool,
+    pub(crate) sensitive: Arc<SensitiveFields>,
 }
 
 /// One run of a pipeline.
@@ -44,7 +47,7 @@ impl RecordingBuilder {
         Self(None)
     }
 
-    pub(crate) fn begin(composite: &Object, now: u64) -> Self {
+    pub(crate) fn begin(composite: &Object, sensitive: Arc<SensitiveFields>, now: u64) -> Self {
         let head = Head {
             began_at: now,
             api_version: meta::api_version(composite).to_owned(),
@@ -57,7 +60,13 @@ impl RecordingBuilder {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             ..Head::default()
         };
-        Self(Some(Box::new(Noted { head, takes: Vec::new(), settlement: Vec::new(), is_written: false })))
+        Self(Some(Box::new(Noted {
+            head,
+            takes: Vec::new(),
+            settlement: Vec::new(),
+            is_written: false,
+            sensitive,
+        })))
     }
 
     /// What is followed.

@@ -17,6 +17,7 @@ use crate::format::{
     reference_to,
 };
 use crate::redact::{Redactor, Secrets};
+use crate::sensitive_fields::SensitiveFields;
 
 /// How many pipelines are kept ready.
 const PIPELINES: usize = 64;
@@ -75,12 +76,13 @@ pub(crate) fn encode(noted: Noted, redactor: &Redactor, known: &mut Known) -> Op
     if secrets.are_too_many {
         return None;
     }
-    let Noted { mut head, takes, settlement, is_written } = noted;
+    let Noted { mut head, takes, settlement, is_written, sensitive } = noted;
     head.is_redacted = secrets.are_there();
     head.trouble = secrets.text(&head.trouble).into_owned();
     head.calls = takes.iter().map(calls).sum();
     let settlement = secrets.json(&settlement).into();
-    let mut encoder = Encoder { secrets, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
+    let mut encoder =
+        Encoder { secrets, sensitive, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
     let takes =
         takes.into_iter().zip(pipelines).map(|(take, pipeline)| encoder.take(take, &pipeline)).collect();
     Some((head, Body { blobs: encoder.blobs, takes, settlement, is_written }))
@@ -109,6 +111,8 @@ fn survey<'r>(
             }
         });
         each_details(take, &mut |details| secrets.learn_details(details));
+        // Even if it was kept before: the definition may have changed since.
+        each_composite(take, &mut |composite| secrets.learn_sensitive(composite, &noted.sensitive));
     }
     if secrets.are_there() {
         for take in &noted.takes {
@@ -152,6 +156,17 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     }
 }
 
+/// The composite resource, as it was observed and as functions want it.
+fn each_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
+    look(&take.inputs.composite);
+    for note in &take.notes {
+        if let Said::Answered(response) | Said::Recalled(response) = &note.said {
+            let desired = response.desired.iter().filter_map(|desired| desired.composite());
+            desired.filter_map(|composite| composite.resource.as_ref()).for_each(&mut *look);
+        }
+    }
+}
+
 fn each_details(take: &Taken, look: &mut dyn FnMut(&BTreeMap<String, Bytes>)) {
     look(&take.inputs.connection_details);
     take.inputs.observed.values().for_each(|observed| look(&observed.connection_details));
@@ -191,6 +206,7 @@ fn digest_of(bytes: &[u8]) -> Digest {
 /// A recording in the making.
 struct Encoder<'a> {
     secrets: Secrets<'a>,
+    sensitive: Arc<SensitiveFields>,
     known: &'a HashSet<Digest>,
     added: HashSet<Digest>,
     blobs: Vec<Blob>,
@@ -308,7 +324,11 @@ impl Encoder<'_> {
     }
 
     fn state(&mut self, state: &State) -> State {
-        let composite = state.composite().map(|composite| self.resource(composite));
+        let composite = state.composite().map(|composite| Resource {
+            resource: composite.resource.as_ref().map(|object| self.composite(object)),
+            connection_details: self.secrets.details(&composite.connection_details),
+            ready: composite.ready,
+        });
         let resources = state.resources().iter();
         let resources = resources.map(|(name, resource)| (name.clone(), self.resource(resource))).collect();
         State::new(composite, resources)
@@ -322,10 +342,20 @@ impl Encoder<'_> {
         }
     }
 
+    /// What stands for the composite resource.
+    fn composite(&mut self, object: &Struct) -> Struct {
+        let is_there = self.secrets.are_there();
+        let redacted = if is_there { self.secrets.composite(object, &self.sensitive) } else { None };
+        self.keep(redacted.as_ref().unwrap_or(object))
+    }
+
     /// What stands for an object.
     fn object(&mut self, object: &Struct) -> Struct {
         let redacted = if self.secrets.are_there() { self.secrets.object(object) } else { None };
-        let object = redacted.as_ref().unwrap_or(object);
+        self.keep(redacted.as_ref().unwrap_or(object))
+    }
+
+    fn keep(&mut self, object: &Struct) -> Struct {
         let digest = digest(object);
         self.put(digest, || object.wire().clone());
         reference_to(&digest)

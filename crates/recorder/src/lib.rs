@@ -20,6 +20,7 @@ mod outcome_snapshot;
 mod recorder;
 mod recording;
 mod redact;
+mod sensitive_fields;
 
 pub use archive::{Archive, Unreadable};
 pub use builder::RecordingBuilder;
@@ -27,3 +28,5 @@ pub use format::{Ending, Head};
 pub use outcome_snapshot::outcome_snapshot;
 pub use recorder::{Recorder, Uncreatable};
 pub use recording::{Damaged, Recording, Replayed, Take};
+pub use redact::{BadFieldName, FieldName};
+pub use sensitive_fields::SensitiveFields;

@@ -22,7 +22,8 @@ use crate::archive::Archive;
 use crate::builder::{Noted, RecordingBuilder};
 use crate::encode::{Known, encode};
 use crate::frame::{self, FORMAT, batches};
-use crate::redact::Redactor;
+use crate::redact::{FieldName, Redactor};
+use crate::sensitive_fields::SensitiveFields;
 
 /// How many recordings wait to be kept, at most, and about how much memory they hold.
 const WAITING: usize = 1024;
@@ -112,8 +113,8 @@ impl Recorder {
     }
 
     /// Keep recordings in files of a directory, and no more than so many bytes. While another process has the directory, they are kept
-    /// in memory.
-    pub fn open(directory: &Path, limit: u64) -> Result<Self, Uncreatable> {
+    /// in memory. Fields of these names are redacted beside those that are always.
+    pub fn open(directory: &Path, limit: u64, redacted: &[FieldName]) -> Result<Self, Uncreatable> {
         let fail = |source| Uncreatable { directory: directory.to_owned(), source };
         let fail_with = |source| fail(OpenError::File { path: directory.to_owned(), source });
         let (log, wanted) = match SegmentLog::open(directory, FORMAT, limits(limit)) {
@@ -126,12 +127,13 @@ impl Recorder {
             Err(error) => return Err(fail(error)),
         };
         let key = read_key(&directory.join("key")).map_err(fail_with)?;
-        Self::behind(Keeper::new(log, wanted, key)).map_err(fail_with)
+        Self::behind(Keeper::new(log, wanted, key, redacted)).map_err(fail_with)
     }
 
     /// Keep recordings in memory.
-    pub fn in_memory(limit: u64) -> Result<Self, Uncreatable> {
-        let keeper = Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, random_key());
+    pub fn in_memory(limit: u64, redacted: &[FieldName]) -> Result<Self, Uncreatable> {
+        let log = SegmentLog::in_memory(FORMAT, limits(limit));
+        let keeper = Keeper::new(log, None, random_key(), redacted);
         Self::behind(keeper).map_err(|source| {
             let directory = PathBuf::new();
             Uncreatable { source: OpenError::File { path: directory.clone(), source }, directory }
@@ -140,7 +142,7 @@ impl Recorder {
 
     /// Keep recordings in memory, each before the reconcile goes on, and always in the same way.
     pub fn in_step(limit: u64, key: [u8; 32]) -> Self {
-        let keeper = Arc::new(Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, key));
+        let keeper = Arc::new(Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, key, &[]));
         Self(Some(Arc::new(Shared { keeper, line: None })))
     }
 
@@ -154,10 +156,15 @@ impl Recorder {
         Ok(Self(Some(Arc::new(Shared { keeper, line }))))
     }
 
-    /// What a reconcile of a composite resource that begins now is written down on.
-    pub fn begin(&self, composite: &Object, milliseconds: u64) -> RecordingBuilder {
+    /// What a reconcile of a composite resource that begins now is written down on. Some of its fields may be secret.
+    pub fn begin(
+        &self,
+        composite: &Object,
+        sensitive: &Arc<SensitiveFields>,
+        milliseconds: u64,
+    ) -> RecordingBuilder {
         if self.0.is_some() {
-            RecordingBuilder::begin(composite, milliseconds)
+            RecordingBuilder::begin(composite, sensitive.clone(), milliseconds)
         } else {
             RecordingBuilder::off()
         }
@@ -232,12 +239,13 @@ impl Drop for Shared {
 }
 
 impl Keeper {
-    fn new(log: SegmentLog, wanted: Option<PathBuf>, key: [u8; 32]) -> Self {
+    fn new(log: SegmentLog, wanted: Option<PathBuf>, key: [u8; 32], redacted: &[FieldName]) -> Self {
         // Numbers go on after a restart, so that a number that somebody noted never means another recording.
         let next_id = last_id(&log) + 1;
         let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
         let book = Book { log, wanted, known: Known::default(), next_id, has_complained: false };
-        Self { redactor: Redactor::new(key), book: Mutex::new(book), counts: Counts::default(), together }
+        let (redactor, book) = (Redactor::new(key, redacted), Mutex::new(book));
+        Self { redactor, book, counts: Counts::default(), together }
     }
 
     fn work(&self, jobs: &Receiver<Job>) {

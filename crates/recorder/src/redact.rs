@@ -1,8 +1,9 @@
 //! Takes secrets out of what is recorded.
 //!
-//! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; and text in
-//! fields, or in pairs of `name` and `value`, that are named like a password, token or key. All of it becomes a placeholder, which is the same for the same value. The same values
-//! are then looked for in every other text, for functions pass on what they were given.
+//! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; text in
+//! fields, or in pairs of `name` and `value`, that are named like a password, token or key; and fields of the composite resource that its
+//! definition calls secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
+//! every other text, for functions pass on what they were given.
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use ferroplane_engine::composite::decode_secret;
 use ferroplane_wire::{Struct, to_hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+use crate::sensitive_fields::SensitiveFields;
 
 /// Shorter values are not looked for in other text: they would be found where they are not meant.
 const SHORTEST: usize = 6;
@@ -54,11 +57,32 @@ const ENDINGS: [&str; 12] = [
 ];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// The end of names of fields with secrets, as a user gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldName(String);
+
+/// A name that would make too much secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected the end of a field's name, of at least three letters or digits, got `{0}`")]
+pub struct BadFieldName(String);
+
+impl std::str::FromStr for FieldName {
+    type Err = BadFieldName;
+
+    fn from_str(text: &str) -> Result<Self, BadFieldName> {
+        let name = plain_name(text.trim());
+        let is_name = name.chars().all(char::is_alphanumeric) && name.len() >= 3;
+        if is_name { Ok(Self(name)) } else { Err(BadFieldName(text.to_owned())) }
+    }
+}
+
 /// Makes placeholders: equal ones for equal values of one plane, and for nobody else.
 #[derive(Clone)]
 pub(crate) struct Redactor {
     key: [u8; 32],
     hints: AhoCorasick,
+    /// Further names of fields with secrets.
+    names: Vec<FieldName>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -68,9 +92,9 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    pub(crate) fn new(key: [u8; 32]) -> Self {
+    pub(crate) fn new(key: [u8; 32], names: &[FieldName]) -> Self {
         let hints = AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS);
-        Self { key, hints: hints.expect("a few words are not too many") }
+        Self { key, hints: hints.expect("a few words are not too many"), names: names.to_vec() }
     }
 
     /// What stands for a value.
@@ -82,7 +106,64 @@ impl Redactor {
 
     /// Whether something may hold secrets.
     pub(crate) fn is_suspicious(&self, bytes: &[u8]) -> bool {
-        self.hints.is_match(bytes)
+        // Names that a user adds may be written in many ways, so that nothing can be ruled out beforehand.
+        !self.names.is_empty() || self.hints.is_match(bytes)
+    }
+
+    fn is_named_like_a_secret(&self, key: &str) -> bool {
+        if key.len() > 64 {
+            return false;
+        }
+        let name = plain_name(key);
+        // `fromConnectionSecretKey` and its like name an entry of a Secret, so this one counts only alone.
+        name == "secretkey"
+            || ENDINGS.iter().any(|ending| name.ends_with(ending))
+            || self.names.iter().any(|FieldName(ending)| name.ends_with(ending))
+    }
+
+    /// The one rule for what is secret in an object by itself.
+    fn judge(&self, object: &Object) -> Judgement<'_> {
+        // Environment variables, parameters and the like: an object that gives a name to a value.
+        let name = ["name", "key"].into_iter().find_map(|key| object.get(key)?.as_str());
+        let has_secret_value = name.is_some_and(|name| self.is_named_like_a_secret(name));
+        Judgement { redactor: self, is_secret: is_secret(object), has_secret_value }
+    }
+}
+
+/// What is known of an object before its fields are looked at.
+struct Judgement<'r> {
+    redactor: &'r Redactor,
+    is_secret: bool,
+    has_secret_value: bool,
+}
+
+/// What a field is, as far as secrets are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sensitivity {
+    /// Its entries are those of a Secret.
+    Data,
+    /// It is metadata of a Secret.
+    MetadataOfSecret,
+    /// Its text is a secret.
+    Text,
+    /// Something below it may be.
+    None,
+}
+
+impl Judgement<'_> {
+    fn of(&self, key: &str, value: &Value) -> Sensitivity {
+        match value {
+            Value::Object(_) if self.is_secret && holds_data(key) => Sensitivity::Data,
+            Value::Object(_) if self.is_secret && key == "metadata" => Sensitivity::MetadataOfSecret,
+            Value::String(text)
+                if !text.is_empty()
+                    && (self.redactor.is_named_like_a_secret(key)
+                        || self.has_secret_value && key == "value") =>
+            {
+                Sensitivity::Text
+            }
+            _ => Sensitivity::None,
+        }
     }
 }
 
@@ -137,22 +218,31 @@ impl<'r> Secrets<'r> {
     }
 
     fn learn_fields(&mut self, object: &Object) {
-        let is_secret = is_secret(object);
-        let has_secret_value = is_pair_with_a_secret(object);
+        let judgement = self.redactor.judge(object);
         for (key, value) in object {
-            match value {
-                Value::Object(data) if is_secret && holds_data(key) => {
+            match (judgement.of(key, value), value) {
+                (Sensitivity::Data, Value::Object(data)) => {
                     let values = data.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
                     self.values.extend(values.map(|text| plain(key, text)));
                 }
-                Value::String(text)
-                    if !text.is_empty()
-                        && (is_named_like_a_secret(key) || has_secret_value && key == "value") =>
-                {
+                (Sensitivity::Text, Value::String(text)) => {
                     self.values.insert(text.clone().into_bytes());
                 }
-                other => self.learn_value(other),
+                (_, other) => self.learn_value(other),
             }
+        }
+    }
+
+    /// Learn what is secret in a composite resource because its definition says so.
+    pub(crate) fn learn_sensitive(&mut self, composite: &Struct, fields: &SensitiveFields) {
+        if let (false, Ok(json)) = (fields.is_empty(), composite.json()) {
+            let values = &mut self.values;
+            fields.each(&mut Value::Object(json.clone()), &mut |value| {
+                let text = plain_text(value);
+                if !text.is_empty() {
+                    values.insert(text.into_bytes());
+                }
+            });
         }
     }
 
@@ -218,6 +308,28 @@ impl<'r> Secrets<'r> {
         self.fields(&mut json).then(|| Struct::try_from(json).unwrap_or_default())
     }
 
+    /// A composite resource without secrets, also without those that only its definition knows of. None if it has none.
+    pub(crate) fn composite(&self, object: &Struct, fields: &SensitiveFields) -> Option<Struct> {
+        if fields.is_empty() {
+            return self.object(object);
+        }
+        let Ok(json) = object.json() else { return Some(Struct::default()) };
+        let mut json = Value::Object(json.clone());
+        let mut is_hit = false;
+        fields.each(&mut json, &mut |value| {
+            is_hit = true;
+            match value {
+                Value::String(text) if !text.is_empty() => *text = self.redactor.placeholder(text.as_bytes()),
+                // Whoever reads a number must find one.
+                Value::Number(_) => *value = 0.into(),
+                _ => {}
+            }
+        });
+        is_hit |= self.value(&mut json);
+        let Value::Object(json) = json else { return None };
+        is_hit.then(|| Struct::try_from(json).unwrap_or_default())
+    }
+
     /// JSON text without secrets. In a plan, connection details are known by their place.
     pub(crate) fn json(&self, text: &[u8]) -> Vec<u8> {
         if text.is_empty() || !self.are_there() {
@@ -255,23 +367,19 @@ impl<'r> Secrets<'r> {
     }
 
     fn fields(&self, object: &mut Object) -> bool {
-        let is_secret = is_secret(object);
-        let has_secret_value = is_pair_with_a_secret(object);
+        let judgement = self.redactor.judge(object);
         let mut is_hit = false;
         for (key, value) in object.iter_mut() {
-            is_hit |= match value {
-                Value::Object(data) if is_secret && holds_data(key) => self.data(key, data),
-                Value::Object(metadata) if is_secret && key == "metadata" => {
+            is_hit |= match (judgement.of(key, value), value) {
+                (Sensitivity::Data, Value::Object(data)) => self.data(key, data),
+                (Sensitivity::MetadataOfSecret, Value::Object(metadata)) => {
                     self.last_applied(metadata) | self.fields(metadata)
                 }
-                Value::String(text)
-                    if !text.is_empty()
-                        && (is_named_like_a_secret(key) || has_secret_value && key == "value") =>
-                {
+                (Sensitivity::Text, Value::String(text)) => {
                     *text = self.redactor.placeholder(text.as_bytes());
                     true
                 }
-                other => self.value(other),
+                (_, other) => self.value(other),
             };
         }
         is_hit
@@ -313,19 +421,12 @@ fn plain(key: &str, text: &str) -> Vec<u8> {
     decoded.map_or_else(|| text.as_bytes().to_vec(), |bytes| bytes.to_vec())
 }
 
-fn is_named_like_a_secret(key: &str) -> bool {
-    // The shortest of the names has five letters.
-    if key.len() < 5 || key.len() > 64 {
-        return false;
-    }
-    let letters = key.chars().filter(|letter| !['-', '_', '.'].contains(letter));
-    let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    // `fromConnectionSecretKey` and its like name an entry of a Secret, so this one counts only alone.
-    name == "secretkey" || ENDINGS.iter().any(|ending| name.ends_with(ending))
+/// A name as names are compared: in lower case, and without `-`, `_` and `.`.
+fn plain_name(name: &str) -> String {
+    let letters = name.chars().filter(|letter| !['-', '_', '.'].contains(letter));
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
-/// Environment variables, parameters and the like: an object that gives a name to a value.
-fn is_pair_with_a_secret(object: &Object) -> bool {
-    let name = ["name", "key"].into_iter().find_map(|key| object.get(key)?.as_str());
-    name.is_some_and(is_named_like_a_secret)
+fn plain_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

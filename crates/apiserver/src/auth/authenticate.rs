@@ -19,13 +19,15 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 
-pub use certificate::{ClientCertificate, Peer};
+pub use certificate::{ClientCertificate, Peer, Revocation};
 pub use impersonation::Impersonation;
 pub use jwt::KeyError;
-pub use service_account::{BoundKind, BoundObject, Error, Found, Lookup, ServiceAccountTokens};
+pub use service_account::{
+    BoundKind, BoundObject, DEFAULT_MAX_EXPIRATION, Error, Found, Lookup, ServiceAccountTokens,
+};
 pub use static_tokens::{StaticTokens, TokenFileError};
-pub use token_request::ServiceAccount;
 pub(crate) use token_request::random_uuid;
+pub use token_request::{ServiceAccount, TokenAnswer};
 
 use crate::auth::identity::Identity;
 use token_error::TokenError;
@@ -59,7 +61,7 @@ impl Authenticator {
                 found.map(|(identity, _)| identity).map_err(|_| refused())
             }
             Bearer::Unreadable => Err(refused()),
-            Bearer::None if peer.is_refused(now) => Err(refused()),
+            Bearer::None if peer.is_refused_at(now) => Err(refused()),
             Bearer::None => Ok(Identity::anonymous()),
         }
     }

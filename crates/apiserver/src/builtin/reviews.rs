@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::SERVICE_ACCOUNTS;
-use crate::auth::authenticate::ServiceAccount;
+use crate::auth::authenticate::{ServiceAccount, TokenAnswer};
 use crate::auth::identity::Identity;
 use crate::auth::rbac::Attributes;
 use crate::clock;
@@ -85,14 +85,14 @@ impl ServerState {
     }
 
     /// A token for a service account.
-    pub(crate) fn token(&self, namespace: &str, name: &str, request: &Object) -> Result<Value, Status> {
+    pub(crate) fn token(&self, namespace: &str, name: &str, request: &Object) -> Result<TokenAnswer, Status> {
         let accounts = ferroplane_schema::status::Resource::new("", "serviceaccounts");
         let entry = self.store.get(&self.store.collection(SERVICE_ACCOUNTS).key(namespace, name));
         let entry = entry.ok_or_else(|| Status::not_found(&accounts, name))?;
         let uid = entry.metadata().uid.to_string();
         let account = ServiceAccount { namespace, name, uid: &uid };
         let issuer = self.issuer.get().ok_or_else(|| Status::unavailable("this server issues no tokens"))?;
-        issuer.request(account, request, now()).map(Value::Object)
+        issuer.request(account, request, now())
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use uuid::Uuid;
 
-use super::{Error, file_error};
+use super::{CLIENT_LIFETIME, Error, file_error};
 use crate::private_file;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Authority {
         self.signer.issue(&LeafRequest { common_name: "ferroplane", organizations: &[], names, purpose }, now)
     }
 
-    /// A certificate for a client: the name is the user, the groups are its organizations.
+    /// A certificate for a client, for a short time: the name is the user, the groups are its organizations.
     pub(super) fn issue_client(
         &self,
         user: &str,
@@ -76,7 +76,8 @@ impl Authority {
         now: Timestamp,
     ) -> Result<Issued, SignError> {
         let purpose = Purpose::Client;
-        self.signer.issue(&LeafRequest { common_name: user, organizations: groups, names: &[], purpose }, now)
+        let request = LeafRequest { common_name: user, organizations: groups, names: &[], purpose };
+        self.signer.issue_for(&request, now, CLIENT_LIFETIME)
     }
 
     /// When a server's certificate is to be renewed. None if it will not do.

@@ -50,8 +50,8 @@ fn certificate_is_renewed_in_time_while_running_and_at_the_next_start() {
     let (directory, now) = (TempDir::new().unwrap(), Timestamp::now());
     let certificates = open(&directory, now);
     let first = shown(&certificates);
-    assert!(!certificates.renew_if_due(now + days(240)).unwrap());
-    assert!(certificates.renew_if_due(now + days(250)).unwrap());
+    assert!(!certificates.renew_if_due(now + days(240)).unwrap().server);
+    assert!(certificates.renew_if_due(now + days(250)).unwrap().server);
     let second = shown(&certificates);
     assert_ne!(first, second);
     assert_eq!(shown(&open(&directory, now + days(251))), second);
@@ -126,6 +126,54 @@ fn clients_of_the_previous_authority_are_known_until_it_is_removed() {
     assert_eq!(both.bundle().matches("BEGIN").count(), 2);
     std::fs::remove_file(pki.join("ca-previous.crt")).unwrap();
     assert_eq!(identify(&Arc::new(open(&directory, now)), &client), Peer::Refused);
+}
+
+#[test]
+fn client_certificates_that_are_revoked_do_not_count_any_more() {
+    let (directory, now) = (TempDir::new().unwrap(), Timestamp::now());
+    let pki = directory.path().join("pki");
+    let certificates = Arc::new(open(&directory, now));
+    let issue = |at| certificates.issue_client("admin", &[], at).unwrap();
+    let minute = SignedDuration::from_mins(1);
+    // What older releases issued: for a year, and from an hour before.
+    let request = ferroplane_certificates::LeafRequest {
+        common_name: "admin",
+        organizations: &[],
+        names: &[],
+        purpose: ferroplane_certificates::Purpose::Client,
+    };
+    let key = std::fs::read_to_string(pki.join("ca.key")).unwrap();
+    let signer = ferroplane_certificates::Authority::read(certificates.bundle(), &key, now).unwrap();
+    let long = signer.issue(&request, now - minute - minute).unwrap();
+    let (before, after) = (issue(now - minute), issue(now));
+    // As on connections that are open already.
+    let peers = [&long, &before, &after].map(|issued| identify(&certificates, issued));
+    let known = |peers: &[Peer; 3]| peers.each_ref().map(|peer| !peer.is_refused_at(now));
+    assert_eq!(known(&peers), [true, true, true]);
+
+    revoke_clients(&pki, now - SignedDuration::from_secs(30)).unwrap();
+    assert!(certificates.renew_if_due(now).unwrap().revocation);
+    assert_eq!(known(&peers), [false, false, true]);
+    assert!(!certificates.renew_if_due(now).unwrap().revocation, "it is told once");
+    // After a restart as well, and whoever connects anew.
+    let restarted = Arc::new(open(&directory, now));
+    let peers = [&long, &before, &after].map(|issued| identify(&restarted, issued));
+    assert_eq!(known(&peers), [false, false, true]);
+
+    std::fs::write(pki.join("revoked-until"), "soon").unwrap();
+    let error = Certificates::open(&pki, names(), now).unwrap_err().to_string();
+    assert!(error.contains("cannot tell which client certificates are revoked"), "{error}");
+    certificates.renew_if_due(now).unwrap_err();
+    assert_eq!(known(&peers), [false, false, true], "what was revoked stays so");
+}
+
+#[test]
+fn certificate_of_a_client_holds_for_a_week() {
+    let now = Timestamp::now();
+    let certificates = Arc::new(Certificates::ephemeral(names(), now).unwrap());
+    let peer = identify(&certificates, &certificates.issue_client("admin", &[], now).unwrap());
+    assert!(!peer.is_refused_at(now + days(7)));
+    assert!(peer.is_refused_at(now + days(7) + SignedDuration::from_secs(1)));
 }
 
 #[test]

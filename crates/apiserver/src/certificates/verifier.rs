@@ -13,17 +13,19 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
-use crate::auth::authenticate::{ClientCertificate, Peer};
+use crate::auth::authenticate::{ClientCertificate, Peer, Revocation};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ClientVerifier {
     strict: Arc<dyn ClientCertVerifier>,
+    revocation: Revocation,
 }
 
 impl ClientVerifier {
     pub(super) fn new(
         trusted: &[CertificateDer<'static>],
         provider: Arc<CryptoProvider>,
+        revocation: Revocation,
     ) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in trusted {
@@ -31,14 +33,17 @@ impl ClientVerifier {
         }
         let strict = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let strict = strict.allow_unauthenticated().build();
-        Ok(Self { strict: strict.map_err(|error| Error::General(error.to_string()))? })
+        let strict = strict.map_err(|error| Error::General(error.to_string()))?;
+        Ok(Self { strict, revocation })
     }
 
     /// Who is at the other end, by the certificates it showed.
     pub(crate) fn identify(&self, shown: Option<&[CertificateDer<'_>]>) -> Peer {
         let Some([certificate, intermediates @ ..]) = shown else { return Peer::Unknown };
         match self.strict.verify_client_cert(certificate, intermediates, UnixTime::now()) {
-            Ok(_) => ClientCertificate::read(certificate).map_or(Peer::Refused, Peer::Verified),
+            Ok(_) => ClientCertificate::read(certificate).map_or(Peer::Refused, |certificate| {
+                Peer::Verified(certificate.revoked_by(self.revocation.clone()))
+            }),
             Err(_) => Peer::Refused,
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use ferroplane_recorder::FieldName;
 
 use crate::Verdict;
 use crate::telemetry::Telemetry;
@@ -41,6 +42,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
+    /// Maximum lifetime of the tokens of service accounts; a request for more gets this, and a warning
+    #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = duration::parse_token_expiration)]
+    service_account_max_token_expiration: Duration,
+
     /// Audit log file [default: audit.log in the data directory]
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -51,6 +56,13 @@ pub(crate) struct Up {
     /// directory; the oldest are removed first.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse_recording)]
     recording_size: u64,
+
+    /// Further names of fields to redact in recordings, such as `pin`: a field counts if its name ends so
+    ///
+    /// Secrets, credentials, connection details and fields that are named like passwords, tokens or keys are always redacted, as are fields
+    /// that an XRD marks with `format: password`, `writeOnly: true` or its annotation `ferroplane.io/sensitive-fields`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    recording_redact_fields: Vec<FieldName>,
 
     /// Install an example platform on a simulated cloud
     ///
@@ -153,11 +165,13 @@ impl Up {
             listen: self.listen,
             kubeconfig: self.kubeconfig,
             token_file: self.token_auth_file,
+            max_token_expiration: self.service_account_max_token_expiration,
             audit_log: self.audit_log,
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
             recording_size: self.recording_size,
+            redacted_fields: self.recording_redact_fields,
             manifests: Wanted {
                 paths: self.manifests.paths,
                 are_watched: self.manifests.watch,

@@ -5,7 +5,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferroplane_api::Object;
 use ferroplane_controllers::{Credentials, Names, announce, install};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Configuration;
@@ -20,7 +19,8 @@ pub(super) async fn kinds(site: &Site) -> anyhow::Result<()> {
 /// The certificates of webhooks, and for functions.
 pub(super) async fn credentials(configuration: &Configuration, site: &Site) -> anyhow::Result<Credentials> {
     let credentials =
-        ferroplane_controllers::credentials(&site.cluster, &names(configuration), Timestamp::now()).await;
+        ferroplane_controllers::credentials(&site.cluster, &names(configuration), site.clock.timestamp())
+            .await;
     credentials.context("cannot load or create certificates")
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
 use ferroplane_controllers::{CircuitBreakerTuning, Tuning};
+use ferroplane_recorder::{BadFieldName, FieldName};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -131,7 +132,11 @@ pub(crate) struct Options {
     #[arg(long, env = "RECORDING_DIR", value_name = "DIR")]
     recording_dir: Option<PathBuf>,
 
-    /// Address to serve recordings on, unauthenticated, for `kubectl port-forward` [default: 127.0.0.1:8082]
+    /// Further names of fields to redact in recordings, such as `pin`: a field counts if its name ends so
+    #[arg(long, env = "RECORDING_REDACT_FIELDS", value_name = "NAMES", value_delimiter = ',')]
+    recording_redact_fields: Option<Vec<String>>,
+
+    /// Loopback address to serve recordings on, for those who may forward ports of the pod [default: 127.0.0.1:8082]
     #[arg(long, env = "RECORDING_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
     #[serde(deserialize_with = "address::deserialize")]
     recording_address: Option<SocketAddr>,
@@ -247,7 +252,7 @@ impl Options {
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
-            recording_address, write_roles, health_probe_port,
+            recording_address, recording_redact_fields, write_roles, health_probe_port,
             metrics_port, webhook_port, debug, log_level, log_format, otlp_endpoint,
         )
     }
@@ -309,6 +314,13 @@ pub(super) struct Recordings {
     /// None is in memory.
     pub(super) directory: Option<PathBuf>,
     pub(super) address: SocketAddr,
+    /// Further names of fields that are not recorded.
+    pub(super) redacted_fields: Vec<FieldName>,
+}
+
+fn field_names(names: &[String]) -> anyhow::Result<Vec<FieldName>> {
+    let names = names.iter().map(|name| name.parse()).collect::<Result<_, BadFieldName>>();
+    names.context("cannot use --recording-redact-fields")
 }
 
 /// Where webhooks are served, and how the API server gets there.
@@ -335,10 +347,19 @@ impl Configuration {
             service: text(options.webhook_service, "crossplane-webhooks"),
             url: options.webhook_url.map(|url| read_url(&url)).transpose()?,
         };
+        let recording_address =
+            options.recording_address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8082)));
+        if !recording_address.ip().is_loopback() {
+            bail!(
+                "recordings cannot be served at {recording_address}: --recording-address has to be a loopback address such as \
+                 127.0.0.1:8082, which `kubectl port-forward` reaches for those who may forward ports"
+            );
+        }
         let recordings = Recordings {
             size: options.recording_size.map_or(USUAL_RECORDING, |size| size.0),
             directory: options.recording_dir,
-            address: options.recording_address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8082))),
+            address: recording_address,
+            redacted_fields: field_names(&options.recording_redact_fields.unwrap_or_default())?,
         };
         let lease_duration = options.lease_duration.map_or(Duration::from_secs(15), |span| span.0);
         if lease_duration < SHORTEST_LEASE || lease_duration.subsec_nanos() != 0 {
@@ -466,9 +487,13 @@ mod tests {
         for text in ["{namspace: x}", "{leaseDuration: soon}", "{healthAddress: here}", "[]"] {
             assert!(file(text).is_err(), "{text}");
         }
-        for line in
-            [["--webhook-url", "http://x"], ["--webhook-url", "https://x/y"], ["--lease-duration", "1s"]]
-        {
+        for line in [
+            ["--webhook-url", "http://x"],
+            ["--webhook-url", "https://x/y"],
+            ["--lease-duration", "1s"],
+            ["--recording-address", "0.0.0.0:8082"],
+            ["--recording-address", "10.1.2.3:8082"],
+        ] {
             assert!(Configuration::new(flags(&line)).is_err(), "{line:?}");
         }
         let url = Configuration::new(flags(&["--webhook-url", "https://[::1]:9443/"]))

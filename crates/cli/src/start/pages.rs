@@ -2,9 +2,10 @@
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
+//! * Recordings are served to this machine only, under its own names: who reaches them has a shell here, or may forward ports of the pod.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,8 +41,16 @@ pub(super) struct Pages {
     recorder: Recorder,
 }
 
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Question<'a> {
+    path: &'a str,
+    /// What the client calls us, if it says so once and only once.
+    host: Option<&'a str>,
+}
+
 /// What there is at a path.
-type Page = Arc<dyn Fn(&str) -> (StatusCode, Bytes) + Send + Sync>;
+type Page = Arc<dyn Fn(Question<'_>) -> (StatusCode, Bytes) + Send + Sync>;
 
 impl Pages {
     pub(super) async fn open(configuration: &Configuration, site: &Site) -> anyhow::Result<Self> {
@@ -63,9 +72,9 @@ impl Pages {
         let (state, counted, recorder) = (self.state.clone(), self.state.clone(), self.recorder.clone());
         tokio::select! {
             biased;
-            never = serve(&self.health, Arc::new(move |path| health(&state, path))) => never,
-            never = serve(&self.metrics, Arc::new(move |path| metrics(&counted, path))) => never,
-            never = serve_if_any(self.recordings.as_ref(), Arc::new(move |path| recordings(&recorder, path))) => never,
+            never = serve(&self.health, Arc::new(move |question| health(&state, question.path))) => never,
+            never = serve(&self.metrics, Arc::new(move |question| metrics(&counted, question.path))) => never,
+            never = serve_if_any(self.recordings.as_ref(), Arc::new(move |question| recordings(&recorder, question))) => never,
         }
     }
 }
@@ -95,14 +104,28 @@ fn metrics(state: &Health, path: &str) -> (StatusCode, Bytes) {
 }
 
 /// All of them, as a file for `ferroplane replay --recordings`.
-fn recordings(recorder: &Recorder, path: &str) -> (StatusCode, Bytes) {
-    match path {
+fn recordings(recorder: &Recorder, question: Question<'_>) -> (StatusCode, Bytes) {
+    if !question.host.is_some_and(is_loopback) {
+        return (StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n".into());
+    }
+    match question.path {
         "/recordings" => match recorder.archive().export_all() {
             Ok(file) => (StatusCode::OK, file.into()),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n").into()),
         },
         _ => (StatusCode::NOT_FOUND, "there is /recordings\n".into()),
     }
+}
+
+/// Whether a `Host` header names this machine, as clients of a forwarded port do.
+///
+/// Somebody's page in a browser can have its own name lead to 127.0.0.1, and could then read what is here as its own (DNS rebinding).
+/// Its requests still carry that name.
+fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 async fn serve_if_any(listener: Option<&TcpListener>, page: Page) -> Unending {
@@ -140,9 +163,15 @@ async fn serve(listener: &TcpListener, page: Page) -> Unending {
     }
 }
 
+fn question(request: &Request<Incoming>) -> Question<'_> {
+    let mut hosts = request.headers().get_all(http::header::HOST).iter();
+    let host = hosts.next().filter(|_| hosts.next().is_none()).and_then(|host| host.to_str().ok());
+    Question { path: request.uri().path(), host }
+}
+
 fn answer(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (code, content) = match *request.method() {
-        Method::GET | Method::HEAD => page(request.uri().path()),
+        Method::GET | Method::HEAD => page(question(request)),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into()),
     };
     let mut response = Response::new(Full::new(content));
@@ -150,4 +179,24 @@ fn answer(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_served_under_names_of_this_machine_only() {
+        let recorder = Recorder::in_memory(1 << 20, &[]).unwrap();
+        let code = |host| recordings(&recorder, Question { path: "/recordings", host }).0;
+        for host in ["localhost", "LOCALHOST:8082", "127.0.0.1:8082", "127.1.2.3", "[::1]:8082"] {
+            assert_eq!(code(Some(host)), StatusCode::OK, "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:8082", "localhost.evil.example", "10.0.0.1:8082", "", "[", "a b"]
+        {
+            assert_eq!(code(Some(host)), StatusCode::MISDIRECTED_REQUEST, "{host}");
+        }
+        assert_eq!(code(None), StatusCode::MISDIRECTED_REQUEST);
+    }
 }

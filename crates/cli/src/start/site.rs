@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use ferroplane_client::{ApiClient, Endpoint, NotInCluster, Transport};
-use ferroplane_controllers::{Fenced, Term};
+use ferroplane_controllers::{Clock, Fenced, Term};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
 use tracing::warn;
@@ -19,6 +19,7 @@ use crate::up::controllers::recorder_in;
 
 /// How soon to ask again a server that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_hours(1);
 
 /// The cluster that is worked on.
 pub(super) struct Site {
@@ -33,6 +34,10 @@ pub(super) struct Site {
     /// What functions are told beside requests.
     pub(super) metadata: Option<grpc::Metadata>,
     pub(super) server: String,
+    /// By which certificates are made and renewed.
+    pub(super) clock: Clock,
+    /// How often to look at the clock while a certificate holds. Asks nobody.
+    pub(super) glance: Duration,
 }
 
 impl Site {
@@ -47,7 +52,18 @@ impl Site {
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
         let cluster = ApiClient::new(client.clone());
-        Ok(Self { cluster, client, fenced, term, health, recorder: Recorder::off(), metadata: None, server })
+        Ok(Self {
+            cluster,
+            client,
+            fenced,
+            term,
+            health,
+            recorder: Recorder::off(),
+            metadata: None,
+            server,
+            clock: Clock::system(),
+            glance: GLANCE,
+        })
     }
 
     /// Pods may start before their API server does.
@@ -75,9 +91,10 @@ impl Site {
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     Ok(match &configuration.recordings {
         None => Recorder::off(),
-        Some(Recordings { size, directory, .. }) => {
-            let opened = directory.as_ref().map(|directory| recorder_in(directory, *size)).transpose()?;
-            opened.flatten().map_or_else(|| Recorder::in_memory(*size), Ok)?
+        Some(Recordings { size, directory, redacted_fields, .. }) => {
+            let open = |directory: &PathBuf| recorder_in(directory, *size, redacted_fields);
+            let opened = directory.as_ref().map(open).transpose()?;
+            opened.flatten().map_or_else(|| Recorder::in_memory(*size, redacted_fields), Ok)?
         }
     })
 }

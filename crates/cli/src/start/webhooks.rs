@@ -73,6 +73,13 @@ impl WebhookServer {
         Ok(Self { listener: Mutex::new(Some(listener)), service: WebhookService::default(), certificate })
     }
 
+    /// Where it listens, as long as it is not served yet.
+    #[cfg(test)]
+    pub(super) fn address(&self) -> SocketAddr {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        listener.as_ref().expect("it is not served yet").address()
+    }
+
     /// Shows another certificate from now on.
     pub(super) fn show(&self, credentials: &Credentials) -> anyhow::Result<()> {
         *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certified(credentials)?;

@@ -10,6 +10,8 @@ use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::terminal::harmless::harmless;
+
 /// What spans say about a line. The outermost span is right: within a reconcile, a line is about its composite resource.
 const CONTEXT: [&str; 5] = ["kind", "namespace", "name", "step", "function"];
 
@@ -89,7 +91,8 @@ impl Said {
         object.insert("level".to_owned(), level.as_str().into());
         object.insert("target".to_owned(), target.into());
         object.insert("message".to_owned(), self.message.into());
-        writeln!(writer, "{}", Value::Object(object))
+        // JSON leaves some characters that terminals obey as they are.
+        writeln!(writer, "{}", harmless(&Value::Object(object).to_string()))
     }
 
     fn write_text(self, writer: &mut Writer<'_>, level: Level, is_colourful: bool) -> fmt::Result {

@@ -16,7 +16,7 @@ use ferroplane_controllers::{
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
-use ferroplane_recorder::Recorder;
+use ferroplane_recorder::{FieldName, Recorder};
 use ferroplane_runner::{Directory, ResponseCache, grpc};
 use serde_json::json;
 use tracing::warn;
@@ -99,7 +99,8 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     match &configuration.data_dir {
         Some(directory) if configuration.recording_size > 0 => {
-            let opened = recorder_in(&directory.join(RECORDINGS), configuration.recording_size)?;
+            let (size, redacted) = (configuration.recording_size, &configuration.redacted_fields);
+            let opened = recorder_in(&directory.join(RECORDINGS), size, redacted)?;
             Ok(opened.unwrap_or_else(Recorder::off))
         }
         _ => Ok(Recorder::off()),
@@ -107,8 +108,12 @@ pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder
 }
 
 /// Recordings in a directory. None if a later release wrote those that are there: a control plane that does not record is better than none.
-pub(crate) fn recorder_in(directory: &Path, size: u64) -> anyhow::Result<Option<Recorder>> {
-    match Recorder::open(directory, size) {
+pub(crate) fn recorder_in(
+    directory: &Path,
+    size: u64,
+    redacted: &[FieldName],
+) -> anyhow::Result<Option<Recorder>> {
+    match Recorder::open(directory, size, redacted) {
         Err(error) if error.is_of_later_version() => {
             let error = format!("{:#}", anyhow::Error::from(error));
             warn!(error, "leaves the recordings alone; move them away to record there again");

@@ -20,12 +20,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::kubeconfig::{Credential, Kubeconfig};
+use super::renewal::Renewal;
 use super::{Configuration, controllers};
 use crate::telemetry::Installed;
 
-/// Who has the kubeconfig: one who may do everything.
-const ADMIN: &str = "ferroplane-admin";
 /// As whom everything but the controllers, which have users of their own, comes to the API server that runs in this process.
 const INSIDER: &str = "system:ferroplane:up";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -63,13 +61,14 @@ impl Plane {
         if let Some(log) = audit_log(configuration)? {
             server.set_audit_log(log);
         }
-        let (kubeconfig, temporary) = write_kubeconfig(configuration, &certificates, address)?;
+        let (kubeconfig, temporary) = kubeconfig_path(configuration)?;
+        let renewal = Renewal::begin(certificates, &kubeconfig, address, Timestamp::now())?;
         let (end, ended) = oneshot::channel();
         let service = HttpService::remote(server.clone());
         let door = tokio::spawn(door.serve(service, async move {
             let _ = ended.await;
         }));
-        let renewal = tokio::spawn(certificates.keep_renewed());
+        let renewal = tokio::spawn(renewal.keep(Timestamp::now));
         let (mut controllers, mut recorder) = (None, Recorder::off());
         let local_functions = Arc::<LocalFunctions>::default();
         if configuration.has_controllers {
@@ -180,6 +179,7 @@ fn admit(server: &Server, configuration: &Configuration) -> anyhow::Result<()> {
         None => ServiceAccountTokens::ephemeral(ISSUER, lookup)
             .context("cannot make a key for service accounts")?,
     };
+    let accounts = accounts.with_max_expiration(configuration.max_token_expiration);
     server.set_authenticators(tokens, Arc::new(accounts));
     Ok(())
 }
@@ -191,11 +191,8 @@ fn audit_log(configuration: &Configuration) -> anyhow::Result<Option<AuditLog>> 
     log.map(Some).with_context(|| format!("cannot write the audit log `{}`", path.display()))
 }
 
-fn write_kubeconfig(
-    configuration: &Configuration,
-    certificates: &Certificates,
-    address: SocketAddr,
-) -> anyhow::Result<(PathBuf, Option<tempfile::TempDir>)> {
+/// Where the kubeconfig is, and the directory that holds that of a plane that keeps nothing else.
+fn kubeconfig_path(configuration: &Configuration) -> anyhow::Result<(PathBuf, Option<tempfile::TempDir>)> {
     let mut temporary = None;
     let path = match (&configuration.kubeconfig, &configuration.data_dir) {
         (Some(path), _) => path.clone(),
@@ -205,24 +202,6 @@ fn write_kubeconfig(
             temporary.insert(directory).path().join("kubeconfig")
         }
     };
-    let issued = certificates.issue_client(ADMIN, &["system:masters"], Timestamp::now());
-    let issued = issued.context("cannot issue a certificate for the kubeconfig")?;
-    let kubeconfig = Kubeconfig {
-        server: format!("https://{}", reachable(address)),
-        authority: certificates.bundle().to_owned(),
-        credential: Credential::Certificate { certificate: issued.certificate, key: issued.key },
-    };
-    kubeconfig.write(&path, false)?;
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok((path, temporary))
-}
-
-/// A server that listens everywhere is reached on this machine by its own name.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        ip if !ip.is_unspecified() => ip,
-        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-    };
-    SocketAddr::new(ip, address.port())
 }

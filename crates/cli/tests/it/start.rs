@@ -150,6 +150,8 @@ fn what_was_recorded_on_a_cluster_can_be_had_again() {
     ground.create_site("blog", "red");
     ground.until(&format!("{SITES}/blog"), Ground::is_ready);
     assert_eq!(replica::fetch(port, "/").0, 404);
+    // A page of somebody else whose name leads here.
+    assert_eq!(replica::fetch_as("evil.example:8082", port, "/recordings").0, 421);
     let began = Instant::now();
     // It is kept a little later than it is seen.
     let said = loop {

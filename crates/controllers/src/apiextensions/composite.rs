@@ -124,11 +124,7 @@ impl Composites {
     /// Start the controller of a kind, unless it runs. One that runs for another generation is started anew.
     pub(crate) fn start(&self, kind: Kind) {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
-        if running
-            .by_definition
-            .get(&kind.definition)
-            .is_some_and(|known| known.generation() == kind.generation)
-        {
+        if running.by_definition.get(&kind.definition).is_some_and(|known| known.is_of(&kind)) {
             return;
         }
         if let Some(old) = running.remove(&kind.definition) {

@@ -19,6 +19,10 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    pub fn timestamp(&self) -> Timestamp {
+        (self.0)()
+    }
+
     /// The time in RFC 3339, to the microsecond, as leases have it.
     pub(crate) fn micros(&self) -> String {
         (self.0)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
+const XRD: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -109,6 +110,28 @@ async fn whatever_the_api_server_refuses_is_recorded() {
     let recording = until_recorded(&plane, |head| head.calls > 0).await;
     let is_told = recording.head.trouble.contains("bad") || recording.takes[0].unsynced == ["bad"];
     assert!(is_told, "{recording:?}");
+}
+
+#[tokio::test]
+async fn fields_that_a_definition_calls_sensitive_are_not_recorded() {
+    let plane = plane_with_sites().await;
+    let annotations = json!({"ferroplane.io/sensitive-fields": "spec.color"});
+    plane.merge(XRD, &json!({"metadata": {"annotations": annotations}})).await;
+    // The controller of the kind is started anew with the annotation, though it changes no generation.
+    plane.quiet().await;
+    plane.create_site("blog", "planted-color").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    let recording = until_recorded(&plane, |head| head.is_ready).await;
+    assert!(recording.head.is_redacted);
+    for take in &recording.takes {
+        let outcome = String::from_utf8_lossy(&take.outcome);
+        assert!(!outcome.contains("planted-color"), "{outcome}");
+        let color = take.inputs.composite.json().unwrap()["spec"]["color"].clone();
+        assert!(color.as_str().unwrap().starts_with("redacted-"), "{color}");
+        assert!(take.replay().is_same);
+    }
+    assert!(!format!("{recording:?}").contains("planted-color"));
 }
 
 /// What must never be seen anywhere.

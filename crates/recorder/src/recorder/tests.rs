@@ -7,7 +7,7 @@ use super::*;
 
 fn recording(recorder: &Recorder, trouble: &str) -> RecordingBuilder {
     let composite = json!({"kind": "App", "metadata": {"name": "shop"}});
-    let mut recording = recorder.begin(composite.as_object().unwrap(), 1);
+    let mut recording = recorder.begin(composite.as_object().unwrap(), &Arc::default(), 1);
     recording.trouble(trouble);
     recording
 }
@@ -28,7 +28,7 @@ fn metrics(recorder: &Recorder) -> String {
 fn what_waits_is_kept_when_it_stops() {
     let directory = tempfile::tempdir().unwrap();
     for round in 1..=3 {
-        let recorder = Recorder::open(directory.path(), 1 << 20).unwrap();
+        let recorder = Recorder::open(directory.path(), 1 << 20, &[]).unwrap();
         for _ in 0..100 {
             recorder.keep(recording(&recorder, "no"));
         }
@@ -44,7 +44,7 @@ fn what_waits_is_kept_when_it_stops() {
 
 #[test]
 fn nobody_waits_for_a_recorder_that_is_behind() {
-    let recorder = Recorder::in_memory(1 << 20).unwrap();
+    let recorder = Recorder::in_memory(1 << 20, &[]).unwrap();
     let keeper = recorder.0.as_ref().unwrap().keeper.clone();
     let book = keeper.book.lock().unwrap();
     let asked = u64::try_from(WAITING + TOGETHER + 10).unwrap();
@@ -62,7 +62,7 @@ fn nobody_waits_for_a_recorder_that_is_behind() {
 
 #[test]
 fn what_is_too_large_is_counted_and_hurts_nobody_else() {
-    let recorder = Recorder::in_memory(1 << 20).unwrap();
+    let recorder = Recorder::in_memory(1 << 20, &[]).unwrap();
     recorder.keep(recording(&recorder, "no"));
     recorder.keep(recording(&recorder, &noise(200 << 10)));
     recorder.keep(recording(&recorder, "no"));
@@ -92,8 +92,8 @@ fn placeholders_stay_the_same_over_restarts() {
 #[test]
 fn second_process_keeps_recordings_in_memory_until_the_first_ends() {
     let directory = tempfile::tempdir().unwrap();
-    let first = Recorder::open(directory.path(), 1 << 20).unwrap();
-    let second = Recorder::open(directory.path(), 1 << 20).unwrap();
+    let first = Recorder::open(directory.path(), 1 << 20, &[]).unwrap();
+    let second = Recorder::open(directory.path(), 1 << 20, &[]).unwrap();
     let keep = |recorder: &Recorder| {
         recorder.0.as_ref().unwrap().keeper.keep(vec![*recording(recorder, "no").into_noted().unwrap()]);
     };
@@ -112,7 +112,7 @@ fn recordings_of_a_later_release_are_refused_and_not_touched() {
     let path = directory.path().join("segment-000000000001");
     std::fs::write(&path, b"ferroplane-rec\x02\nwhatever that is").unwrap();
     // Not even if there is no room for them.
-    let error = Recorder::open(directory.path(), 8).unwrap_err();
+    let error = Recorder::open(directory.path(), 8, &[]).unwrap_err();
     assert!(error.is_of_later_version(), "{error:?}");
     assert!(Archive::open(directory.path()).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"ferroplane-rec\x02\nwhatever that is");

@@ -11,7 +11,7 @@ fn object(value: Value) -> Struct {
 
 /// What is left of objects when the secrets of all of them are taken out.
 fn redacted(values: &[Value]) -> Vec<Value> {
-    let redactor = Redactor::new([1; 32]);
+    let redactor = Redactor::new([1; 32], &[]);
     let mut secrets = Secrets::new(&redactor);
     let objects: Vec<_> = values.iter().cloned().map(object).collect();
     for object in &objects {
@@ -108,11 +108,60 @@ fn names_and_short_words_are_no_secrets_elsewhere() {
 
 #[test]
 fn what_holds_no_secret_is_left_as_it_is() {
-    let redactor = Redactor::new([1; 32]);
+    let redactor = Redactor::new([1; 32], &[]);
     let mut secrets = Secrets::new(&redactor);
     let harmless = object(json!({"kind": "Bucket", "spec": {"writeConnectionSecretToRef": {"name": "x"}}}));
     secrets.learn(&harmless);
     secrets.close();
     assert!(!secrets.are_there() && secrets.object(&harmless).is_none());
     assert_eq!(secrets.text("words"), "words");
+}
+
+#[test]
+fn names_that_users_add_are_recognised() {
+    let redactor = Redactor::new([1; 32], &["PIN".parse().unwrap(), "licence-key".parse().unwrap()]);
+    let mut secrets = Secrets::new(&redactor);
+    let xr = object(json!({"spec": {
+        "pin": "1234", "door_pin": "5678", "licenceKey": "abc", "env": [{"name": "X_PIN", "value": "9"}], "pins": "kept",
+    }}));
+    secrets.learn(&xr);
+    secrets.close();
+    let left = secrets.object(&xr).unwrap();
+    let left = Value::Object(left.json().unwrap().clone());
+    for (path, is_kept) in
+        [("pin", false), ("door_pin", false), ("licenceKey", false), ("env/0/value", false), ("pins", true)]
+    {
+        let text = left.pointer(&format!("/spec/{path}")).unwrap().as_str().unwrap();
+        assert_eq!(!text.starts_with("redacted-"), is_kept, "{path}: {text}");
+    }
+    for bad in ["", "a", "--x", "a b c"] {
+        assert!(bad.parse::<FieldName>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn fields_that_the_definition_calls_secret_are_replaced_there_and_elsewhere() {
+    let definition = json!({"metadata": {"annotations": {"ferroplane.io/sensitive-fields": "spec.door.pin"}},
+    "spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
+        "phrase": {"type": "string", "format": "password"}, "code": {"type": "integer", "writeOnly": true},
+    }}}}}}]}});
+    let (fields, _) = SensitiveFields::of(definition.as_object().unwrap());
+    let redactor = Redactor::new([1; 32], &[]);
+    let mut secrets = Secrets::new(&redactor);
+    let xr = object(
+        json!({"spec": {"phrase": "open sesame", "code": 4711, "door": {"pin": "77"}, "size": "small"}}),
+    );
+    let composed = object(json!({"data": {"said": "he said open sesame", "door": "77"}}));
+    secrets.learn_sensitive(&xr, &fields);
+    secrets.close();
+    let left = secrets.composite(&xr, &fields).unwrap();
+    let left = &left.json().unwrap()["spec"];
+    assert!(left["phrase"].as_str().unwrap().starts_with("redacted-"), "{left}");
+    assert!(left["door"]["pin"].as_str().unwrap().starts_with("redacted-"), "{left}");
+    assert_eq!((&left["code"], &left["size"]), (&json!(0), &json!("small")));
+    let elsewhere = secrets.object(&composed).unwrap();
+    let elsewhere = &elsewhere.json().unwrap()["data"];
+    assert_eq!(elsewhere["said"], format!("he said {}", left["phrase"].as_str().unwrap()));
+    // Too short to be looked for.
+    assert_eq!(elsewhere["door"], "77");
 }

@@ -1,5 +1,8 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use aws_lc_rs::digest;
 use jiff::Timestamp;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -23,18 +26,47 @@ pub enum Peer {
 impl Peer {
     pub(super) fn identity(&self, now: Timestamp) -> Option<Identity> {
         match self {
-            Self::Verified(certificate) if !certificate.is_expired(now) => certificate.identity(),
+            Self::Verified(certificate) if certificate.counts(now) => certificate.identity(),
             _ => None,
         }
     }
 
-    /// A connection may outlive its certificate.
-    pub(super) fn is_refused(&self, now: Timestamp) -> bool {
+    /// A connection may outlive its certificate, so every request asks.
+    pub(crate) fn is_refused_at(&self, now: Timestamp) -> bool {
         match self {
             Self::Unknown => false,
-            Self::Verified(certificate) => certificate.is_expired(now),
+            Self::Verified(certificate) => !certificate.counts(now),
             Self::Refused => true,
         }
+    }
+}
+
+/// Until when client certificates were issued that do not count any more. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Revocation(Arc<AtomicI64>);
+
+impl Default for Revocation {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI64::new(i64::MIN)))
+    }
+}
+
+impl PartialEq for Revocation {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Revocation {}
+
+impl Revocation {
+    /// Revokes all certificates that were issued until then. Says whether that is later than before: what is revoked stays so.
+    pub fn revoke_until(&self, time: Timestamp) -> bool {
+        self.0.fetch_max(time.as_second(), Ordering::Relaxed) < time.as_second()
+    }
+
+    fn includes(&self, issued_at: i64) -> bool {
+        issued_at <= self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -44,7 +76,9 @@ pub struct ClientCertificate {
     common_name: String,
     organizations: Vec<String>,
     fingerprint: String,
+    not_before: i64,
     not_after: i64,
+    revocation: Revocation,
 }
 
 impl ClientCertificate {
@@ -59,12 +93,20 @@ impl ClientCertificate {
             common_name: common_name.unwrap_or_default().to_owned(),
             organizations: organizations.map(str::to_owned).collect(),
             fingerprint: hexadecimal::encode(digest::digest(&digest::SHA256, der).as_ref()),
+            not_before: certificate.validity().not_before.timestamp(),
             not_after: certificate.validity().not_after.timestamp(),
+            revocation: Revocation::default(),
         })
     }
 
-    fn is_expired(&self, now: Timestamp) -> bool {
-        now.as_second() > self.not_after
+    /// From now on, it counts only if this does not revoke it.
+    #[must_use]
+    pub(crate) fn revoked_by(self, revocation: Revocation) -> Self {
+        Self { revocation, ..self }
+    }
+
+    fn counts(&self, now: Timestamp) -> bool {
+        now.as_second() <= self.not_after && !self.revocation.includes(self.not_before)
     }
 
     /// None if the certificate names nobody: it may be meant for something else.

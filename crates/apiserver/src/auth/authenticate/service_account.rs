@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -19,6 +20,10 @@ use crate::private_file;
 
 /// How far clocks may differ, in seconds. What was deleted counts that much longer, too, as in Kubernetes.
 const LEEWAY: i64 = 60;
+
+/// For how long a token holds at most unless somebody says otherwise. Kubernetes has no limit of its own, but those who run it for others
+/// have: a token cannot be revoked but with its account, so one that somebody copied should end by itself.
+pub const DEFAULT_MAX_EXPIRATION: Duration = Duration::from_hours(48);
 
 /// Of how many tokens to remember that their signature is good.
 const MOST_REMEMBERED: usize = 4_096;
@@ -82,6 +87,8 @@ pub struct ServiceAccountTokens {
     /// The first one signs. Others are on their way out.
     keys: Vec<Key>,
     lookup: Box<Lookup>,
+    /// For how many seconds a token holds at most.
+    max_expiration: i64,
     /// Claims of tokens that a key of ours signed, by the digest of the token. To verify a signature takes longer than
     /// most requests, and its result never changes. Everything else is checked every time.
     signed: Mutex<HashMap<[u8; 32], Arc<Claims>>>,
@@ -123,7 +130,18 @@ impl ServiceAccountTokens {
 
     fn new(issuer: &str, keys: Vec<Key>, lookup: Box<Lookup>) -> Self {
         let (issuer, audiences) = (issuer.to_owned(), vec![issuer.to_owned()]);
-        Self { issuer, audiences, keys, lookup, signed: Mutex::default() }
+        let max_expiration = DEFAULT_MAX_EXPIRATION.as_secs().cast_signed();
+        Self { issuer, audiences, keys, lookup, max_expiration, signed: Mutex::default() }
+    }
+
+    /// Issue tokens that hold for another time at most.
+    #[must_use]
+    pub fn with_max_expiration(self, longest: Duration) -> Self {
+        Self { max_expiration: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX), ..self }
+    }
+
+    pub(super) fn max_expiration(&self) -> i64 {
+        self.max_expiration
     }
 
     /// Whom tokens for this server name.

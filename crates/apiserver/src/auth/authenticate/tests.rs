@@ -52,7 +52,8 @@ impl Fixture {
 
     fn request(&self, spec: &Value) -> Result<Map<String, Value>, Status> {
         let request = json!({"spec": spec});
-        self.authenticator.service_accounts.request(BUILDER, request.as_object().unwrap(), now())
+        let accounts = &self.authenticator.service_accounts;
+        Ok(accounts.request(BUILDER, request.as_object().unwrap(), now())?.request)
     }
 
     fn token(&self, spec: &Value) -> String {
@@ -194,6 +195,23 @@ fn request_for_a_token_is_answered_in_full() {
 }
 
 #[test]
+fn token_for_a_hundred_years_holds_for_two_days() {
+    let accounts = Fixture::new().authenticator.service_accounts;
+    let request = json!({"spec": {"expirationSeconds": 1_i64 << 32}});
+    let answer = accounts.request(BUILDER, request.as_object().unwrap(), now()).unwrap();
+    assert_eq!(answer.request["spec"]["expirationSeconds"], 172_800);
+    assert_eq!(answer.request["status"]["expirationTimestamp"], "2027-01-17T08:00:00Z");
+    assert_eq!(answer.warnings, ["requested expiration of 4294967296 seconds shortened to 172800 seconds"]);
+    let short = accounts.request(BUILDER, &Map::new(), now()).unwrap();
+    assert!(short.warnings.is_empty());
+    let found = |_: BoundObject<'_>| Some(Found { uid: "u1".to_owned(), ..Found::default() });
+    let accounts = ServiceAccountTokens::ephemeral(ISSUER, Box::new(found)).unwrap();
+    let accounts = accounts.with_max_expiration(std::time::Duration::from_hours(8_760));
+    let answer = accounts.request(BUILDER, request.as_object().unwrap(), now()).unwrap();
+    assert_eq!(answer.request["spec"]["expirationSeconds"], 31_536_000);
+}
+
+#[test]
 fn request_for_a_token_that_cannot_be_is_refused() {
     let world = Fixture::new();
     let reference =
@@ -232,7 +250,7 @@ fn key_is_kept_and_the_previous_one_still_counts() {
         let found = |_: BoundObject<'_>| Some(Found { uid: "u1".to_owned(), ..Found::default() });
         ServiceAccountTokens::open(directory.path(), ISSUER, Box::new(found)).unwrap()
     };
-    let answer = open().request(BUILDER, &Map::new(), now()).unwrap();
+    let answer = open().request(BUILDER, &Map::new(), now()).unwrap().request;
     let token = answer["status"]["token"].as_str().unwrap();
     let audiences = [ISSUER.to_owned()];
     open().verify(token, &audiences, now()).unwrap();

@@ -27,6 +27,15 @@ pub struct ServiceAccount<'s> {
     pub uid: &'s str,
 }
 
+/// The answer to a request for a token.
+#[derive(Debug)]
+pub struct TokenAnswer {
+    /// The request itself, with the token in its status.
+    pub request: Map<String, Value>,
+    /// What the client should be told beside.
+    pub warnings: Vec<String>,
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
@@ -53,27 +62,33 @@ struct Metadata {
 }
 
 impl ServiceAccountTokens {
-    /// Answers a request for a token with the request itself, and the token in its status.
+    /// Answers a request for a token. One that asks for a token that holds too long gets one that holds for less, with a warning, as from
+    /// kube-apiserver with `--service-account-max-token-expiration`.
     pub fn request(
         &self,
         account: ServiceAccount<'_>,
         request: &Map<String, Value>,
         now: Timestamp,
-    ) -> Result<Map<String, Value>, Status> {
+    ) -> Result<TokenAnswer, Status> {
         let metadata: Metadata = read(request, "metadata")?;
         let mut spec: Spec = read(request, "spec")?;
         check_metadata(&metadata, account)?;
-        let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT);
+        let requested = *spec.expiration_seconds.get_or_insert(DEFAULT);
         let audiences = match spec.audiences {
             Some(audiences) if !audiences.is_empty() => audiences,
             _ => self.audiences().to_vec(),
         };
-        check_spec(seconds, &audiences)?;
+        check_spec(requested, &audiences)?;
+        let seconds = requested.min(self.max_expiration());
+        let is_shortened = seconds < requested;
+        let warning =
+            || format!("requested expiration of {requested} seconds shortened to {seconds} seconds");
         let bound = spec.bound_object_ref.map(|reference| self.bind(&reference, account)).transpose()?;
 
         let expiry = now.as_second().saturating_add(seconds);
         let token = self.issue(account, &audiences, now.as_second(), expiry, bound)?;
-        Ok(answer(request, account, &audiences, seconds, now, &token))
+        let request = answer(request, account, &audiences, seconds, now, &token);
+        Ok(TokenAnswer { request, warnings: is_shortened.then(warning).into_iter().collect() })
     }
 
     fn issue(

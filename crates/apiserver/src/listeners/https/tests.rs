@@ -76,8 +76,13 @@ struct Server {
 
 impl Server {
     async fn start(settings: Settings) -> Self {
+        Self::start_at(settings, Timestamp::now()).await
+    }
+
+    /// With certificates that were made at some time.
+    async fn start_at(settings: Settings, made: Timestamp) -> Self {
         let names = server_names("127.0.0.1:0".parse().unwrap());
-        let certificates = Arc::new(Certificates::ephemeral(names, Timestamp::now()).unwrap());
+        let certificates = Arc::new(Certificates::ephemeral(names, made).unwrap());
         let https = Https::open("127.0.0.1:0".parse().unwrap(), &certificates, settings).await.unwrap();
         let (address, mirror) = (https.address(), Mirror::default());
         let (end, ended) = oneshot::channel::<()>();
@@ -189,6 +194,24 @@ async fn certificate_of_a_client_is_told_to_the_service() {
         let answer = server.http1(Some(&client)).await.send_request(get("/")).await.unwrap();
         assert_eq!(text(answer).await, "HTTP/1.1 refused");
     }
+}
+
+#[tokio::test]
+async fn renewed_certificate_is_shown_to_who_connects_next_and_open_connections_go_on() {
+    let now = Timestamp::now();
+    // It was started eight months ago.
+    let server = Server::start_at(Settings::default(), now - SignedDuration::from_hours(250 * 24)).await;
+    let shown = async || {
+        let stream = server.connect_with(server.config(None, rustls::ALL_VERSIONS)).await.unwrap();
+        stream.get_ref().1.peer_certificates().unwrap()[0].clone()
+    };
+    let old = shown().await;
+    let mut open = server.http1(None).await;
+    assert_eq!(text(open.send_request(get("/")).await.unwrap()).await, "HTTP/1.1 unknown");
+    assert_eq!(shown().await, old);
+    assert!(server.certificates.renew_if_due(now).unwrap().server);
+    assert_ne!(shown().await, old);
+    assert_eq!(text(open.send_request(get("/")).await.unwrap()).await, "HTTP/1.1 unknown");
 }
 
 #[tokio::test]

@@ -30,8 +30,10 @@ impl ResourceHandler<'_> {
         text: Bytes,
     ) -> Result<Response<Body>, Status> {
         let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
-        if let Some(answer) = self.answer_review(form, &text)? {
-            return Ok(response::document(StatusCode::CREATED, presentation.form(), &answer));
+        if let Some((answer, warnings)) = self.answer_review(form, &text)? {
+            let mut response = response::document(StatusCode::CREATED, presentation.form(), &answer);
+            response::warn(&mut response, &warnings);
+            return Ok(response);
         }
         match self.path.subresource.as_str() {
             "eviction" => {
@@ -46,8 +48,8 @@ impl ResourceHandler<'_> {
         self.write(presentation, &request, &options).await
     }
 
-    /// The answer to what is only a question: a review, or a request for a token.
-    fn answer_review(&self, form: BodyForm, text: &Bytes) -> Result<Option<Value>, Status> {
+    /// The answer to what is only a question, with warnings: a review, or a request for a token.
+    fn answer_review(&self, form: BodyForm, text: &Bytes) -> Result<Option<(Value, Vec<String>)>, Status> {
         let is_token = self.path.subresource == "token";
         let kind = match self.view.resource.origin {
             Origin::Review => self.view.resource.names.kind.as_str(),
@@ -59,9 +61,11 @@ impl ResourceHandler<'_> {
             return Err(Status::bad_request("the body of the request is no object"));
         };
         if is_token {
-            return self.server.token(&self.path.namespace, &self.path.name, &question).map(Some);
+            let answer = self.server.token(&self.path.namespace, &self.path.name, &question)?;
+            return Ok(Some((Value::Object(answer.request), answer.warnings)));
         }
-        self.server.review(kind, self.identity, &self.path.namespace, question).map(Some)
+        let answer = self.server.review(kind, self.identity, &self.path.namespace, question)?;
+        Ok(Some((answer, Vec::new())))
     }
 
     /// Deletes a pod, unless a budget forbids it.

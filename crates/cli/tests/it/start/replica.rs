@@ -114,9 +114,14 @@ fn get(port: u16, path: &str) -> (u16, String) {
 
 /// What there is at a path of a port.
 pub(super) fn fetch(port: u16, path: &str) -> (u16, Vec<u8>) {
+    fetch_as("localhost", port, path)
+}
+
+/// The same, by a client that calls the server by another name.
+pub(super) fn fetch_as(host: &str, port: u16, path: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();

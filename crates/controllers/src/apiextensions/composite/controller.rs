@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferroplane_api::{Scope, TypeRef};
+use ferroplane_api::{Scope, TypeRef, keys, meta};
 use ferroplane_client::{Informer, InformerScope};
 use ferroplane_engine::{Defaults, Layout};
+use ferroplane_recorder::SensitiveFields;
 use tokio::task::JoinHandle;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::memory::{Memory, Name};
 use super::triggers::follow_composites;
@@ -35,6 +36,8 @@ pub(super) struct Controller {
     pub(super) queue: Queue<Name>,
     /// How they are, for those who count.
     pub(super) tally: Arc<Tally>,
+    /// Which of their fields are not recorded.
+    pub(super) sensitive: Arc<SensitiveFields>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -45,6 +48,15 @@ impl Controller {
         let name = format!("composite/{}", kind.definition);
         metrics.controller_started(&name);
         let scope = InformerScope::new(resource);
+        let (sensitive, unreadable) = SensitiveFields::of(&kind.object);
+        if !unreadable.is_empty() {
+            warn!(
+                definition = kind.definition,
+                ?unreadable,
+                "cannot read paths in the annotation {}; expected paths such as spec.users[*].pin",
+                keys::SENSITIVE_FIELDS
+            );
+        }
         let controller = Arc::new(Self {
             layout: if kind.scope == Scope::LegacyCluster { Layout::Legacy } else { Layout::Modern },
             defaults: Defaults::read(&kind.object),
@@ -57,6 +69,7 @@ impl Controller {
             recorder: shared.context.recorder.of(COMPONENT),
             queue: shared.context.queue(LONGEST_PAUSE, &name),
             tally: metrics.tally(&kind.resource),
+            sensitive: sensitive.into(),
             worker: Mutex::default(),
             kind,
             shared,
@@ -76,6 +89,13 @@ impl Controller {
         metrics.end_tally(&self.kind.resource, &self.tally);
         metrics.controller_stopped(&format!("composite/{}", self.kind.definition));
         info!(definition = self.kind.definition, "stopped a composite controller");
+    }
+
+    /// Whether another controller would do the same.
+    pub(super) fn is_of(&self, kind: &Kind) -> bool {
+        // Annotations belong to no generation.
+        let annotation = |kind: &Kind| meta::annotation(&kind.object, keys::SENSITIVE_FIELDS).to_owned();
+        self.kind.generation == kind.generation && annotation(&self.kind) == annotation(kind)
     }
 
     pub(super) fn generation(&self) -> i64 {

@@ -137,7 +137,7 @@ impl Controller {
             };
         };
         let recordings = &self.shared.context.recordings;
-        let recording = recordings.begin(&live, self.shared.context.clock.milliseconds());
+        let recording = recordings.begin(&live, &self.sensitive, self.shared.context.clock.milliseconds());
         let mut it = Reconciliation { identity, epoch, recording, ..self.reconciliation(name, live, slot) };
         let began_at = Instant::now();
         let composing = tokio::time::timeout(PATIENCE, self.compose(&mut it, result));
