@@ -19,6 +19,7 @@ mod declarations;
 mod estimate;
 mod evaluate;
 mod fault;
+pub mod formats;
 mod json;
 mod lexer;
 mod library;

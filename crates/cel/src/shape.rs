@@ -8,13 +8,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ferroplane_golang::base64;
-use ferroplane_golang::time::duration;
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::fault::Fault;
+use super::formats;
 use super::meter::Meter;
 use super::parser::RESERVED;
-use super::time::Timestamp;
 use super::value::{List, Map, Numbers, Text, Value};
 
 /// What a value is like.
@@ -116,14 +115,13 @@ impl<'v> Value<'v> {
             (ValueSchema::Double, Json::Number(number)) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
             (ValueSchema::Bytes, Json::String(text)) => bytes(text),
             (ValueSchema::Duration, Json::String(text)) => {
-                duration::parse(text).map_or_else(|_| plain(), Self::Duration)
+                formats::parse_duration(text).map_or_else(invalid("duration", text), Self::Duration)
             }
             (ValueSchema::Date, Json::String(text)) => {
-                Timestamp::parse(&format!("{text}T00:00:00Z")).map_or_else(plain, Self::Timestamp)
+                formats::parse_date(text).map_or_else(invalid("date formatted string", text), Self::Timestamp)
             }
-            (ValueSchema::DateTime, Json::String(text)) => {
-                Timestamp::parse(text).map_or_else(plain, Self::Timestamp)
-            }
+            (ValueSchema::DateTime, Json::String(text)) => formats::parse_date_time(text)
+                .map_or_else(invalid("date-time formatted string", text), Self::Timestamp),
             (
                 ValueSchema::Struct(_) | ValueSchema::Map(_) | ValueSchema::Unknown | ValueSchema::Opaque,
                 Json::Object(map),
@@ -136,16 +134,18 @@ impl<'v> Value<'v> {
     }
 }
 
+/// An error that is told only if an expression looks at the value. Such a value can be stored: formats are checked more loosely
+/// than they are read, and what was stored before its schema had a format stays.
+fn invalid<'v>(what: &str, text: &str) -> impl Fn(String) -> Value<'v> {
+    move |reason| Value::Invalid(format!("Invalid {what} {text}: {reason}").into())
+}
+
 fn bytes(text: &str) -> Value<'static> {
     // The alphabet for URLs, though the format `byte` names the standard one: `strfmt.Base64.UnmarshalText`,
     // which Kubernetes 1.37 calls here, decodes so. What has `+` or `/` is valid and cannot be looked at.
     match base64::decode_url(text.as_bytes()) {
         Ok(bytes) => Value::bytes(bytes),
-        Err(at) => {
-            let reason =
-                format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}");
-            Value::Invalid(reason.into())
-        }
+        Err(at) => invalid("byte formatted string", text)(format!("illegal base64 data at input byte {at}")),
     }
 }
 

@@ -21,6 +21,13 @@ const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 const NANOSECONDS: i128 = 1_000_000_000;
 
 impl Timestamp {
+    pub(super) const EPOCH: Self = Self { seconds: 0, nanoseconds: 0, offset: 0 };
+
+    /// What an object says, whatever year that is: Kubernetes does not look at the range there.
+    pub(super) fn from_time(Time { moment, offset }: Time) -> Self {
+        Self { seconds: moment.seconds, nanoseconds: moment.nanoseconds, offset }
+    }
+
     pub fn new(seconds: i64, nanoseconds: u32, offset: i32) -> Option<Self> {
         RANGE.contains(&seconds).then_some(Self { seconds, nanoseconds, offset })
     }

@@ -13,6 +13,10 @@ const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 /// The layout of times with microseconds.
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
+/// The layout of days, and that of times without a zone, which are in UTC.
+const DATE_LAYOUT: &str = "2006-01-02";
+const LOCAL_LAYOUT: &str = "2006-01-02T15:04:05";
+
 /// Seconds and nanoseconds since 1970. Later moments compare as greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
@@ -38,6 +42,16 @@ pub fn parse_micro(text: &str) -> Result<Time, String> {
     parse_layout(text, MICRO_LAYOUT)
 }
 
+/// The first moment of a day in UTC, or what Go says is wrong.
+pub fn parse_date(text: &str) -> Result<Time, String> {
+    parse_layout(text, DATE_LAYOUT)
+}
+
+/// A time without a zone, in UTC, or what Go says is wrong.
+pub fn parse_local(text: &str) -> Result<Time, String> {
+    parse_layout(text, LOCAL_LAYOUT)
+}
+
 /// The moment, if Go would take the text for one.
 pub fn moment(text: &str) -> Option<Moment> {
     parse(text).ok().map(|time| time.moment)
@@ -51,23 +65,14 @@ fn parse_layout(text: &str, layout: &'static str) -> Result<Time, String> {
     parser.range((1..=12).contains(&month), "month")?;
     parser.literal('-', "-")?;
     let day = parser.number(2, 2, "02")?;
-    parser.literal('T', "T")?;
-    let hour = parser.number(1, 2, "15")?;
-    parser.range(hour < 24, "hour")?;
-    parser.literal(':', ":")?;
-    let minute = parser.number(2, 2, "04")?;
-    parser.range(minute < 60, "minute")?;
-    parser.literal(':', ":")?;
-    let second = parser.number(2, 2, "05")?;
-    parser.range(second < 60, "second")?;
-    let nanoseconds = if layout == MICRO_LAYOUT { parser.micros()? } else { parser.fraction() };
-    let offset = parser.zone()?;
+    let (second_of_day, nanoseconds, offset) =
+        if layout == DATE_LAYOUT { (0, 0, 0) } else { parser.time_of_day()? };
     if !parser.rest.is_empty() {
         return Err(format!("parsing time {}: extra text: {}", quote(text), quote(parser.rest)));
     }
     // Day and month may be out of step, which Go looks at only when everything is read.
     parser.range((1..=days_in_month(year, month)).contains(&day), "day")?;
-    let seconds = (days(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - i64::from(offset);
+    let seconds = days(year, month, day) * 24 * 3600 + second_of_day - i64::from(offset);
     Ok(Time { moment: Moment { seconds, nanoseconds }, offset })
 }
 
@@ -78,6 +83,22 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
+    /// Seconds and nanoseconds since midnight, and seconds east of UTC.
+    fn time_of_day(&mut self) -> Result<(i64, u32, i32), String> {
+        self.literal('T', "T")?;
+        let hour = self.number(1, 2, "15")?;
+        self.range(hour < 24, "hour")?;
+        self.literal(':', ":")?;
+        let minute = self.number(2, 2, "04")?;
+        self.range(minute < 60, "minute")?;
+        self.literal(':', ":")?;
+        let second = self.number(2, 2, "05")?;
+        self.range(second < 60, "second")?;
+        let nanoseconds = if self.layout == MICRO_LAYOUT { self.micros()? } else { self.fraction() };
+        let offset = if self.layout == LOCAL_LAYOUT { 0 } else { self.zone()? };
+        Ok((hour * 3600 + minute * 60 + second, nanoseconds, offset))
+    }
+
     fn wrong<T>(&self, wanted: &str) -> Result<T, String> {
         let [whole, layout, rest, wanted] = [self.whole, self.layout, self.rest, wanted].map(quote);
         Err(format!("parsing time {whole} as {layout}: cannot parse {rest} as {wanted}"))
@@ -230,6 +251,21 @@ mod tests {
         assert_eq!(
             parse("2023-02-28T00:00:00Z\u{e9}").unwrap_err(),
             r#"parsing time "2023-02-28T00:00:00Z\xc3\xa9": extra text: "\xc3\xa9""#
+        );
+    }
+
+    #[test]
+    fn days_and_times_without_a_zone_are_in_utc() {
+        let seconds = |time: Result<Time, String>| time.map(|time| time.moment.seconds);
+        assert_eq!(seconds(parse_date("1970-01-02")), Ok(86_400));
+        assert_eq!(seconds(parse_local("1970-01-01T00:00:01")), Ok(1));
+        assert_eq!(
+            parse_date("1970-01-02T00:00:00Z").unwrap_err(),
+            r#"parsing time "1970-01-02T00:00:00Z": extra text: "T00:00:00Z""#
+        );
+        assert_eq!(
+            parse_local("1970-01-01t00:00:00z").unwrap_err(),
+            r#"parsing time "1970-01-01t00:00:00z" as "2006-01-02T15:04:05": cannot parse "t00:00:00z" as "T""#
         );
     }
 

@@ -294,3 +294,61 @@ fn variables<'v>(
     }
     variables
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::field::Path;
+    use crate::structural::{Props, Schema};
+
+    /// What a rule says about a value of a format.
+    fn told(format: &str, rule: &str, value: &str) -> String {
+        let schema = json!({
+            "type": "object",
+            "properties": {"v": {"type": "string", "format": format}},
+            "x-kubernetes-validations": [{"rule": rule}],
+        });
+        let schema = Schema::compile(&Props::decode(&schema).unwrap());
+        let errors = schema.validate_rules(&json!({"v": value}), None, &Path::NIL);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rules_see_durations_and_times_in_all_forms_that_their_formats_allow() {
+        assert_eq!(told("duration", "self.v == duration('24h')", "1 day"), "");
+        assert_eq!(told("date", "self.v.getDate() == 29", "2024-02-29"), "");
+        assert_eq!(
+            told("date-time", "self.v == timestamp('2024-01-01T00:00:00Z')", "2024-01-01T00:00:00.0Z"),
+            ""
+        );
+    }
+
+    #[test]
+    fn value_that_cannot_be_read_by_its_format_is_an_error_only_if_a_rule_looks_at_it() {
+        for (format, rule, value, reason) in [
+            (
+                "duration",
+                "self.v > duration('1h')",
+                "soon",
+                "Invalid duration soon: unable to parse soon as duration",
+            ),
+            (
+                "date-time",
+                "self.v.getFullYear() > 2000",
+                "2024-01-01t00:00:00z",
+                r#"Invalid date-time formatted string 2024-01-01t00:00:00z: parsing time "2024-01-01t00:00:00z" as "2006-01-02T15:04:05": cannot parse "t00:00:00z" as "T""#,
+            ),
+            (
+                "date",
+                "self.v.getFullYear() > 2000",
+                "2024-1-1",
+                r#"Invalid date formatted string 2024-1-1: parsing time "2024-1-1" as "2006-01-02": cannot parse "1-1" as "01""#,
+            ),
+        ] {
+            assert_eq!(told(format, "has(self.v)", value), "");
+            let told = told(format, rule, value);
+            assert!(told.contains(&format!("{reason} evaluating rule: {rule}")), "{told}");
+        }
+    }
+}

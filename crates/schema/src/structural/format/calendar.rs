@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
+use ferroplane_cel::formats;
 use ferroplane_golang::time::calendar::days_in_month;
-use ferroplane_golang::time::duration;
 use regex::Regex;
 
 // The dot before the fraction is not escaped in the original either, so that it may be any character.
@@ -14,21 +14,6 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$")
         .expect("the expression is fixed")
 });
-static SPAN: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)").expect("the expression is fixed"));
-
-/// Units of a duration in words. A unit may go on after the last of its names.
-const UNITS: [&[&str]; 8] = [
-    &["ns", "nano"],
-    &["us", "µs", "micro"],
-    &["ms", "milli"],
-    &["s", "sec"],
-    &["m", "min"],
-    &["h", "hr", "hour"],
-    &["d", "day"],
-    &["w", "wk", "week"],
-];
-
 /// A day that exists, as `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     parse_date(text).is_some()
@@ -63,20 +48,5 @@ pub(super) fn is_date_time(text: &str) -> bool {
 
 /// A duration of Go, or anything with a number and a unit in it.
 pub(super) fn is_duration(text: &str) -> bool {
-    if duration::parse(text).is_ok() {
-        return true;
-    }
-    let mut has_unit = false;
-    // What stands between the matches is not looked at: `ParseDuration` of strfmt does not, either.
-    for parts in SPAN.captures_iter(text) {
-        if parts[1].parse::<i64>().is_err() {
-            return false;
-        }
-        has_unit |= is_unit(&parts[2].to_lowercase());
-    }
-    has_unit
-}
-
-fn is_unit(unit: &str) -> bool {
-    UNITS.iter().any(|names| names.contains(&unit) || names.last().is_some_and(|last| unit.starts_with(last)))
+    formats::parse_duration(text).is_ok()
 }
