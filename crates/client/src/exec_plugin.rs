@@ -93,9 +93,12 @@ impl ExecPlugin {
         Ok(credential)
     }
 
-    /// The server did not accept the credential.
-    pub(crate) fn discard(&self) {
-        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// The server did not accept a credential with this token.
+    pub(crate) fn discard(&self, token: Option<&str>) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        // Requests are refused one after the other, all with the same token. By the second refusal the program may have printed
+        // a new one, which must not be thrown away unused: each run may cost a login.
+        cached.take_if(|credential| credential.token.as_deref() == token);
     }
 
     fn run(&self) -> Result<Credential, ExecError> {
@@ -164,10 +167,29 @@ mod tests {
                 assert_eq!(program.credential().unwrap().token.as_deref(), Some("t"));
             }
             assert_eq!(runs(directory.path()), expected, "{end}");
-            program.discard();
+            program.discard(Some("t"));
             program.credential().unwrap();
             assert_eq!(runs(directory.path()), expected + 1, "{end}");
         }
+    }
+
+    #[test]
+    fn refusal_of_an_old_token_leaves_a_newer_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let runs_file = directory.path().join("runs");
+        let script = format!(
+            r#"echo run >> {0}; printf '{{"status":{{"token":"t%s"}}}}' "$(wc -l < {0} | tr -d ' ')""#,
+            runs_file.display()
+        );
+        let exec = json!({"command": "sh", "args": ["-c", script]});
+        let program = ExecPlugin::read(directory.path(), &exec, &Value::Null).unwrap();
+        let token = || program.credential().unwrap().token.unwrap();
+        assert_eq!(token(), "t1");
+        program.discard(Some("t1"));
+        assert_eq!(token(), "t2");
+        // A request that was sent with the first one is answered only now.
+        program.discard(Some("t1"));
+        assert_eq!((token().as_str(), runs(directory.path())), ("t2", 2));
     }
 
     #[test]

@@ -94,21 +94,22 @@ impl Transport {
     async fn send(&self, mut request: Request<Body>) -> Result<Response<TransportBody>, Failure> {
         let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
-        self.add_credentials(&mut request).await?;
+        let token = self.add_credentials(&mut request).await?;
         let response = self.pool.send(request, |request, version| self.address(request, version)).await?;
         if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) = (response.status(), &self.token)
         {
             let plugin = plugin.clone();
             // Waits for a lock that is held while a program runs.
-            tokio::task::spawn_blocking(move || plugin.discard()).await?;
+            tokio::task::spawn_blocking(move || plugin.discard(token.as_deref())).await?;
         }
         Ok(response)
     }
 
-    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<(), Failure> {
+    /// Returns the token that the request has, if it has one.
+    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<Option<String>, Failure> {
         let token = self.token().await?;
         let headers = request.headers_mut();
-        if let Some(token) = token {
+        if let Some(token) = &token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
             // Keeps it out of HTTP/2's header table and of debug output.
             value.set_sensitive(true);
@@ -120,7 +121,7 @@ impl Transport {
                 headers.append(IMPERSONATE_GROUP, group.parse()?);
             }
         }
-        Ok(())
+        Ok(token)
     }
 
     async fn token(&self) -> Result<Option<String>, Failure> {
