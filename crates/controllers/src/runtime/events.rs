@@ -145,7 +145,12 @@ struct Said {
 /// What is to be written.
 enum Entry {
     New(Object),
-    Again { name: String, patch: Value },
+    /// With the event itself, in case that it is gone.
+    Again {
+        name: String,
+        patch: Value,
+        event: Object,
+    },
 }
 
 impl Scribe {
@@ -178,8 +183,10 @@ impl Scribe {
                 return None;
             }
             (said.count, said.at) = (said.count + 1, now);
-            let patch = json!({"count": said.count, "lastTimestamp": time});
-            return Some(Entry::Again { name: said.name.clone(), patch });
+            let (name, count) = (said.name.clone(), said.count);
+            let patch = json!({"count": count, "lastTimestamp": time});
+            let event = written(event, component, namespace, (&name, &time, count))?;
+            return Some(Entry::Again { name, patch, event });
         }
         if !self.has_patience(&event, now) {
             return None;
@@ -187,20 +194,7 @@ impl Scribe {
         let name = name(&event.about.name, &digest, &time);
         self.said.insert(digest, Said { name: name.clone(), count: 1, at: now });
         self.tidy();
-        let mut metadata = json!({"name": name, "namespace": namespace});
-        if let Some(failure) = &event.failure {
-            metadata["annotations"] = annotations(failure);
-        }
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": metadata,
-            "involvedObject": event.about.reference, "type": event.kind.as_str(), "reason": event.reason,
-            "message": shortened(event.message), "source": {"component": component}, "reportingComponent": component,
-            "reportingInstance": "", "firstTimestamp": time, "lastTimestamp": time, "count": 1,
-        });
-        match event {
-            Value::Object(event) => Some(Entry::New(event)),
-            _ => None,
-        }
+        written(event, component, namespace, (&name, &time, 1)).map(Entry::New)
     }
 
     fn has_patience(&mut self, event: &Event, now: Instant) -> bool {
@@ -245,13 +239,40 @@ async fn write(cluster: ApiClient, namespace: String, entry: Entry) {
     };
     let result = match &entry {
         Entry::New(event) => cluster.create(&events, &namespace, event).await,
-        Entry::Again { name, patch } => {
+        Entry::Again { name, patch, event } => {
             let target = ObjectPath { resource: &events, namespace: &namespace, name };
-            cluster.merge(target, Subresource::None, patch).await
+            match cluster.merge(target, Subresource::None, patch).await {
+                // API servers delete events after an hour. What happens again must be told again.
+                Err(error) if error.is_not_found() => cluster.create(&events, &namespace, event).await,
+                result => result,
+            }
         }
     };
     if let Err(error) = result {
         debug!(error = &error as &dyn std::error::Error, "cannot write an event");
+    }
+}
+
+/// An event as it is stored: under this name, at this time, counted so often.
+fn written(
+    event: Event,
+    component: &str,
+    namespace: &str,
+    (name, time, count): (&str, &str, u64),
+) -> Option<Object> {
+    let mut metadata = json!({"name": name, "namespace": namespace});
+    if let Some(failure) = &event.failure {
+        metadata["annotations"] = annotations(failure);
+    }
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": metadata,
+        "involvedObject": event.about.reference, "type": event.kind.as_str(), "reason": event.reason,
+        "message": shortened(event.message), "source": {"component": component}, "reportingComponent": component,
+        "reportingInstance": "", "firstTimestamp": time, "lastTimestamp": time, "count": count,
+    });
+    match event {
+        Value::Object(event) => Some(event),
+        _ => None,
     }
 }
 
@@ -295,4 +316,66 @@ fn shortened(mut message: String) -> String {
         message.push_str("...");
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::sync::{Mutex, PoisonError};
+    use std::task::{Context, Poll};
+
+    use http::{Method, Request, Response, StatusCode};
+    use kube::client::Body;
+    use tower_service::Service;
+
+    use super::*;
+
+    /// An API server that has no events, and takes new ones. Keeps what it was asked.
+    #[derive(Clone, Default)]
+    struct ForgetfulServer(Arc<Mutex<Vec<Method>>>);
+
+    impl Service<Request<Body>> for ForgetfulServer {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            let (code, answer) = match *request.method() {
+                Method::POST => (StatusCode::CREATED, "{}"),
+                _ => (StatusCode::NOT_FOUND, r#"{"kind":"Status","code":404,"reason":"NotFound"}"#),
+            };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(request.method().clone());
+            let mut response = Response::new(Body::from(answer.as_bytes().to_vec()));
+            *response.status_mut() = code;
+            ready(Ok(response))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn event_that_the_server_has_deleted_is_written_anew_when_it_happens_again() {
+        let server = ForgetfulServer::default();
+        let cluster = ApiClient::new(kube::Client::new(server.clone(), "default"));
+        let mut scribe =
+            Scribe { cluster, clock: Clock::system(), said: HashMap::new(), patience: HashMap::new() };
+        let about = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u"}});
+        let event = Event {
+            about: About::new(about.as_object().unwrap()),
+            kind: EventKind::Normal,
+            reason: "Happened".to_owned(),
+            message: "it happened".to_owned(),
+            failure: None,
+        };
+        for _ in 0..2 {
+            let entry = scribe.entry(event.clone(), "test", "default").unwrap();
+            write(scribe.cluster.clone(), "default".to_owned(), entry).await;
+            tokio::time::advance(REPEAT_AFTER).await;
+        }
+        let asked = server.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert_eq!(asked, [Method::POST, Method::PATCH, Method::POST]);
+    }
 }

@@ -73,6 +73,8 @@ fn content(object: &Object, counts: impl Fn(&Value) -> bool) -> Fingerprint {
     let mut hash = Sha256::new();
     let mut add = |key: &str, value: &Value| {
         hash.update(key);
+        // What neither a key nor JSON has in it: `a` with 12 must not look like `a1` with 2.
+        hash.update([0]);
         hash.update(serde_json::to_vec(value).unwrap_or_default());
     };
     for (key, value) in object {
@@ -129,6 +131,12 @@ mod tests {
         assert_eq!(basis("a", 1, 1).fingerprint(&object(&changed)), first);
         changed["spec"]["color"] = json!("blue");
         assert_ne!(basis("a", 1, 1).fingerprint(&object(&changed)), first);
+    }
+
+    #[test]
+    fn fingerprint_tells_names_from_values() {
+        let of = |status: Value| Basis::default().fingerprint(&object(&json!({"status": status})));
+        assert_ne!(of(json!({"port": 12})), of(json!({"port1": 2})));
     }
 
     #[test]
