@@ -1,5 +1,6 @@
 //! Options of requests that create or change one object.
 
+use ferroplane_golang::strconv::is_print;
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::structural::strict_json::FieldValidation;
@@ -59,11 +60,13 @@ impl WriteOptions {
             let values = ["", "Ignore", "Strict", "Warn"];
             let given = query.get("fieldValidation");
             errors.push(Error::not_supported(&Path::new("fieldValidation"), given, values));
+            // Never used: the error above ends the request. All mistakes are told at once.
             FieldValidation::Warn
         });
         if !errors.is_empty() {
             return Err(invalid(kind.name(), &errors));
         }
+        // Only what was said: webhooks see options as the client sent them, without what we assume.
         let said = ["fieldManager", "fieldValidation"].into_iter().filter(|name| !query.get(name).is_empty());
         let said = said.map(|name| (name.to_owned(), query.get(name).into())).collect();
         let manager = if manager.is_empty() { from_user_agent(user_agent) } else { manager.to_owned() };
@@ -90,7 +93,7 @@ fn check_manager(manager: &str, errors: &mut Vec<Error>) {
     if manager.len() > MAX_MANAGER {
         errors.push(Error::too_long(&path, 128));
     }
-    if let Some((index, character)) = manager.char_indices().find(|(_, character)| character.is_control()) {
+    if let Some((index, character)) = manager.char_indices().find(|(_, character)| !is_print(*character)) {
         let words = format!("invalid character U+{:04X} (at position {index})", u32::from(character));
         errors.push(Error::invalid(&path, manager, words));
     }
@@ -100,7 +103,7 @@ fn check_manager(manager: &str, errors: &mut Vec<Error>) {
 fn from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     let mut manager = String::new();
-    for character in name.chars().filter(|character| !character.is_control()) {
+    for character in name.chars().filter(|character| is_print(*character)) {
         if manager.len() + character.len_utf8() > MAX_MANAGER {
             break;
         }
@@ -122,6 +125,18 @@ mod tests {
     fn manager_is_named_or_known_by_its_program() {
         assert_eq!(read("fieldManager=me", WriteKind::Create).unwrap().manager, "me");
         assert_eq!(read("", WriteKind::Create).unwrap().manager, "kubectl");
+    }
+
+    #[test]
+    fn manager_has_only_characters_that_can_be_seen() {
+        // A space that is not ASCII's, and one without width: Go prints neither.
+        for (query, found) in
+            [("a%C2%A0b", "U+00A0 (at position 1)"), ("ab%E2%80%8B", "U+200B (at position 2)")]
+        {
+            let refused = read(&format!("fieldManager={query}"), WriteKind::Create).unwrap_err();
+            assert!(refused.ends_with(&format!("invalid character {found}")), "{refused}");
+        }
+        assert_eq!(from_user_agent("ab\u{200b}c/v1"), "abc");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod order;
 mod refusal;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -74,6 +75,14 @@ enum Outcome {
     Unchanged,
     /// Its kind is not served, or not yet.
     NotServed,
+}
+
+/// What was applied and is named no longer. Objects go before the definitions of their kinds, and what is composed by a Composition
+/// goes before that: the other way around, they would be deleted by whoever deletes a definition, and not as they say themselves.
+fn gone(applied: &BTreeMap<Identity, Applied>, named: &BTreeSet<Identity>) -> Vec<Identity> {
+    let mut gone: Vec<_> = applied.iter().filter(|(identity, _)| !named.contains(identity)).collect();
+    gone.sort_by_key(|(_, applied)| Reverse(rank(&applied.object)));
+    gone.into_iter().map(|(identity, _)| identity.clone()).collect()
 }
 
 impl Manifests {
@@ -224,10 +233,7 @@ impl Manifests {
 
     /// Delete what is in no file any more, or say that it stays.
     async fn part_with_others(&mut self, named: &BTreeSet<Identity>, terminal: &mut Terminal) {
-        let gone: Vec<_> =
-            self.applied.keys().filter(|identity| !named.contains(identity)).cloned().collect();
-        // Objects go before the definitions of their kinds.
-        for identity in gone.into_iter().rev() {
+        for identity in gone(&self.applied, named) {
             let Some(applied) = self.applied.remove(&identity) else { continue };
             if !self.is_pruning {
                 terminal.warn(&format!(
@@ -325,5 +331,42 @@ impl std::fmt::Display for Tally {
         let Self { created, changed, unchanged, failed } = self;
         write!(f, "applied: {created} created, {changed} changed, {unchanged} unchanged")?;
         if *failed == 0 { Ok(()) } else { write!(f, ", {failed} failed") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_deleted_before_the_definitions_of_their_kinds_whatever_they_are_called() {
+        let kinds = [
+            ("apiextensions.crossplane.io/v2", "CompositeResourceDefinition"),
+            ("apiextensions.crossplane.io/v1", "Composition"),
+            ("acme.example/v1", "App"),
+            ("zebra.example/v1", "App"),
+            ("v1", "Namespace"),
+        ];
+        let applied: BTreeMap<_, _> = kinds
+            .iter()
+            .map(|(api_version, kind)| {
+                let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+                let object = object.as_object().cloned().unwrap();
+                let resource = Arc::new(Resource {
+                    api_version: (*api_version).to_owned(),
+                    kind: (*kind).to_owned(),
+                    plural: String::new(),
+                    is_namespaced: false,
+                });
+                (Identity::of(&object), Applied { object, resource })
+            })
+            .collect();
+        let gone = gone(&applied, &BTreeSet::new());
+        let groups: Vec<_> = gone.iter().map(|identity| identity.group.as_str()).collect();
+        assert_eq!(groups[..2], ["acme.example", "zebra.example"]);
+        let kinds: Vec<_> = gone.iter().map(|identity| identity.kind.as_str()).collect();
+        assert_eq!(kinds[2..], ["Composition", "CompositeResourceDefinition", "Namespace"]);
     }
 }
