@@ -19,17 +19,32 @@ use crate::field::{Error, Path};
 use crate::status::{Resource, Status};
 use spec::Spec;
 
+/// Why an address or a port cannot be had. The words are those of Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    #[error("the provided network does not match the current range")]
+    OtherNetwork,
+    #[error("provided IP is already allocated")]
+    AddressTaken,
+    #[error("provided port is not in the valid range. The range of valid ports is {first}-{last}")]
+    PortOutOfRange { first: u16, last: u16 },
+    #[error("provided port is already allocated")]
+    PortTaken,
+    #[error("range is full")]
+    Full,
+}
+
 /// Addresses and ports that can be had. What is taken is given back by whoever owns the pool if nothing comes of it.
 pub trait Pool {
-    fn take_address(&mut self, address: &str) -> Result<(), String>;
+    fn take_address(&mut self, address: &str) -> Result<(), PoolError>;
 
     /// Any address.
-    fn any_address(&mut self) -> Result<String, String>;
+    fn any_address(&mut self) -> Result<String, PoolError>;
 
-    fn take_port(&mut self, port: i64) -> Result<(), String>;
+    fn take_port(&mut self, port: i64) -> Result<(), PoolError>;
 
     /// Any port.
-    fn any_port(&mut self) -> Result<i64, String>;
+    fn any_port(&mut self) -> Result<i64, PoolError>;
 }
 
 /// Gives a service what it lacks, in the place of one that it replaces, if it does.
@@ -157,7 +172,7 @@ fn take_addresses(new: &mut Spec, name: &str, pool: &mut dyn Pool) -> Result<(),
             addresses.push(String::new());
         }
         if addresses[index].is_empty() {
-            let words = |why: String| {
+            let words = |why: PoolError| {
                 Status::internal(&format!("failed to allocate a serviceIP for Service \"{name}\": {why}"))
             };
             addresses[index] = pool.any_address().map_err(words)?;

@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferroplane_schema::services::{self, Pool};
+use ferroplane_schema::services::{self, Pool, PoolError};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::Part;
 use serde_json::{Map, Value};
@@ -151,15 +151,12 @@ fn had(entry: &Entry) -> (Vec<Ipv4Addr>, Vec<u16>) {
 }
 
 impl Pool for Reservation {
-    fn take_address(&mut self, address: &str) -> Result<(), String> {
-        let offset = address.parse::<Ipv4Addr>().ok().and_then(offset_of);
-        let Some(offset) = offset else {
-            return Err("the provided network does not match the current range".to_owned());
-        };
-        if self.try_address(offset) { Ok(()) } else { Err("provided IP is already allocated".to_owned()) }
+    fn take_address(&mut self, address: &str) -> Result<(), PoolError> {
+        let offset = address.parse::<Ipv4Addr>().ok().and_then(offset_of).ok_or(PoolError::OtherNetwork)?;
+        if self.try_address(offset) { Ok(()) } else { Err(PoolError::AddressTaken) }
     }
 
-    fn any_address(&mut self) -> Result<String, String> {
+    fn any_address(&mut self) -> Result<String, PoolError> {
         // The first is that of the network, the last one speaks to all.
         let (first, last) = (1, SIZE - 2);
         let upper = last - RESERVED;
@@ -167,27 +164,22 @@ impl Pool for Reservation {
         let offsets = (0..upper).map(|step| RESERVED + 1 + (start + step) % upper);
         let mut offsets = offsets.chain(first..=RESERVED);
         let found = offsets.find(|offset| self.try_address(*offset));
-        found.map(|offset| address_at(offset).to_string()).ok_or_else(|| "range is full".to_owned())
+        found.map(|offset| address_at(offset).to_string()).ok_or(PoolError::Full)
     }
 
-    fn take_port(&mut self, port: i64) -> Result<(), String> {
+    fn take_port(&mut self, port: i64) -> Result<(), PoolError> {
         let port = u16::try_from(port).ok().filter(|port| (FIRST_PORT..FIRST_PORT + PORTS).contains(port));
-        let Some(port) = port else {
-            let last = FIRST_PORT + PORTS - 1;
-            return Err(format!(
-                "provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{last}"
-            ));
-        };
-        if self.try_port(port) { Ok(()) } else { Err("provided port is already allocated".to_owned()) }
+        let range = PoolError::PortOutOfRange { first: FIRST_PORT, last: FIRST_PORT + PORTS - 1 };
+        if self.try_port(port.ok_or(range)?) { Ok(()) } else { Err(PoolError::PortTaken) }
     }
 
-    fn any_port(&mut self) -> Result<i64, String> {
+    fn any_port(&mut self) -> Result<i64, PoolError> {
         let (lower, upper) = (u32::from(RESERVED_PORTS), u32::from(PORTS - RESERVED_PORTS));
         let start = random() % upper;
         let offsets = (0..upper).map(|step| lower + (start + step) % upper).chain(0..lower);
         let mut ports = offsets.filter_map(|offset| u16::try_from(u32::from(FIRST_PORT) + offset).ok());
         let found = ports.find(|port| self.try_port(*port));
-        found.map(i64::from).ok_or_else(|| "range is full".to_owned())
+        found.map(i64::from).ok_or(PoolError::Full)
     }
 }
 

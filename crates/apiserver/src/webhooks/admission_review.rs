@@ -12,6 +12,39 @@ const VERSION: &str = "admission.k8s.io/v1";
 const ENVELOPE: &str = "value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                         \"json:\\\"kind,omitempty\\\"\" }";
 
+/// Why what came back is no review, or not the verdict that was asked for. The words are those of Kubernetes and of Go.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ReviewError {
+    /// The webhook says itself that it failed.
+    #[error("{0}")]
+    Failed(String),
+    #[error("0-length response with status code: {code} and content type: {content_type}")]
+    Empty { code: u16, content_type: String },
+    #[error(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {}",
+        ENVELOPE
+    )]
+    NotAnObject { found: &'static str },
+    #[error(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )]
+    UnknownKind { kind: String, api_version: String },
+    #[error(
+        "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.allowed of type bool"
+    )]
+    UnreadableVerdict { found: &'static str },
+    #[error("illegal base64 data at input byte {0}")]
+    UnreadablePatch(usize),
+    #[error("webhook response was absent")]
+    NoResponse,
+    #[error("expected response.uid={expected:?}, got {found:?}")]
+    OtherRequest { expected: String, found: String },
+    #[error("expected webhook response of {}, Kind=AdmissionReview, got {api_version}, Kind={kind}", VERSION)]
+    OtherVersion { api_version: String, kind: String },
+    #[error("{0}")]
+    UnexpectedPatch(&'static str),
+}
+
 /// What a webhook says.
 #[derive(Debug, Default)]
 pub(super) struct AdmissionResponse {
@@ -31,25 +64,24 @@ pub(super) fn ask(request: &Value) -> Value {
 }
 
 /// Reads what came back as an `AdmissionReview`. Anything but success is an error.
-pub(super) fn document(reply: &Reply) -> Result<Value, String> {
+pub(super) fn document(reply: &Reply) -> Result<Value, ReviewError> {
     let document = read(reply, "admission.k8s.io", "AdmissionReview")?;
     let allowed = &document["response"]["allowed"];
     if !allowed.is_null() && !allowed.is_boolean() {
-        return Err(wrong_type(allowed, "struct field AdmissionResponse.response.allowed of type bool"));
+        return Err(ReviewError::UnreadableVerdict { found: json_type(allowed) });
     }
     decode_patch(&document["response"])?;
     Ok(document)
 }
 
 /// Reads what came back as a document of some kind, or one that does not say what it is.
-pub(super) fn read(reply: &Reply, group: &str, kind: &str) -> Result<Value, String> {
+pub(super) fn read(reply: &Reply, group: &str, kind: &str) -> Result<Value, ReviewError> {
     let parsed = serde_json::from_slice::<Value>(&reply.body);
     if !(200..=206).contains(&reply.code) {
-        return Err(failure(reply, parsed.ok()));
+        return Err(ReviewError::Failed(failure(reply, parsed.ok())));
     }
     if reply.body.is_empty() {
-        let (code, content_type) = (reply.code, &reply.content_type);
-        return Err(format!("0-length response with status code: {code} and content type: {content_type}"));
+        return Err(ReviewError::Empty { code: reply.code, content_type: reply.content_type.clone() });
     }
     // Whatever is no JSON is YAML, and there plain words are a text.
     let document = parsed.unwrap_or_else(|_| Value::String(String::new()));
@@ -57,12 +89,9 @@ pub(super) fn read(reply: &Reply, group: &str, kind: &str) -> Result<Value, Stri
     Ok(document)
 }
 
-fn check_kind(document: &Value, group: &str, wanted: &str) -> Result<(), String> {
+fn check_kind(document: &Value, group: &str, wanted: &str) -> Result<(), ReviewError> {
     let Value::Object(fields) = document else {
-        return Err(format!(
-            "couldn't get version/kind; json parse error: {}",
-            wrong_type(document, ENVELOPE)
-        ));
+        return Err(ReviewError::NotAnObject { found: json_type(document) });
     };
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -71,34 +100,31 @@ fn check_kind(document: &Value, group: &str, wanted: &str) -> Result<(), String>
         Some((found, version)) => found == group && matches!(version, "v1" | "v1beta1"),
     };
     if !is_known || !kind.is_empty() && kind != wanted {
-        return Err(format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
-        ));
+        return Err(ReviewError::UnknownKind { kind: kind.to_owned(), api_version: api_version.to_owned() });
     }
     Ok(())
 }
 
-/// Go's words for a value that does not fit.
-fn wrong_type(value: &Value, wanted: &str) -> String {
-    let found = match value {
+/// Go's word for the type of a JSON value.
+fn json_type(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
-    format!("json: cannot unmarshal {found} into Go {wanted}")
+    }
 }
 
-fn decode_patch(response: &Value) -> Result<Vec<u8>, String> {
+fn decode_patch(response: &Value) -> Result<Vec<u8>, ReviewError> {
     let patch = response["patch"].as_str().unwrap_or_default();
     STANDARD.decode(patch).map_err(|error| {
-        let byte = match error {
+        ReviewError::UnreadablePatch(match error {
             DecodeError::InvalidByte(byte, _) | DecodeError::InvalidLastSymbol { offset: byte, .. } => byte,
+            // Go reads four characters at a time, and names where it began to read those that are not whole.
             DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => patch.len() / 4 * 4,
-        };
-        format!("illegal base64 data at input byte {byte}")
+        })
     })
 }
 
@@ -117,19 +143,23 @@ fn failure(reply: &Reply, document: Option<Value>) -> String {
 }
 
 /// Reads a verdict, if it is one on what was asked.
-pub(super) fn verdict(document: &Value, uid: &str, may_change: bool) -> Result<AdmissionResponse, String> {
+pub(super) fn verdict(
+    document: &Value,
+    uid: &str,
+    may_change: bool,
+) -> Result<AdmissionResponse, ReviewError> {
     let response = &document["response"];
     if !response.is_object() {
-        return Err("webhook response was absent".to_owned());
+        return Err(ReviewError::NoResponse);
     }
     let text = |name: &str| response[name].as_str().unwrap_or_default();
     if text("uid") != uid {
-        return Err(format!("expected response.uid={uid:?}, got {:?}", text("uid")));
+        return Err(ReviewError::OtherRequest { expected: uid.to_owned(), found: text("uid").to_owned() });
     }
     let (api_version, kind) = (document["apiVersion"].as_str(), document["kind"].as_str());
     if (api_version, kind) != (Some(VERSION), Some("AdmissionReview")) {
-        let found = format!("{}, Kind={}", api_version.unwrap_or_default(), kind.unwrap_or_default());
-        return Err(format!("expected webhook response of {VERSION}, Kind=AdmissionReview, got {found}"));
+        let text = |found: Option<&str>| found.unwrap_or_default().to_owned();
+        return Err(ReviewError::OtherVersion { api_version: text(api_version), kind: text(kind) });
     }
     let patch = decode_patch(response)?;
     check_patch(&patch, response.get("patchType").and_then(Value::as_str), may_change)?;
@@ -147,7 +177,7 @@ pub(super) fn verdict(document: &Value, uid: &str, may_change: bool) -> Result<A
     })
 }
 
-fn check_patch(patch: &[u8], patch_type: Option<&str>, may_change: bool) -> Result<(), String> {
+fn check_patch(patch: &[u8], patch_type: Option<&str>, may_change: bool) -> Result<(), ReviewError> {
     let wrong = match (may_change, patch.is_empty(), patch_type) {
         (true, false, None) => "webhook returned response.patch but not response.patchType",
         (true, true, Some(_)) => "webhook returned response.patchType but not response.patch",
@@ -156,7 +186,7 @@ fn check_patch(patch: &[u8], patch_type: Option<&str>, may_change: bool) -> Resu
         (false, true, Some(_)) => "validating webhook may not return response.patchType",
         _ => return Ok(()),
     };
-    Err(wrong.to_owned())
+    Err(ReviewError::UnexpectedPatch(wrong))
 }
 
 /// The refusal of a request by a webhook.

@@ -18,6 +18,7 @@ use super::connections::{self, Connections, Reply};
 use super::destination::Destination;
 use crate::store::Store;
 use cache::Cache;
+use review::CallError;
 
 /// How long a webhook may think about it.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -116,14 +117,14 @@ impl Converter {
         let places: Vec<_> = (0..objects.len()).filter(|index| is_other(&objects[*index])).collect();
         let Some(first) = places.first() else { return Ok(objects) };
         let from = objects[*first].get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let fail = |problem: review::Problem| problem.to_status(&from, &self.kind);
+        let fail = |problem: review::ConversionProblem| problem.to_status(&from, &self.kind);
         let Some(version) = self.review else {
             return Err(Status::unexpected("no supported conversion review versions"));
         };
         let sent: Vec<&Object> = places.iter().map(|index| &objects[*index]).collect();
         let uid = crate::random::uuid().to_string();
         let request = review::ask(version, &uid, api_version, &sent);
-        let reply = self.send(request.into(), store).await.map_err(review::Problem::Failed).map_err(fail)?;
+        let reply = self.send(request.into(), store).await.map_err(|error| fail(error.into()))?;
         let answer = review::read(&reply, version, &uid).map_err(fail)?;
         let converted = review::check(answer, &sent, api_version).map_err(fail)?;
         for (index, object) in places.into_iter().zip(converted) {
@@ -132,15 +133,15 @@ impl Converter {
         Ok(objects)
     }
 
-    async fn send(&self, body: Bytes, store: &Store) -> Result<Reply, String> {
-        let route = self.destination.route(store).map_err(|error| error.to_string())?;
-        let tls = self.destination.tls().map_err(|error| error.to_string())?;
+    async fn send(&self, body: Bytes, store: &Store) -> Result<Reply, CallError> {
+        let route = self.destination.route(store)?;
+        let tls = self.destination.tls()?;
         let query = format!("timeout={}s", TIMEOUT.as_secs());
         let sent = tokio::time::timeout(TIMEOUT, self.connections.post(&route, tls, &query, body)).await;
         let reply = sent.unwrap_or(Err(connections::Error::Deadline));
         reply.map_err(|error| {
             let url = format!("https://{}{}?{query}", route.authority, route.path);
-            format!("Post {url:?}: {error}")
+            CallError::Unreached { url, error }
         })
     }
 }

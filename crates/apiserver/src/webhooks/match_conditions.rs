@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use ferroplane_cel::{Limits, Program};
+use ferroplane_cel::{EvaluateError, Limits, Program};
 use ferroplane_schema::admission::{self, Refusal};
 use ferroplane_schema::status::Status;
 use serde_json::Value;
@@ -23,7 +23,18 @@ pub(super) struct MatchConditions {
 struct Condition {
     expression: String,
     /// Made when it is first needed: whoever stores a webhook does not wait for it.
-    program: OnceLock<Result<Program, String>>,
+    program: OnceLock<Result<Program, Refusal>>,
+}
+
+/// Why it is not known whether a condition holds. The words are those of Kubernetes.
+#[derive(Debug, thiserror::Error)]
+enum ConditionError {
+    #[error("compilation error: {0}")]
+    Compile(String),
+    #[error("expression '{expression}' resulted in error: {error}")]
+    Evaluate { expression: String, error: EvaluateError },
+    #[error("expression '{0}' resulted in error: it is neither true nor false")]
+    NotBoolean(String),
 }
 
 impl MatchConditions {
@@ -55,12 +66,12 @@ impl MatchConditions {
         let variables =
             [("object", object), ("oldObject", old), ("namespaceObject", &Value::Null), ("request", &json)];
         let mut budget = BUDGET;
-        let mut errors: Vec<String> = Vec::new();
+        let mut errors = Vec::new();
         for condition in &self.conditions {
             match condition.holds(&variables, &mut budget) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
-                Err(error) => errors.push(error),
+                Err(error) => errors.push(error.to_string()),
             }
         }
         if errors.is_empty() || self.fails_open {
@@ -73,22 +84,18 @@ impl MatchConditions {
 }
 
 impl Condition {
-    fn holds(&self, variables: &[(&str, &Value)], budget: &mut u64) -> Result<bool, String> {
+    fn holds(&self, variables: &[(&str, &Value)], budget: &mut u64) -> Result<bool, ConditionError> {
         let expression = &self.expression;
-        let program = self.program.get_or_init(|| {
-            admission::condition(expression).map_err(|refusal| match refusal {
-                Refusal::Invalid(words) | Refusal::Internal(words) => words,
-            })
-        });
-        let program = program.as_ref().map_err(|error| format!("compilation error: {error}"))?;
+        let program = self.program.get_or_init(|| admission::condition(expression));
+        let program = program.as_ref().map_err(|refusal| match refusal {
+            Refusal::Invalid(words) | Refusal::Internal(words) => ConditionError::Compile(words.clone()),
+        })?;
         let limits = Limits { cost: (*budget).min(Limits::PER_CALL.cost) };
         let values = variables.iter().map(|(name, json)| (*name, program.borrow(json)));
         let (evaluated, cost) = program.evaluate_with(values, limits);
         *budget = budget.saturating_sub(cost);
         let evaluated =
-            evaluated.map_err(|error| format!("expression '{expression}' resulted in error: {error}"))?;
-        evaluated.value.as_bool().ok_or_else(|| {
-            format!("expression '{expression}' resulted in error: it is neither true nor false")
-        })
+            evaluated.map_err(|error| ConditionError::Evaluate { expression: expression.clone(), error })?;
+        evaluated.value.as_bool().ok_or_else(|| ConditionError::NotBoolean(expression.clone()))
     }
 }

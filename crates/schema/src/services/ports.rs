@@ -62,7 +62,7 @@ fn take_one(port: i64, index: usize, name: &str, pool: &mut dyn Pool) -> Result<
     pool.take_port(port).map_err(|why| {
         let root = Path::new("spec");
         let path = root.child("ports");
-        invalid(name, &[Error::invalid(&path.index(index).child("nodePort"), port, why)])
+        invalid(name, &[Error::invalid(&path.index(index).child("nodePort"), port, why.to_string())])
     })
 }
 

@@ -67,7 +67,7 @@ impl Policy {
                     return Decision::Allowed(Some(Grant { binding: Arc::clone(binding), position }));
                 }
                 Some(false) => {}
-                None => missing.push(absent(&binding.role)),
+                None => missing.push(RoleNotFound::of(&binding.role).to_string()),
             }
         }
         Decision::Denied(if missing.is_empty() { String::new() } else { format!("RBAC: {}", join(missing)) })
@@ -100,13 +100,13 @@ impl Policy {
         &'p self,
         identity: &'p Identity,
         namespace: &str,
-        mut visitor: impl FnMut(Result<&'p [Rule], String>) -> ControlFlow<()>,
+        mut visitor: impl FnMut(Result<&'p [Rule], RoleNotFound>) -> ControlFlow<()>,
     ) {
         let mut visited = std::collections::HashSet::new();
         for binding in self.bindings_of(identity, namespace) {
             if visited.insert(Arc::as_ptr(binding)) {
-                let rules =
-                    self.referenced(&binding.role, &binding.namespace).ok_or_else(|| absent(&binding.role));
+                let rules = self.referenced(&binding.role, &binding.namespace);
+                let rules = rules.ok_or_else(|| RoleNotFound::of(&binding.role));
                 if visitor(rules).is_break() {
                     return;
                 }
@@ -115,13 +115,23 @@ impl Policy {
     }
 }
 
-/// A role that a binding refers to is not there.
-fn absent(role: &RoleReference) -> String {
-    match role.kind.as_str() {
-        kind @ ("Role" | "ClusterRole") => {
-            format!("{}.{GROUP} {} not found", kind.to_lowercase(), quote(&role.name))
+/// A role that a binding refers to is not there, or cannot be. The words are those of Kubernetes.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RoleNotFound {
+    #[error("{}.{GROUP} {} not found", kind.to_lowercase(), quote(name))]
+    Missing { kind: String, name: String },
+    #[error("unsupported role reference kind: {}", quote(.0))]
+    UnsupportedKind(String),
+}
+
+impl RoleNotFound {
+    fn of(role: &RoleReference) -> Self {
+        match role.kind.as_str() {
+            kind @ ("Role" | "ClusterRole") => {
+                Self::Missing { kind: kind.to_owned(), name: role.name.clone() }
+            }
+            kind => Self::UnsupportedKind(kind.to_owned()),
         }
-        kind => format!("unsupported role reference kind: {}", quote(kind)),
     }
 }
 

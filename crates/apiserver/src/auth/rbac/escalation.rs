@@ -29,6 +29,20 @@ pub struct Write<'w> {
     pub old: Option<&'w Map<String, Value>>,
 }
 
+/// Somebody would grant what they do not hold. The words are those of Kubernetes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{missing}{}",
+    unresolved.as_ref().map(|problems| format!("; resolution errors: [{problems}]")).unwrap_or_default()
+)]
+struct NotHeld {
+    user: String,
+    groups: String,
+    missing: String,
+    /// Roles that could not be looked at.
+    unresolved: Option<String>,
+}
+
 impl Policy {
     /// Refuses a write that would give away what its author does not hold.
     pub fn check_escalation(&self, identity: &Identity, write: &Write<'_>) -> Result<(), Status> {
@@ -52,7 +66,7 @@ impl Policy {
         }
         let rules = write.new.get("rules").map_or(Ok(None), Option::<Vec<Rule>>::deserialize);
         let rules = rules.map_err(|error| Status::bad_request(&error.to_string()))?.unwrap_or_default();
-        self.check_holds(identity, namespace, &rules).map_err(|why| write.forbidden(&why))?;
+        self.check_holds(identity, namespace, &rules).map_err(|error| write.forbidden(&error.to_string()))?;
         // What a selector will gather is not known beforehand.
         let is_aggregated = aggregates(write.new) || write.old.is_some_and(aggregates);
         if write.kind == RbacKind::ClusterRole
@@ -89,17 +103,18 @@ impl Policy {
         let Some(rules) = self.referenced(&role, write.namespace) else {
             return Err(Status::not_found(&Resource::new(GROUP, resource), &role.name));
         };
-        self.check_holds(identity, write.namespace, rules).map_err(|why| write.forbidden(&why))
+        self.check_holds(identity, write.namespace, rules)
+            .map_err(|error| write.forbidden(&error.to_string()))
     }
 
-    /// The refusal's words if someone does not hold all rules.
-    fn check_holds(&self, identity: &Identity, namespace: &str, rules: &[Rule]) -> Result<(), String> {
+    /// Refuses someone who does not hold all rules.
+    fn check_holds(&self, identity: &Identity, namespace: &str, rules: &[Rule]) -> Result<(), NotHeld> {
         let mut held = Vec::new();
         let mut complaints = Vec::new();
         self.visit(identity, namespace, |found| {
             match found {
                 Ok(rules) => held.extend(rules),
-                Err(complaint) => complaints.push(complaint),
+                Err(missing) => complaints.push(missing.to_string()),
             }
             ControlFlow::Continue(())
         });
@@ -108,15 +123,9 @@ impl Policy {
             Missing::Rules(missing) => cover::list(missing),
             Missing::TooMany => "more combinations of verbs and resources than can be checked".to_owned(),
         };
-        let mut message = format!(
-            "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{missing}",
-            quote(&identity.name),
-            quote_list(&identity.groups),
-        );
-        if !complaints.is_empty() {
-            message.push_str(&format!("; resolution errors: [{}]", join(complaints)));
-        }
-        Err(message)
+        let unresolved = if complaints.is_empty() { None } else { Some(join(complaints)) };
+        let (user, groups) = (quote(&identity.name), quote_list(&identity.groups));
+        Err(NotHeld { user, groups, missing, unresolved })
     }
 }
 

@@ -23,7 +23,7 @@ impl Policy {
         self.visit(identity, namespace, |rules| {
             match rules {
                 Ok(rules) => found.rules.extend_from_slice(rules),
-                Err(complaint) => complaints.push(complaint),
+                Err(missing) => complaints.push(missing.to_string()),
             }
             ControlFlow::Continue(())
         });

@@ -5,8 +5,9 @@ use ferroplane_schema::meta;
 use ferroplane_schema::status::Status;
 use serde_json::{Map, Value, json};
 
-use super::super::admission_review;
-use super::super::connections::Reply;
+use super::super::admission_review::{self, ReviewError};
+use super::super::connections::{self, Reply};
+use super::super::destination;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
@@ -15,16 +16,44 @@ type Object = Map<String, Value>;
 
 /// Why there are no converted objects.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(super) enum ConversionProblem {
     /// Nothing came of the call.
-    Failed(String),
+    Failed(CallError),
     /// It gave back more or less than it was given.
     Count { found: usize, expected: usize },
     /// It gave back something else.
     Invalid { what: &'static str, index: Option<usize>, why: String },
 }
 
-impl Problem {
+/// Why nothing came of a call. The words are those of Kubernetes.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error(transparent)]
+    Destination(#[from] destination::Error),
+    #[error("Post {url:?}: {error}")]
+    Unreached { url: String, error: connections::Error },
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+    #[error("no response provided")]
+    NoResponse,
+    #[error("expected response.uid={expected:?}, got {found:?}")]
+    OtherRequest { expected: String, found: String },
+    #[error("expected webhook response of {}/v1, Kind={}, got {api_version}, Kind={kind}", GROUP, KIND)]
+    OtherVersion { api_version: String, kind: String },
+    #[error("response.result.status was '{0}', not 'Success'")]
+    NotSuccessful(String),
+    /// The webhook says so.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl From<CallError> for ConversionProblem {
+    fn from(error: CallError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl ConversionProblem {
     /// What a client is told, of an object of a version.
     pub(super) fn to_status(&self, from: &str, kind: &str) -> Status {
         let subject = format!("conversion webhook for {from}, Kind={kind}");
@@ -48,27 +77,26 @@ pub(super) fn ask(version: &str, uid: &str, api_version: &str, objects: &[&Objec
 }
 
 /// Reads what came back, if it is an answer to what was asked.
-pub(super) fn read(reply: &Reply, version: &str, uid: &str) -> Result<Vec<Value>, Problem> {
-    let mut document = admission_review::read(reply, GROUP, KIND).map_err(Problem::Failed)?;
+pub(super) fn read(reply: &Reply, version: &str, uid: &str) -> Result<Vec<Value>, ConversionProblem> {
+    let mut document = admission_review::read(reply, GROUP, KIND).map_err(CallError::from)?;
     let is_strict = version == "v1";
     if is_strict {
         check_kind(&document)?;
     }
     let response = document["response"].take();
     if !response.is_object() {
-        return Err(Problem::Failed("no response provided".to_owned()));
+        return Err(CallError::NoResponse.into());
     }
     let found = response["uid"].as_str().unwrap_or_default();
     if is_strict && found != uid {
-        return Err(Problem::Failed(format!("expected response.uid={uid:?}, got {found:?}")));
+        return Err(CallError::OtherRequest { expected: uid.to_owned(), found: found.to_owned() }.into());
     }
     let result = |name: &str| response["result"][name].as_str().unwrap_or_default();
     if result("status") != "Success" {
-        let words = match result("message") {
-            "" => format!("response.result.status was '{}', not 'Success'", result("status")),
-            message => message.to_owned(),
-        };
-        return Err(Problem::Failed(words));
+        return Err(match result("message") {
+            "" => CallError::NotSuccessful(result("status").to_owned()).into(),
+            message => CallError::Told(message.to_owned()).into(),
+        });
     }
     match response {
         Value::Object(mut response) => match response.remove("convertedObjects") {
@@ -79,16 +107,14 @@ pub(super) fn read(reply: &Reply, version: &str, uid: &str) -> Result<Vec<Value>
     }
 }
 
-fn check_kind(document: &Value) -> Result<(), Problem> {
+fn check_kind(document: &Value) -> Result<(), CallError> {
     let text = |name: &str| document[name].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version == format!("{GROUP}/v1") && kind == KIND {
         return Ok(());
     }
     let api_version = if api_version.is_empty() { "/" } else { api_version };
-    let words =
-        format!("expected webhook response of {GROUP}/v1, Kind={KIND}, got {api_version}, Kind={kind}");
-    Err(Problem::Failed(words))
+    Err(CallError::OtherVersion { api_version: api_version.to_owned(), kind: kind.to_owned() })
 }
 
 /// The objects that came back, if each is what the one that was sent is in another version.
@@ -96,9 +122,9 @@ pub(super) fn check(
     converted: Vec<Value>,
     sent: &[&Object],
     api_version: &str,
-) -> Result<Vec<Object>, Problem> {
+) -> Result<Vec<Object>, ConversionProblem> {
     if converted.len() != sent.len() {
-        return Err(Problem::Count { found: converted.len(), expected: sent.len() });
+        return Err(ConversionProblem::Count { found: converted.len(), expected: sent.len() });
     }
     let is_list = sent.len() > 1;
     let pairs = converted.into_iter().zip(sent).enumerate();
@@ -116,20 +142,38 @@ enum Refusal {
     Kind(String),
     /// It is another object.
     Identity(String),
-    Metadata(String),
+    Metadata(MetadataError),
+}
+
+/// What is wrong with the metadata of a converted object. The words are those of Kubernetes.
+#[derive(Debug, thiserror::Error)]
+enum MetadataError {
+    #[error("missing metadata in converted object")]
+    Missing,
+    #[error("invalid metadata of type {0} in converted object")]
+    NotAnObject(&'static str),
+    #[error("invalid metadata.{field} of type {found} in converted object")]
+    FieldNotAnObject { field: &'static str, found: &'static str },
+    #[error("metadata.{field}[{key}] must be a string, but is {found} in converted object")]
+    NotText { field: &'static str, key: String, found: &'static str },
+    #[error("{}", field::aggregate(.0))]
+    Invalid(Vec<field::Error>),
 }
 
 impl Refusal {
-    fn to_problem(self: Refusal, index: usize, is_list: bool) -> Problem {
+    fn to_problem(self: Refusal, index: usize, is_list: bool) -> ConversionProblem {
         match (self, is_list) {
-            (Self::Kind(why), false) => Problem::Invalid { what: "object", index: Some(0), why },
-            (Self::Identity(why), false) => Problem::Invalid { what: "object", index: None, why },
-            (Self::Metadata(why), false) => Problem::Invalid { what: "metadata", index: None, why },
-            (Self::Kind(why) | Self::Identity(why), true) => {
-                Problem::Invalid { what: "converted object", index: Some(index), why }
+            (Self::Kind(why), false) => ConversionProblem::Invalid { what: "object", index: Some(0), why },
+            (Self::Identity(why), false) => ConversionProblem::Invalid { what: "object", index: None, why },
+            (Self::Metadata(error), false) => {
+                ConversionProblem::Invalid { what: "metadata", index: None, why: error.to_string() }
             }
-            (Self::Metadata(why), true) => {
-                Problem::Invalid { what: "metadata in object", index: Some(index), why }
+            (Self::Kind(why) | Self::Identity(why), true) => {
+                ConversionProblem::Invalid { what: "converted object", index: Some(index), why }
+            }
+            (Self::Metadata(error), true) => {
+                let why = error.to_string();
+                ConversionProblem::Invalid { what: "metadata in object", index: Some(index), why }
             }
         }
     }
@@ -165,13 +209,11 @@ fn metadata_text<'o>(object: &'o Object, name: &str) -> &'o str {
 }
 
 /// Puts the metadata back as it was, but for labels and annotations.
-fn restore_metadata(converted: &mut Object, sent: &Object) -> Result<(), String> {
+fn restore_metadata(converted: &mut Object, sent: &Object) -> Result<(), MetadataError> {
     let theirs = match converted.remove("metadata") {
-        None => return Err("missing metadata in converted object".to_owned()),
+        None => return Err(MetadataError::Missing),
         Some(Value::Object(theirs)) => theirs,
-        Some(other) => {
-            return Err(format!("invalid metadata of type {} in converted object", go_type(&other)));
-        }
+        Some(other) => return Err(MetadataError::NotAnObject(go_type(&other))),
     };
     let mut metadata = sent.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     for name in ["labels", "annotations"] {
@@ -190,20 +232,19 @@ fn restore_metadata(converted: &mut Object, sent: &Object) -> Result<(), String>
     Ok(())
 }
 
-fn check_texts(name: &str, field: &Value) -> Result<(), String> {
+fn check_texts(name: &'static str, field: &Value) -> Result<(), MetadataError> {
     let Value::Object(texts) = field else {
-        return Err(format!("invalid metadata.{name} of type {} in converted object", go_type(field)));
+        return Err(MetadataError::FieldNotAnObject { field: name, found: go_type(field) });
     };
     match texts.iter().find(|(_, value)| !value.is_string()) {
         None => Ok(()),
-        Some((key, value)) => Err(format!(
-            "metadata.{name}[{key}] must be a string, but is {} in converted object",
-            go_type(value)
-        )),
+        Some((key, value)) => {
+            Err(MetadataError::NotText { field: name, key: key.clone(), found: go_type(value) })
+        }
     }
 }
 
-fn check_changed(name: &str, metadata: &Object) -> Result<(), String> {
+fn check_changed(name: &str, metadata: &Object) -> Result<(), MetadataError> {
     let root = Path::new("metadata");
     let mut errors = Vec::new();
     if name == "labels" {
@@ -214,7 +255,7 @@ fn check_changed(name: &str, metadata: &Object) -> Result<(), String> {
         // Kubernetes calls it so here.
         meta::validate_annotations(metadata, &root.child("annotation"), &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(field::aggregate(&errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(MetadataError::Invalid(errors)) }
 }
 
 /// What Go calls the type of a value.
