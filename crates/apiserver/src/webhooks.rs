@@ -92,6 +92,8 @@ impl Webhooks {
                 change(configurations, |all| drop(all.insert(name.into(), hooks.clone())));
             }
             Err(error) => {
+                // Whatever was configured before stays. It was validated when it was stored, so that this cannot happen by a
+                // write of today.
                 warn!(object = %entry.key(), %error, "cannot read the webhooks; they are not called");
             }
         }
@@ -107,6 +109,7 @@ impl Webhooks {
 }
 
 fn change(configurations: &ArcSwap<Configurations>, change: impl Fn(&mut Configurations)) {
+    // Readers never wait: a request goes by the configuration that it found, even if it changes meanwhile.
     configurations.rcu(|current| {
         let mut next = Configurations::clone(current);
         change(&mut next);

@@ -91,6 +91,7 @@ pub(crate) fn synced(object: &Object) -> Option<Condition<'_>> {
 pub(crate) fn ready(object: &Object) -> Option<Condition<'_>> {
     let words =
         ["Ready", "Available", "Healthy", "RevisionHealthy", "Established", "ValidPipeline", "Complete"];
+    // In this order: a kind that has several says with the first whether it can be used, and with the others why.
     words.iter().find_map(|word| condition(object, word))
 }
 
@@ -201,6 +202,7 @@ fn is_silent(snapshot: &Snapshot, group: &str, kind: &str) -> bool {
 pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id> {
     match role(snapshot, id, object) {
         Role::Composite => {
+            // Guessed by what it holds: the definition, which says the layout, may not be readable.
             let references = Machinery::guess(object).references().into_iter();
             references.map(|reference| composed(&reference)).collect()
         }

@@ -67,6 +67,8 @@ fn grow(snapshot: &Snapshot, id: &Id, above: Option<&Object>, depth: usize, seen
     // What is referred to twice is shown twice, but what is below it only once.
     if let Some(object) = object.filter(|_| depth < DEEPEST && seen.insert(id.clone())) {
         let children = children(snapshot, id, object);
+        // To a depth: a reference that leads back up, or a chain that somebody built by hand, must not end in a stack
+        // overflow.
         node.children =
             children.iter().map(|child| grow(snapshot, child, Some(object), depth + 1, seen)).collect();
     }
@@ -75,6 +77,7 @@ fn grow(snapshot: &Snapshot, id: &Id, above: Option<&Object>, depth: usize, seen
 
 fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Object>) -> Node {
     let Some(object) = object else {
+        // What was not asked for is not known to be missing.
         let is_known =
             matches!(snapshot.state(id), Some(State::Missing | State::UnknownKind | State::Unreadable(_)));
         let message = if is_known { says(snapshot, id) } else { "was not read".to_owned() };

@@ -58,6 +58,7 @@ impl ServerState {
         let text = |value: &'_ Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
         let resource = &spec["resourceAttributes"];
         let path = spec["nonResourceAttributes"]["path"].as_str();
+        // The verb stands beside what it is about.
         let source = if path.is_some() { &spec["nonResourceAttributes"] } else { resource };
         let (verb, group, name) = (text(source, "verb"), text(resource, "group"), text(resource, "name"));
         let (plural, part) = (text(resource, "resource"), text(resource, "subresource"));

@@ -99,6 +99,7 @@ fn clauses(headers: &HeaderMap) -> Result<Vec<Clause<'_>>, Status> {
         let text = header.to_str().map_err(|_| not_acceptable())?;
         clauses.extend(text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(Clause::parse));
     }
+    // Stable: among clauses of the same quality the first one wins, as clients mean it.
     clauses.sort_by(|one: &Clause<'_>, other| other.quality.total_cmp(&one.quality));
     Ok(clauses)
 }

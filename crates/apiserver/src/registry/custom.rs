@@ -134,6 +134,7 @@ impl VersionBuilder<'_> {
         Ok(Version {
             name: name.to_owned(),
             is_served: version.is_served,
+            // Then the stored bytes are sent as they are, without parsing them.
             is_verbatim: version.is_storage && !self.may_lack_defaults(),
             behaviour: Arc::new(Custom::new(resource, self.ownership.clone(), subresources.has_status)),
             has_status: subresources.has_status,
@@ -167,6 +168,7 @@ impl VersionBuilder<'_> {
     fn better_version(&self, version: &DefinedVersion) -> Option<&str> {
         let served = self.defined.versions.iter().filter(|other| other.is_served && !other.is_deprecated);
         let mut better: Vec<_> = served.map(|other| other.name.as_str()).collect();
+        // Only a more stable version is recommended: from `v1beta1` to `v1`, never back.
         better.retain(|other| by_preference(other, &version.name).is_lt());
         better.sort_unstable_by(|one, other| by_preference(one, other));
         better.first().copied()

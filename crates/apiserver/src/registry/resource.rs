@@ -134,6 +134,7 @@ impl Resource {
         let is_its = |version: &&Version| {
             object.get("apiVersion").is_some_and(|found| found == version.behaviour.api_version())
         };
+        // A version that the definition does not have any more cannot be read by its own schema.
         let own = self.versions.iter().find(is_its).unwrap_or_else(|| self.stored());
         own.behaviour.revive(object);
     }

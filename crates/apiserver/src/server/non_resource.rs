@@ -36,6 +36,8 @@ impl Server {
             Target::Group(group) => discovery::group(catalogue, group),
             Target::GroupVersion { group, version } => {
                 match discovery::resources(catalogue, group, version) {
+                    // Discovery of groups that are built in has handlers of its own in kube-apiserver, which say 405 and 404
+                    // as JSON. Other paths end at a plain page.
                     Some(_) if !is_read => return Err(not_allowed(parts)),
                     None if catalogue.is_builtin(group) => return Err(not_found(parts)),
                     found => found,
@@ -59,6 +61,7 @@ impl Server {
             "/metrics" => self.metrics(),
             "/openid/v1/jwks" => self.about_tokens("application/jwk-set+json", ServiceAccountTokens::key_set),
             "/.well-known/openid-configuration" => {
+                // HTTP/2 has the host in the request line, HTTP/1 in a header.
                 let host = parts.uri.authority().map(ToString::to_string);
                 let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
                 let server = format!("https://{}", host.or(header).unwrap_or_default());

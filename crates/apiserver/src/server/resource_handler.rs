@@ -34,6 +34,7 @@ impl ResourceHandler<'_> {
     /// Answers a request whose body, if it has one, was read.
     pub(super) async fn handle(&self, verb: Verb, text: Bytes) -> Result<Response<Body>, Status> {
         let presentation = presentation(&self.parts.headers)?;
+        // Before anything is done: a write whose answer cannot be shown must not happen.
         self.check_amount(verb, presentation)?;
         match verb {
             Verb::Get => self.get(presentation).await,

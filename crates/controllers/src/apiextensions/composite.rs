@@ -130,6 +130,7 @@ impl Composites {
         if let Some(old) = running.remove(&kind.definition) {
             self.end(&old);
         }
+        // Under the lock, so that nobody finds two controllers of one kind, or none in between.
         running.insert(Controller::start(kind, self.shared.clone()));
     }
 

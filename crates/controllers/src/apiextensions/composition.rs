@@ -38,6 +38,8 @@ struct Controller {
 
 impl Controller {
     fn listen(self: &Arc<Self>, queue: &Queue<String>) {
+        // Revisions before compositions: a composition that is looked at before its revisions are known would get one that
+        // exists.
         let (controller, compositions) = (Arc::downgrade(self), queue.clone());
         self.context.revisions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
@@ -86,6 +88,7 @@ impl Controller {
         let names: Vec<_> = revisions.get(composition).into_iter().flatten().cloned().collect();
         drop(revisions);
         let objects = names.iter().filter_map(|name| self.context.revisions.object("", name));
+        // Again by the label: it may have changed since the name was noted.
         objects.filter(|revision| meta::label(revision, keys::COMPOSITION_NAME) == composition).collect()
     }
 

@@ -103,6 +103,7 @@ impl Controller {
         let mut capabilities = self.capabilities.lock().unwrap_or_else(PoisonError::into_inner);
         let list = || {
             let revisions = self.context.function_revisions.objects();
+            // Last, so that a package cannot speak for what is built in: of two with the same name, the last one counts.
             let built_in = self.registry.built_in_capabilities().clone();
             Arc::new(revisions.iter().filter_map(capabilities_of).chain(built_in).collect())
         };

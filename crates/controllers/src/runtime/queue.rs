@@ -152,6 +152,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             tasks.spawn(async move {
                 let _under_way = under_way;
                 let piece = queue.0.metrics.begin();
+                // In a task of its own, so that a panic costs this piece of work one attempt, and nobody else anything.
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
                 let next = attempt.await.unwrap_or_else(|failure| {
@@ -169,7 +170,9 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
     async fn next(&self, tasks: &mut tokio::task::JoinSet<()>) -> (K, UnderWay) {
         loop {
+            // The set keeps what has ended until it is asked for, so that it would grow for ever.
             while tasks.try_join_next().is_some() {}
+            // From before looking, so that what arrives meanwhile is not missed.
             let arrival = self.0.arrival.notified();
             let wake = {
                 let mut state = self.lock();
@@ -198,6 +201,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     fn done(&self, key: K, next: Next) {
         let mut state = self.lock();
         state.busy.remove(&key);
+        // It was asked for while it was being done. It may have looked before the change.
         if state.wanted.contains_key(&key) {
             state.ready.push_back(key.clone());
         }
@@ -247,6 +251,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn add_at(&mut self, key: K, time: Instant) {
         if let Some(due) = self.due.get(&key) {
+            // Whoever asked for the earlier time has a reason; the later one comes out of that look.
             if due.0 <= time {
                 return;
             }
@@ -297,6 +302,7 @@ impl Slot {
         if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
             return output;
         }
+        // Only now: most waits are short, and giving a place away means to queue for it again.
         self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         let output = something.await;
         // The semaphore is never closed.

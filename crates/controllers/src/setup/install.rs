@@ -37,6 +37,7 @@ pub async fn install(cluster: &ApiClient) -> Result<(), InstallError> {
     let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd));
     let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
     installed?;
+    // The client may have found before that some of them are not there.
     cluster.forget_resources();
     Ok(())
 }
@@ -62,6 +63,7 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd) -> Result<(), Install
         cluster.apply(path, Subresource::None, MANAGER, &definition).await.map_err(fail)?;
         debug!(name, "installed a definition");
     }
+    // Polled rather than watched: this happens once, at the start.
     while !cluster.get_object(path).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
         tokio::time::sleep(PAUSE).await;
     }

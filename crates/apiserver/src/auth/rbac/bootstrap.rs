@@ -274,6 +274,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
 pub fn bootstrap_objects() -> Vec<(RbacKind, Map<String, Value>)> {
     let mut roles: Vec<_> = ROLES.iter().map(|(name, to, rows)| role(name, to, rows)).collect();
     roles.extend(AGGREGATED.iter().map(|(name, to)| aggregated(name, to)));
+    // The controller that aggregates would do the same a moment later. Whoever asks before must not be refused.
     fill_aggregated(&mut roles);
     let roles = roles.into_iter().map(|role| (RbacKind::ClusterRole, role));
     let bindings =
@@ -329,6 +330,7 @@ fn aggregation_label(role: &str) -> String {
 fn fill_aggregated(roles: &mut [Map<String, Value>]) {
     let mut policy = Policy::default();
     for role in roles.iter() {
+        // Aggregated by the policy itself, so that the start and the controller cannot gather differently.
         policy.put(RbacKind::ClusterRole, role).expect("the table is fixed");
     }
     for (name, gathered) in policy.stale_aggregations() {

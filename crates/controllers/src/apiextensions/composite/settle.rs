@@ -111,6 +111,7 @@ impl Controller {
             return Ok(());
         }
         let written = match self.take_over_self(live).await {
+            // What was read is out of date now, and with it everything that was decided. The next look finds what we wrote.
             Ok(true) => return Err(Problem::Conflict),
             Ok(false) => {
                 // Before it is sent: it may be that nobody waits for the answer any more.

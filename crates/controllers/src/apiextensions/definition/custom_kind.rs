@@ -78,6 +78,8 @@ impl CustomKinds {
             return Ok(Standing { is_served: false, change: Change::Nothing });
         }
         let adopted = adopt(&present, wanted, meta::uid(xrd))?;
+        // Compared as a server would store them: what it fills in or drops must not look like a change, or we would write for
+        // ever.
         if same(&as_stored(&present), &as_stored(&adopted)) {
             let is_served = self.settle_object(name, digest, &present);
             return Ok(Standing { is_served, change: Change::Nothing });
@@ -114,6 +116,7 @@ impl CustomKinds {
 
     fn is_settled(&self, name: &str, digest: Digest) -> bool {
         let Some(held) = self.context.kinds.get("", name) else { return false };
+        // By its version, not by its content: whatever anybody writes to it makes us look.
         let settled = self.known().get(name).and_then(|known| known.settled);
         settled == Some((digest, held.version))
     }
@@ -126,6 +129,7 @@ impl CustomKinds {
 
     fn settle_object(&self, name: &str, digest: Digest, crd: &Object) -> bool {
         let is_served = is_established(crd);
+        // One that is not served yet is looked at again, even if nobody writes to it.
         let version = meta::resource_version(crd).parse().ok().filter(|_| is_served);
         if let Some(known) = self.known().get_mut(name) {
             known.settled = version.map(|version| (digest, version));

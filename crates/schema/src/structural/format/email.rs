@@ -17,6 +17,12 @@ struct Parser<'t> {
 impl<'t> Parser<'t> {
     fn address(&mut self) -> Option<()> {
         self.skip_space();
+        self.mailbox(true)
+    }
+
+    /// An address alone, or behind a name and in brackets. Groups cannot be nested, so that only one that is not in a group may be
+    /// one itself.
+    fn mailbox(&mut self, may_be_group: bool) -> Option<()> {
         if self.rest.is_empty() {
             return None;
         }
@@ -33,7 +39,7 @@ impl<'t> Parser<'t> {
             self.phrase()?;
         }
         self.skip_space();
-        if self.consume(':') {
+        if may_be_group && self.consume(':') {
             return self.group();
         }
         self.consume('<').then_some(())?;
@@ -50,7 +56,7 @@ impl<'t> Parser<'t> {
         let mut count = 0;
         loop {
             self.skip_space();
-            self.member()?;
+            self.mailbox(false)?;
             count += 1;
             self.skip_comments()?;
             if self.consume(';') {
@@ -59,28 +65,6 @@ impl<'t> Parser<'t> {
             }
             self.consume(',').then_some(())?;
         }
-    }
-
-    fn member(&mut self) -> Option<()> {
-        let start = self.rest;
-        if self.rest.is_empty() {
-            return None;
-        }
-        if self.plain_address().is_some() {
-            self.skip_space();
-            if self.rest.starts_with('(') {
-                self.comment()?;
-            }
-            return Some(());
-        }
-        self.rest = start;
-        if !self.rest.starts_with('<') {
-            self.phrase()?;
-        }
-        self.skip_space();
-        self.consume('<').then_some(())?;
-        self.plain_address()?;
-        self.consume('>').then_some(())
     }
 
     fn plain_address(&mut self) -> Option<()> {
