@@ -2,13 +2,16 @@
 
 use anyhow::{Context as _, Result};
 use ferroplane_functions::Builtin;
-use ferroplane_runner::Program;
+use ferroplane_runner::{CallError, Program};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{from_json, to_json};
 use prost::Message as _;
 use serde_json::Value;
 
 use crate::corpus::{Corpus, Difference};
+
+/// Why both differ where the original does not survive. It has to be started again.
+pub(crate) const CRASHED: &str = "the original crashes";
 
 /// What came of one case.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ pub(crate) async fn compare(
     let sent = if is_former { read(&former_request(request))? } else { message.clone() };
     let mut theirs = match original.call(&sent).await {
         Ok(answer) => to_value(&answer)?,
+        Err(CallError::Ended { .. }) => return Ok(Verdict::Deliberate(CRASHED)),
         Err(error) => Value::String(format!("failed: {}", chain(&error))),
     };
     if let Some(requirements) = theirs.get_mut("requirements").filter(|_| is_former) {

@@ -18,6 +18,7 @@ use anyhow::Result;
 use clap::Parser;
 use ferroplane_functions::Library;
 
+use compare::Verdict;
 use corpus::{CORPORA, Corpus};
 use original::Original;
 use report::Report;
@@ -83,7 +84,7 @@ async fn compare_all(
     arguments: &Arguments,
 ) -> Result<Report> {
     let mut report = Report::new(corpus.function, &original.version);
-    let running = original.start().await?;
+    let mut running = original.start().await?;
     let builtin = catalogue::replacement(library, corpus.function, &original.version);
     let generated = (arguments.seed..arguments.seed + arguments.cases).map(|seed| {
         let mut dice = dice::Dice::new(seed);
@@ -95,6 +96,9 @@ async fn compare_all(
         (corpus.by_hand)().into_iter().map(|(name, request)| (format!("by hand: {name}"), request));
     for (name, request) in made_by_hand.chain(generated) {
         let verdict = compare::compare(corpus, &original.version, &running, builtin, &request).await?;
+        if matches!(verdict, Verdict::Deliberate(compare::CRASHED)) {
+            running = original.start().await?;
+        }
         report.add(name, request, verdict, arguments.show);
     }
     running.stop().await;

@@ -21,7 +21,7 @@ use ferroplane_wire::v1::{
 };
 
 use self::condition::Conditions;
-use self::input::{Input, Rule};
+use self::input::{IdlePatterns, Input, Rule};
 use self::names::Names;
 use crate::response;
 
@@ -117,7 +117,7 @@ impl<'a> Sequencing<'a> {
                 .map_err(|problem| format!("cannot generate usages for sequence: {problem}"))?;
         }
         if applies && !rule.delete_only {
-            self.hold_back(&rule.sequence, input.reset_composite_readiness)
+            self.hold_back(&rule.sequence, input)
         } else {
             Ok(())
         }
@@ -165,7 +165,7 @@ impl<'a> Sequencing<'a> {
     }
 
     /// Take out of the desired state what has to wait.
-    fn hold_back(&mut self, sequence: &[String], resets_readiness: bool) -> Result<(), String> {
+    fn hold_back(&mut self, sequence: &[String], input: &Input) -> Result<(), String> {
         // Everything before this one was found ready, and nothing has been taken out since.
         let mut first_in_doubt = 0;
         for (index, pattern) in sequence.iter().enumerate().skip(1) {
@@ -175,8 +175,10 @@ impl<'a> Sequencing<'a> {
                 continue;
             }
             let Some((before, ready, all)) = self.first_unready(&sequence[first_in_doubt..index])? else {
-                // Only for its error: a bad pattern is reported even where nothing has to wait.
-                self.names.matching(pattern)?;
+                // Only for its error: later releases report a bad pattern even where nothing has to wait.
+                if input.idle_patterns == IdlePatterns::Checked {
+                    self.names.matching(pattern)?;
+                }
                 first_in_doubt = index;
                 continue;
             };
@@ -191,7 +193,7 @@ impl<'a> Sequencing<'a> {
             if self.desired.len() < count {
                 // What was just held back may match an earlier pattern, which is then no longer ready.
                 first_in_doubt = 0;
-                self.is_unready |= resets_readiness;
+                self.is_unready |= input.reset_composite_readiness;
             }
         }
         Ok(())

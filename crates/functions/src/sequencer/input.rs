@@ -19,7 +19,18 @@ pub(super) struct Input {
     pub(super) usage_version: UsageVersion,
     /// Whether the composite resource is not ready while something is held back.
     pub(super) reset_composite_readiness: bool,
+    pub(super) idle_patterns: IdlePatterns,
     pub(super) rules: Vec<Rule>,
+}
+
+/// What becomes of patterns that nothing has to wait for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdlePatterns {
+    /// They have to be regular expressions.
+    #[default]
+    Checked,
+    /// They may be nonsense.
+    Unread,
 }
 
 /// A sequence of resources.
@@ -79,6 +90,7 @@ impl Input {
                 _ => UsageVersion::V2,
             },
             reset_composite_readiness: written.reset_composite_readiness.unwrap_or_default(),
+            idle_patterns: IdlePatterns::Checked,
             rules: rules.map(|rule| rule.unwrap_or_default().into()).collect(),
         })
     }
@@ -106,7 +118,7 @@ impl Input {
             let sequence = rule.unwrap_or_default().sequence;
             WrittenRule { sequence, ..WrittenRule::default() }.into()
         });
-        Ok(Self { rules: rules.collect(), ..Self::default() })
+        Ok(Self { rules: rules.collect(), idle_patterns: IdlePatterns::Unread, ..Self::default() })
     }
 }
 

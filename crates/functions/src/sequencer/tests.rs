@@ -335,3 +335,18 @@ fn first_releases_know_sequences_and_nothing_else() {
     let old = to_json(&run_v0_3(&from_json(&there).unwrap())).unwrap();
     assert_eq!(remaining(&old), "first second", "there are no usages");
 }
+
+#[test]
+fn first_releases_read_a_pattern_only_when_something_has_to_wait_for_it() {
+    let results = |desired: &str| {
+        let request = request(desired, "", &rule(&["first", "x)"]));
+        let run = |run: fn(&RunFunctionRequest) -> RunFunctionResponse| {
+            to_json(&run(&from_json(&request).unwrap())).unwrap()["results"].clone()
+        };
+        let message = |results: Value| results[0]["message"].as_str().unwrap_or_default().to_owned();
+        (message(run(run_v0_3)), message(run(super::run)))
+    };
+    let mistake = "cannot compile regex x): error parsing regexp: unexpected ): `^x)$`".to_owned();
+    assert_eq!(results("+first"), (String::new(), mistake.clone()));
+    assert_eq!(results("first"), (mistake.clone(), mistake));
+}
