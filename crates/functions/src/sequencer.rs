@@ -116,11 +116,7 @@ impl<'a> Sequencing<'a> {
             self.protect(&rule.sequence, input)
                 .map_err(|problem| format!("cannot generate usages for sequence: {problem}"))?;
         }
-        if applies && !rule.delete_only {
-            self.hold_back(&rule.sequence, input)
-        } else {
-            Ok(())
-        }
+        if applies && !rule.delete_only { self.hold_back(&rule.sequence, input) } else { Ok(()) }
     }
 
     /// Whether the condition of the rule holds.

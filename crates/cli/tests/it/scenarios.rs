@@ -3,9 +3,14 @@
 //! Their steps and checks are those of Crossplane's end-to-end tests (`test/e2e` of v2.4.0), which makes this the nearest we come to
 //! running the tests of the people that our users come from.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::peers::peer;
+use ferroplane_testkit::{FunctionServer, Versions};
+use ferroplane_wire::{from_json, to_json};
+use serde_json::{Value, json};
+
+use crate::peers::{free_port, peer};
 use crate::plane::Plane;
 
 /// Where the scripts and their manifests are.
@@ -16,9 +21,53 @@ fn run(name: &str) {
     if peer("kubectl").is_none() {
         return;
     }
-    let plane = Plane::find();
-    let said = plane.says(&format!("sh {DIRECTORY}/run {name}"));
+    let (plane, reader) = (Plane::find(), SchemaReader::serve());
+    let said = plane.says(&format!("FUNCTION_ADDRESS={} sh {DIRECTORY}/run {name}", reader.address));
     assert!(said.contains("---"), "the scenario {name} has no steps: {said}");
+}
+
+/// A function that requires the schema of the kind which the composite resource names, and writes down what it was given. No function
+/// that is built in requires schemas.
+struct SchemaReader {
+    address: String,
+    _server: FunctionServer,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl SchemaReader {
+    fn serve() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let address = format!("127.0.0.1:{}", free_port());
+        let server = FunctionServer::serve(&address, Versions::Both, None, |request| {
+            Ok(from_json(&read_schema(&to_json(&request).unwrap())).unwrap())
+        });
+        let server = runtime.block_on(server);
+        Self { address, _server: server, _runtime: runtime }
+    }
+}
+
+fn read_schema(request: &Value) -> Value {
+    let kind = &request["observed"]["composite"]["resource"]["spec"];
+    let capabilities = request["meta"]["capabilities"].as_array().cloned().unwrap_or_default();
+    let given = &request["requiredSchemas"]["wanted"];
+    let schema = &given["openapiV3"];
+    let fields = |schema: &Value| {
+        let properties = schema["properties"].as_object();
+        let names: BTreeSet<_> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        names.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    let status = json!({
+        "isOffered": capabilities.contains(&json!("CAPABILITY_REQUIRED_SCHEMAS")),
+        "isAnswered": given.is_object(),
+        "hasReferences": schema.to_string().contains("\"$ref\""),
+        "fields": fields(schema),
+        "metadataFields": fields(&schema["properties"]["metadata"]),
+    });
+    json!({
+        "meta": {"tag": request["meta"]["tag"], "ttl": "60s"},
+        "desired": {"composite": {"resource": {"status": status}}},
+        "requirements": {"schemas": {"wanted": {"apiVersion": kind["apiVersion"], "kind": kind["kind"]}}},
+    })
 }
 
 macro_rules! scenarios {
@@ -48,6 +97,7 @@ scenarios! {
     namespaced_composes_cluster: "namespaced-composes-cluster",
     referenceable_version: "referenceable-version",
     removed_fields: "removed-fields",
+    required_schemas: "required-schemas",
     scale: "scale",
     usage_cluster: "usage-cluster",
     usage_composed: "usage-composed",

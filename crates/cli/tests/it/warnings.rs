@@ -98,9 +98,9 @@ fn bases_and_patches_that_do_not_fit_the_kinds_on_the_plane_are_warned_of() {
         (
             "v1",
             "Policy",
-            "spec.palce",
+            "spec.location",
             "spec.region",
-            "patches[0].fromFieldPath: Guard has no field `spec.palce`",
+            "patches[0].fromFieldPath: Guard has no field `spec.location`",
         ),
         (
             "v2",
@@ -109,13 +109,7 @@ fn bases_and_patches_that_do_not_fit_the_kinds_on_the_plane_are_warned_of() {
             "spec.region",
             "base.apiVersion: Policy (warned.test.io) has no version v2, only v1",
         ),
-        (
-            "v1",
-            "Polcy",
-            "spec.place",
-            "spec.region",
-            "base.kind: no CRD or XRD defines Polcy (warned.test.io)",
-        ),
+        ("v1", "Rule", "spec.place", "spec.region", "base.kind: no CRD or XRD defines Rule (warned.test.io)"),
     ] {
         apply_until(&plane, &composition(version, kind, from, to), words);
     }
