@@ -81,6 +81,48 @@ fn decisions() {
     report("decision: no, service account", || policy.decide(&account, &get));
     let delete = Attributes { verb: "delete", ..get };
     report("decision: no, 20 bindings looked at", || policy.decide(&member, &delete));
+    aggregated_decisions();
+}
+
+/// What the controllers of a plane pay for each request, however many definitions there are: their rights are gathered from the
+/// roles of all of them.
+fn aggregated_decisions() {
+    for definitions in [10, 1_000] {
+        let mut policy = policy();
+        let mut put = |kind, value| policy.put(kind, &object(value)).expect("it can be read");
+        for number in 0..definitions {
+            let labels = json!({"to-crossplane": "true"});
+            let rule = json!({"verbs": ["*"], "apiGroups": ["example.org"], "resources": [format!("k{number}"), format!("k{number}/status")]});
+            put(
+                RbacKind::ClusterRole,
+                json!({"metadata": {"name": format!("k{number}"), "labels": labels}, "rules": [rule]}),
+            );
+        }
+        let selectors = json!([{"matchLabels": {"to-crossplane": "true"}}]);
+        let gatherer =
+            json!({"metadata": {"name": "gatherer"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
+        put(RbacKind::ClusterRole, gatherer);
+        let role =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gatherer"});
+        let subjects = json!([{"kind": "User", "name": "controllers"}]);
+        put(
+            RbacKind::ClusterRoleBinding,
+            json!({"metadata": {"name": "gatherer"}, "roleRef": role, "subjects": subjects}),
+        );
+        let controllers = Identity::authenticated("controllers", []);
+        let patch = Attributes {
+            verb: "patch",
+            group: "example.org",
+            resource: "k7",
+            subresource: "status",
+            name: "x",
+            namespace: "default",
+            path: None,
+        };
+        report(&format!("decision: yes, gathered from {definitions} definitions"), || {
+            policy.decide(&controllers, &patch)
+        });
+    }
 }
 
 fn tokens() {

@@ -5,11 +5,12 @@
 //! what is left to write so that everyone sees them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ferroplane_schema::selector::LabelSelector;
 
 use super::objects::Role;
+use super::rule_index::RuleIndex;
 use super::{Policy, Rule};
 
 impl Policy {
@@ -30,8 +31,50 @@ pub(super) fn aggregate(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, 
     aggregated.map(|(name, _)| (name.clone(), gather(name, roles).into())).collect()
 }
 
-/// Every selector by which an aggregated role gets rules: its own, and those of aggregated roles that they select.
-pub(super) fn reach(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Vec<LabelSelector>> {
+/// What an aggregated role selects, directly or not, and the rules of all that.
+#[derive(Debug, Default)]
+pub(super) struct Aggregate {
+    selectors: Vec<LabelSelector>,
+    /// Made when somebody first needs it, because most aggregated roles are bound to nobody. Then it follows what happens.
+    index: OnceLock<RuleIndex>,
+}
+
+impl Aggregate {
+    fn selects(&self, role: &Role) -> bool {
+        self.selectors.iter().any(|selector| role.is_selected_by(selector))
+    }
+
+    pub(super) fn index(&self, roles: &BTreeMap<String, Arc<Role>>) -> &RuleIndex {
+        self.index.get_or_init(|| {
+            let mut index = RuleIndex::default();
+            let selected = roles.iter().filter(|(_, role)| !role.is_aggregated() && self.selects(role));
+            selected.for_each(|(name, role)| index.insert(name, &role.rules));
+            index
+        })
+    }
+
+    /// Learn of a role that aggregates nothing.
+    pub(super) fn insert(&mut self, name: &str, role: &Role) {
+        if self.index.get().is_some()
+            && self.selects(role)
+            && let Some(index) = self.index.get_mut()
+        {
+            index.insert(name, &role.rules);
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str, role: &Role) {
+        if self.index.get().is_some()
+            && self.selects(role)
+            && let Some(index) = self.index.get_mut()
+        {
+            index.remove(name, &role.rules);
+        }
+    }
+}
+
+/// What all aggregated roles select.
+pub(super) fn aggregates(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Aggregate> {
     let aggregated: Vec<_> = roles.iter().filter(|(_, role)| role.is_aggregated()).collect();
     let selectors = |name: &str| {
         let mut visited = HashSet::from([name.to_owned()]);
@@ -40,17 +83,15 @@ pub(super) fn reach(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Vec<
         while let Some(role) = pending.pop().and_then(|name| roles.get(name)) {
             for selector in &role.selectors {
                 let selected = aggregated.iter().filter(|(_, role)| role.is_selected_by(selector));
-                pending.extend(
-                    selected
-                        .filter(|(name, _)| visited.insert((*name).clone()))
-                        .map(|(name, _)| name.as_str()),
-                );
+                let new = selected.filter(|(name, _)| visited.insert((*name).clone()));
+                pending.extend(new.map(|(name, _)| name.as_str()));
                 found.push(selector.clone());
             }
         }
         found
     };
-    aggregated.iter().map(|(name, _)| ((*name).clone(), selectors(name))).collect()
+    let aggregate = |name: &str| Aggregate { selectors: selectors(name), ..Aggregate::default() };
+    aggregated.iter().map(|(name, _)| ((*name).clone(), aggregate(name))).collect()
 }
 
 /// The rules of everything that a role selects, directly or not, each once, in the order Kubernetes has them.

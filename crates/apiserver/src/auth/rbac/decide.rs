@@ -8,7 +8,6 @@ use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::Status;
 
 use super::objects::{Binding, RoleReference, describe};
-use super::rule_index::IndexedRule;
 use super::{Attributes, GROUP, Policy, Rule};
 use crate::auth::identity::{Identity, MASTERS};
 
@@ -58,10 +57,9 @@ impl Policy {
         }
         let general = self.custom_groups.generalise(attributes);
         let asked: Vec<_> = std::iter::once(attributes).chain(&general).collect();
-        let granting: Vec<_> = asked.iter().flat_map(|asked| self.index.allowing(asked)).collect();
         let mut missing = Vec::new();
         for binding in self.bindings_of(identity, attributes.namespace) {
-            match self.grants(binding, &granting, &asked) {
+            match self.allows(binding, &asked) {
                 Some(true) => {
                     let position = binding.position_of(identity);
                     return Decision::Allowed(Some(Grant { binding: Arc::clone(binding), position }));
@@ -71,20 +69,6 @@ impl Policy {
             }
         }
         Decision::Denied(if missing.is_empty() { String::new() } else { format!("RBAC: {}", join(missing)) })
-    }
-
-    /// Whether a binding gives the right to what is asked for. None if there is no such role.
-    fn grants(
-        &self,
-        binding: &Binding,
-        granting: &[&IndexedRule],
-        asked: &[&Attributes<'_>],
-    ) -> Option<bool> {
-        if binding.role.kind == "ClusterRole" {
-            return self.holds_one_of(&binding.role.name, granting);
-        }
-        let rules = self.referenced(&binding.role, &binding.namespace)?;
-        Some(rules.iter().any(|rule| asked.iter().any(|asked| rule.allows(asked))))
     }
 
     /// Nothing if someone may do something, and the refusal otherwise.

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ferroplane_golang::strconv::quote;
 use ferroplane_schema::selector::LabelSelector;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{GROUP, Rule};
+use super::rule_index::RuleIndex;
+use super::{Attributes, GROUP, Rule};
 use crate::auth::identity::{Identity, split_service_account};
+
+/// So many rules are looked at one by one.
+const FEW: usize = 8;
 
 /// The four kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,6 +67,8 @@ impl Metadata {
 #[derive(Debug, Default)]
 pub(super) struct Role {
     pub(super) rules: Arc<[Rule]>,
+    /// Only of roles with many rules, once it is needed.
+    index: OnceLock<RuleIndex>,
     labels: BTreeMap<String, String>,
     /// If there are any, the rules are those of the roles they select.
     pub(super) selectors: Vec<LabelSelector>,
@@ -73,9 +79,23 @@ impl Role {
         let rules = object.get("rules").map_or(Ok(None), Option::<Vec<Rule>>::deserialize)?;
         Ok(Self {
             rules: rules.unwrap_or_default().into(),
+            index: OnceLock::new(),
             labels: metadata.labels.unwrap_or_default(),
             selectors: read_selectors(object),
         })
+    }
+
+    /// Whether one of its own rules allows what is asked for.
+    pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        if self.rules.len() <= FEW {
+            return self.rules.iter().any(|rule| rule.allows(attributes));
+        }
+        let index = self.index.get_or_init(|| {
+            let mut index = RuleIndex::default();
+            index.insert("", &self.rules);
+            index
+        });
+        index.allows(attributes)
     }
 
     pub(super) fn is_aggregated(&self) -> bool {

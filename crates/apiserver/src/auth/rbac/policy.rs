@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use ferroplane_schema::selector::LabelSelector;
 use serde_json::{Map, Value};
 
+use super::aggregation::Aggregate;
 use super::custom_groups::CustomGroups;
 use super::objects::{Binding, Metadata, Role, RoleReference};
-use super::rule_index::{IndexedRule, RuleIndex};
-use super::{RbacKind, Rule, aggregation};
+use super::{Attributes, RbacKind, Rule, aggregation};
 use crate::auth::identity::{Identity, service_account_name};
 
 /// Everything that decides who may do what.
@@ -21,9 +20,8 @@ pub struct Policy {
     bindings: HashMap<String, Bindings>,
     /// The rules of aggregated roles, found when they are first needed after a change.
     aggregated: OnceLock<HashMap<String, Arc<[Rule]>>>,
-    /// Everything that aggregated roles select, directly or not. Few roles aggregate others, and these change seldom.
-    reach: OnceLock<HashMap<String, Vec<LabelSelector>>>,
-    pub(super) index: RuleIndex,
+    /// What each aggregated role selects. Few roles aggregate others, and these change seldom.
+    aggregates: OnceLock<HashMap<String, Aggregate>>,
     pub(super) custom_groups: CustomGroups,
 }
 
@@ -51,10 +49,10 @@ impl Policy {
             }
             RbacKind::ClusterRole => {
                 let role = Role::read(object, metadata).map(Arc::new);
-                self.reconsider_reach(before.as_deref(), role.as_deref().ok());
+                self.reconsider_aggregates(before.as_deref(), role.as_deref().ok());
                 let role = role?;
                 if !role.is_aggregated() {
-                    self.index.insert(&name, &role);
+                    self.aggregates_mut().for_each(|aggregate| aggregate.insert(&name, &role));
                 }
                 self.cluster_roles.insert(name, role);
             }
@@ -81,7 +79,7 @@ impl Policy {
             }
             RbacKind::ClusterRole => {
                 let before = self.take_cluster_role(name);
-                self.reconsider_reach(before.as_deref(), None);
+                self.reconsider_aggregates(before.as_deref(), None);
             }
             RbacKind::RoleBinding => {
                 forget(&mut self.bindings, namespace, |bindings| {
@@ -97,33 +95,37 @@ impl Policy {
         self.aggregated.take();
         let role = self.cluster_roles.remove(name)?;
         if !role.is_aggregated() {
-            self.index.remove(name, &role);
+            self.aggregates_mut().for_each(|aggregate| aggregate.remove(name, &role));
         }
         Some(role)
     }
 
     /// What aggregated roles select is found again only if one of them selects something else, or is selected by something
     /// else. The rules that are written into them for everyone to see do not matter.
-    fn reconsider_reach(&mut self, before: Option<&Role>, after: Option<&Role>) {
-        let selection = |role: Option<&Role>| {
-            role.and_then(Role::selection).map(|(labels, selectors)| (labels.clone(), selectors.to_vec()))
-        };
-        if selection(before) != selection(after) {
-            self.reach.take();
+    fn reconsider_aggregates(&mut self, before: Option<&Role>, after: Option<&Role>) {
+        if before.and_then(Role::selection) != after.and_then(Role::selection) {
+            self.aggregates.take();
         }
     }
 
-    /// Whether a role of the cluster has the rules of one of these, itself or because it selects them. None if there is no such role.
-    pub(super) fn holds_one_of(&self, name: &str, granting: &[&IndexedRule]) -> Option<bool> {
-        let role = self.cluster_roles.get(name)?;
+    fn aggregates_mut(&mut self) -> impl Iterator<Item = &mut Aggregate> {
+        self.aggregates.get_mut().into_iter().flat_map(HashMap::values_mut)
+    }
+
+    /// Whether the role of a binding allows one of what is asked for. None if there is no such role.
+    pub(super) fn allows(&self, binding: &Binding, asked: &[&Attributes<'_>]) -> Option<bool> {
+        let name = binding.role.name.as_str();
+        let role = match binding.role.kind.as_str() {
+            "ClusterRole" => &**self.cluster_roles.get(name)?,
+            "Role" => self.roles.get(&binding.namespace)?.get(name)?,
+            _ => return None,
+        };
         if !role.is_aggregated() {
-            return Some(granting.iter().any(|rule| *rule.name == *name));
+            return Some(asked.iter().any(|asked| role.allows(asked)));
         }
-        let reach = self.reach.get_or_init(|| aggregation::reach(&self.cluster_roles));
-        let selectors = reach.get(name).map(Vec::as_slice).unwrap_or_default();
-        let is_selected =
-            |rule: &&IndexedRule| selectors.iter().any(|selector| rule.role.is_selected_by(selector));
-        Some(granting.iter().any(is_selected))
+        let aggregates = self.aggregates.get_or_init(|| aggregation::aggregates(&self.cluster_roles));
+        let index = aggregates.get(name).map(|aggregate| aggregate.index(&self.cluster_roles));
+        Some(index.is_some_and(|index| asked.iter().any(|asked| index.allows(asked))))
     }
 
     /// The rules of a role of the cluster: its own, or those it aggregates.

@@ -1,15 +1,14 @@
-//! Finds the rules that speak of a resource, however many roles there are.
+//! Finds the rules that speak of a resource, however many there are.
 //!
-//! Every kind that users define brings roles of its own, and the control plane in this process asks for its rights with every
-//! request: a look at all rules would cost each request more with each kind.
+//! Every kind that users define brings roles, which others aggregate, and the control plane in this process asks for its rights
+//! with every request: a look at all rules of an aggregated role would cost each request more with each kind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::objects::Role;
 use super::{Attributes, Rule};
 
-/// The rules of roles of the cluster that aggregate no others, by what they are about.
+/// Rules of roles, by what they are about.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
     /// By group, then by resource with its subresource, both as the rule writes them.
@@ -20,23 +19,24 @@ pub(super) struct RuleIndex {
 
 /// One rule of a role.
 #[derive(Debug, Clone)]
-pub(super) struct IndexedRule {
-    pub(super) name: Arc<str>,
-    pub(super) role: Arc<Role>,
+struct IndexedRule {
+    role: Arc<str>,
+    rules: Arc<[Rule]>,
     position: usize,
 }
 
 impl IndexedRule {
     fn rule(&self) -> &Rule {
-        &self.role.rules[self.position]
+        &self.rules[self.position]
     }
 }
 
 impl RuleIndex {
-    pub(super) fn insert(&mut self, name: &str, role: &Arc<Role>) {
-        let name = Arc::<str>::from(name);
-        for (position, rule) in role.rules.iter().enumerate() {
-            let indexed = IndexedRule { name: Arc::clone(&name), role: Arc::clone(role), position };
+    /// Learn of the rules of a role, which must not be known.
+    pub(super) fn insert(&mut self, role: &str, rules: &Arc<[Rule]>) {
+        let role = Arc::<str>::from(role);
+        for (position, rule) in rules.iter().enumerate() {
+            let indexed = IndexedRule { role: Arc::clone(&role), rules: Arc::clone(rules), position };
             if !rule.non_resource_urls.is_empty() {
                 self.paths.push(indexed.clone());
             }
@@ -49,17 +49,18 @@ impl RuleIndex {
         }
     }
 
-    pub(super) fn remove(&mut self, name: &str, role: &Role) {
-        if role.rules.iter().any(|rule| !rule.non_resource_urls.is_empty()) {
-            self.paths.retain(|indexed| *indexed.name != *name);
+    /// Forget the rules of a role.
+    pub(super) fn remove(&mut self, role: &str, rules: &[Rule]) {
+        if rules.iter().any(|rule| !rule.non_resource_urls.is_empty()) {
+            self.paths.retain(|indexed| *indexed.role != *role);
         }
-        for rule in role.rules.iter() {
+        for rule in rules {
             for group in &rule.api_groups {
                 let Some(resources) = self.resources.get_mut(group) else { continue };
                 for resource in &rule.resources {
-                    let Some(rules) = resources.get_mut(resource) else { continue };
-                    rules.retain(|indexed| *indexed.name != *name);
-                    if rules.is_empty() {
+                    let Some(indexed) = resources.get_mut(resource) else { continue };
+                    indexed.retain(|indexed| *indexed.role != *role);
+                    if indexed.is_empty() {
                         resources.remove(resource);
                     }
                 }
@@ -70,21 +71,17 @@ impl RuleIndex {
         }
     }
 
-    /// The rules that allow what is asked for. One of several lists may come more than once.
-    pub(super) fn allowing<'i>(
-        &'i self,
-        attributes: &'i Attributes<'i>,
-    ) -> impl Iterator<Item = &'i IndexedRule> {
-        let (paths, resources) = match attributes.path {
-            Some(_) => (self.paths.as_slice(), None),
-            None => (&[][..], Some(self.about(attributes))),
-        };
-        let found = paths.iter().chain(resources.into_iter().flatten());
-        found.filter(|indexed| indexed.rule().allows(attributes))
+    /// Whether one of the rules allows what is asked for.
+    pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        let is_allowed = |indexed: &IndexedRule| indexed.rule().allows(attributes);
+        match attributes.path {
+            Some(_) => self.paths.iter().any(is_allowed),
+            None => self.about(attributes).any(is_allowed),
+        }
     }
 
     /// The rules that are about a resource by its name, or about all resources.
-    fn about<'i>(&'i self, attributes: &'i Attributes<'i>) -> impl Iterator<Item = &'i IndexedRule> {
+    fn about<'i>(&'i self, attributes: &Attributes<'i>) -> impl Iterator<Item = &'i IndexedRule> {
         let Attributes { group, resource, subresource, .. } = *attributes;
         let (whole, any_parent) = match subresource {
             "" => (std::borrow::Cow::Borrowed(resource), None),

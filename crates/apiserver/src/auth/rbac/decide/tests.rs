@@ -284,6 +284,11 @@ proptest! {
             (one_of(&["get", "list"]), one_of(&["", "apps", "example.org"]), one_of(&["pods", "nodes"]), one_of(&["", "log"])),
         (name, namespace, is_path) in (one_of(NAMES), one_of(NAMESPACES), any::<bool>()),
     ) {
+        let path = is_path.then_some("/a/b");
+        let attributes = Attributes {
+            verb: &verb, group: &group, resource: &resource, subresource: &subresource,
+            name: &name, namespace: &namespace, path,
+        };
         let mut policy = Policy::default();
         let mut world = Fixture::new();
         for (kind, namespace, name, content) in changes {
@@ -294,14 +299,10 @@ proptest! {
                 policy.remove(kind, &namespace, &name);
                 world.remove(&(kind as u8, namespace, name));
             }
+            // After each change: what was found for one decision must not outlive the change.
+            prop_assert_eq!(policy.decide(&identity, &attributes).is_allowed(), naive(&world, &identity, &attributes));
         }
-        let path = is_path.then_some("/a/b");
-        let attributes = Attributes {
-            verb: &verb, group: &group, resource: &resource, subresource: &subresource,
-            name: &name, namespace: &namespace, path,
-        };
         let expected = naive(&world, &identity, &attributes);
-        prop_assert_eq!(policy.decide(&identity, &attributes).is_allowed(), expected);
         let listed = policy.rules_of(&identity, &namespace).to_status();
         let allowed_by_list = ["resourceRules", "nonResourceRules"].iter().any(|key| naive_rules(&listed[key], &attributes));
         prop_assert_eq!(allowed_by_list, expected);
