@@ -58,6 +58,7 @@ const DEFAULT: &[Peer] = &[
             version: None,
         },
     ),
+    Peer::new("text-template", Recipe::Go { source: "oracles/text-template", package: ".", version: None }),
     Peer::new("kubernetes-cel", Recipe::Go { source: "oracles/cel", package: ".", version: None }),
     Peer::new("kubernetes-views", Recipe::Go { source: "oracles/views", package: ".", version: None }),
     Peer::new(

@@ -13,13 +13,14 @@ pub struct Budget {
     pub memory: u64,
     /// How many bytes the output may have.
     pub output: u64,
-    /// How deep templates may call each other.
+    /// How deep everything may be nested: templates that call each other and blocks count one each, parentheses and
+    /// functions that execute templates two.
     pub depth: u32,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { steps: 10_000_000, memory: 256 << 20, output: 16 << 20, depth: 200 }
+        Self { steps: 10_000_000, memory: 256 << 20, output: 16 << 20, depth: 500 }
     }
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for Exhausted {
         match self {
             Self::Steps(limit) => write!(f, "the template takes more than {limit} steps"),
             Self::Memory(limit) => write!(f, "the template makes more than {limit} bytes of values"),
-            Self::Output(limit) => write!(f, "the template writes more than {limit} bytes"),
+            Self::Output(limit) => write!(f, "the output of the template is longer than {limit} bytes"),
             Self::Cancelled => f.write_str("the template takes too long"),
         }
     }

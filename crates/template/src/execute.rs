@@ -67,15 +67,11 @@ pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result
         let own = ferroplane_golang::strconv::quote(own);
         return Err(Failure::new(format!("template: no template {name} associated with template {own}")));
     };
-    let limit = ctx.budget().depth;
-    if ctx.depth >= limit {
-        return Err(Failure::new(format!("exceeded maximum template depth ({limit})")));
-    }
+    enter(ctx, CALL).map_err(Failure::new)?;
     let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
     let outer = std::mem::take(&mut ctx.output);
-    ctx.depth += 1;
     let result = run(ctx, tree, &data);
-    ctx.depth -= 1;
+    ctx.depth -= CALL;
     let output = std::mem::replace(&mut ctx.output, outer);
     match result {
         Ok(()) => Ok(output.into()),
@@ -83,6 +79,22 @@ pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result
             Err(error.exhausted.map_or_else(|| Failure::new(error.to_string()), Failure::Exhausted))
         }
     }
+}
+
+/// What a template or a block adds to the depth.
+const BLOCK: u32 = 1;
+/// What parentheses, and functions that execute templates, add to the depth: they take twice the stack.
+const CALL: u32 = 2;
+
+/// Goes deeper, unless that is too deep: all recursion goes through here, because our stack does not grow. Whoever comes
+/// back takes the same number off.
+fn enter(ctx: &mut Context<'_>, levels: u32) -> Result<(), String> {
+    let limit = ctx.budget().depth;
+    if ctx.depth + levels > limit {
+        return Err(format!("exceeded maximum template depth ({limit})"));
+    }
+    ctx.depth += levels;
+    Ok(())
 }
 
 fn run<'t>(ctx: &mut Context<'t>, tree: &'t Tree, data: &Slot) -> Result<(), ExecuteError> {
@@ -129,6 +141,14 @@ impl<'t> Frame<'_, 't> {
             exhausted,
         }
         .into()
+    }
+
+    fn enter(&mut self, levels: u32) -> Executed<()> {
+        enter(self.ctx, levels).map_err(|problem| self.error(problem))
+    }
+
+    fn leave(&mut self, levels: u32) {
+        self.ctx.depth -= levels;
     }
 
     fn step(&mut self) -> Executed<()> {

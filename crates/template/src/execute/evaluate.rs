@@ -5,7 +5,7 @@
 use ferroplane_golang::strconv::quote;
 
 use super::walk::element;
-use super::{Executed, Frame, Slot};
+use super::{CALL, Executed, Frame, Slot};
 use crate::node::{Command, Number, Operand, Part, Pipe, Term};
 use crate::{MissingKey, Type, Value};
 
@@ -25,6 +25,13 @@ impl<'t> Frame<'_, 't> {
             }
         }
         Ok(value)
+    }
+
+    fn parenthesized(&mut self, dot: &Slot, pipe: &'t Pipe) -> Executed<Slot> {
+        self.enter(CALL)?;
+        let value = self.pipeline(dot, pipe);
+        self.leave(CALL);
+        value
     }
 
     pub(super) fn assign(&mut self, name: &str, value: Slot) -> Executed<()> {
@@ -73,7 +80,7 @@ impl<'t> Frame<'_, 't> {
             }
             Term::Pipe(pipe) => {
                 self.check_no_arguments(first, arguments, last.as_ref())?;
-                self.pipeline(dot, pipe)
+                self.parenthesized(dot, pipe)
             }
             _ => {
                 self.at(Part::Operand(first));
@@ -150,7 +157,7 @@ impl<'t> Frame<'_, 't> {
             Term::Function(function) => {
                 self.call(dot, function, None, Part::Operand(operand), function.name, None, None)
             }
-            Term::Pipe(pipe) => self.pipeline(dot, pipe),
+            Term::Pipe(pipe) => self.parenthesized(dot, pipe),
             _ => self.constant(dot, operand),
         }
     }

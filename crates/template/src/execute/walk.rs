@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use ferroplane_golang::strconv::quote;
 
-use super::{Executed, Frame, Slot, run};
+use super::{BLOCK, Executed, Frame, Slot, run};
 use crate::node::{Branch, Invocation, Node, Part, Pipe};
 use crate::{Failure, Text, Value, print};
 
@@ -80,6 +80,14 @@ impl<'t> Frame<'_, 't> {
         }
     }
 
+    /// The nodes of a block.
+    fn walk_block(&mut self, dot: &Slot, nodes: &'t [Node]) -> Walked {
+        self.enter(BLOCK)?;
+        let walked = self.walk_list(dot, nodes);
+        self.leave(BLOCK);
+        walked
+    }
+
     /// `if` or `with`. What stands behind `else` may be one of them again; that takes no stack.
     fn choose(&mut self, dot: &Slot, branch: &'t Branch, moves_dot: bool) -> Walked {
         let mark = self.variables.len();
@@ -87,13 +95,13 @@ impl<'t> Frame<'_, 't> {
         let walked = loop {
             let value = self.pipeline(dot, &branch.pipe)?;
             if value.is_true() {
-                break self.walk_list(if moves_dot { &value } else { dot }, &branch.list)?;
+                break self.walk_block(if moves_dot { &value } else { dot }, &branch.list)?;
             }
             match branch.otherwise.as_deref() {
                 None => break ON,
                 Some([Node::If(inner)]) if !moves_dot => branch = inner,
                 Some([Node::With(inner)]) if moves_dot => branch = inner,
-                Some(list) => break self.walk_list(dot, list)?,
+                Some(list) => break self.walk_block(dot, list)?,
             }
             self.step()?;
         };
@@ -138,8 +146,11 @@ impl<'t> Frame<'_, 't> {
             }
         };
         let walked = match &branch.otherwise {
-            // What is in `else` is outside of this loop: a jump there is for the one around.
-            Some(list) if is_empty => self.walk_list(dot, list)?,
+            Some(list) if is_empty => match self.walk_block(dot, list)? {
+                // A break in `else` is for this loop, which has ended already; continuing is for the one around.
+                ControlFlow::Break(Jump::Break) => ON,
+                walked => walked,
+            },
             _ => ON,
         };
         self.variables.truncate(outer);
@@ -161,7 +172,7 @@ impl<'t> Frame<'_, 't> {
             self.step()?;
             is_empty = false;
             self.bind(&branch.pipe, &key, &item)?;
-            let walked = self.walk_list(&item, &branch.list)?;
+            let walked = self.walk_block(&item, &branch.list)?;
             self.variables.truncate(mark);
             if walked == ControlFlow::Break(Jump::Break) {
                 break;
@@ -198,17 +209,13 @@ impl<'t> Frame<'_, 't> {
         let Some(tree) = self.ctx.templates.tree(&invocation.name) else {
             return Err(self.error(format!("template {} not defined", quote(&invocation.name))));
         };
-        if self.ctx.depth >= self.ctx.budget().depth {
-            let limit = self.ctx.budget().depth;
-            return Err(self.error(format!("exceeded maximum template depth ({limit})")));
-        }
+        self.enter(BLOCK)?;
         let data = match &invocation.pipe {
             Some(pipe) => self.pipeline(dot, pipe)?,
             None => Slot::Invalid,
         };
-        self.ctx.depth += 1;
         let result = run(self.ctx, tree, &data);
-        self.ctx.depth -= 1;
+        self.leave(BLOCK);
         result
     }
 }

@@ -1,5 +1,4 @@
-//! What templates do, in a few words: the comparison with Go is in `comparison.rs`.
-
+//! What templates do, in a few words.
 use ferroplane_golang::fmt::Numbers;
 use ferroplane_template::{Budget, Functions, Heap, NoHost, Options, Templates, Value};
 use serde_json::json;
