@@ -40,7 +40,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
     (
         "ferroplane-functions",
-        &["ferroplane-cel", "ferroplane-engine", "ferroplane-golang", "ferroplane-wire"],
+        &[
+            "ferroplane-cel",
+            "ferroplane-engine",
+            "ferroplane-golang",
+            "ferroplane-template",
+            "ferroplane-wire",
+        ],
     ),
     (
         "ferroplane-runner",

@@ -1,123 +1,30 @@
-//! The templates of messages: the part of Go's `text/template` that texts captured from messages call for.
-//!
-//! Known: text, comments, trimmed space, `.`, `$`, fields, text, whole numbers and booleans, pipelines and
-//! parentheses, `if` and `with` with their `else`, and the functions in [`functions`]. Not known, and said to
-//! be so: variables, `range`, `define`, `template`, `block`, and other numbers.
+//! The templates of messages: Go's, over what expressions captured.
 //!
 //! # Invariants
-//! * A message never grows past [`MAX_MESSAGE`], and nesting never past [`MAX_DEPTH`].
-
-mod evaluate;
-mod functions;
-mod lex;
-mod parse;
+//! * A message costs no more than [`BUDGET`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// How long a message may become, in bytes. Kubernetes keeps less of it.
-const MAX_MESSAGE: usize = 1 << 20;
+use ferroplane_template::{Budget, Functions, Heap, NoHost, Options, Templates, Type, Value};
 
-/// How deep parentheses and blocks may be nested.
-const MAX_DEPTH: usize = 64;
+/// What a message may cost. Kubernetes keeps less of it than a mebibyte.
+const BUDGET: Budget = Budget { steps: 100_000, memory: 8 << 20, output: 1 << 20, depth: 100 };
 
 /// What expressions captured, by the names of their groups.
 pub(super) type Groups = BTreeMap<String, String>;
 
 /// Fill captured texts into a template.
 pub(super) fn render(template: &str, groups: &Groups) -> Result<String, String> {
-    let nodes = parse::parse(template).map_err(|problem| format!("cannot parse template: {problem}"))?;
-    let mut output = String::new();
-    evaluate::write(&nodes, groups, template, &mut output)
+    let templates = Templates::parse("", template, &Options::default(), &Functions::builtin())
+        .map_err(|problem| format!("cannot parse template: {problem}"))?;
+    let heap = Heap::new();
+    let entries = groups.iter().map(|(name, text)| (name.as_str().into(), Value::text(text.as_str())));
+    let data = Value::Map(heap.map(&Type::String, entries.collect()));
+    let output = templates
+        .execute(data, &heap, &mut NoHost, BUDGET)
         .map_err(|problem| format!("cannot execute template: {problem}"))?;
-    Ok(output)
-}
-
-/// A piece of a template.
-#[derive(Debug)]
-enum Node {
-    Text(String),
-    Action(Pipeline),
-    Choice(Box<Choice>),
-}
-
-/// `if` or `with`.
-#[derive(Debug)]
-struct Choice {
-    moves_dot: bool,
-    condition: Pipeline,
-    then: Vec<Node>,
-    otherwise: Vec<Node>,
-}
-
-/// Commands, each of which gets what the one before it gave.
-#[derive(Debug)]
-struct Pipeline {
-    commands: Vec<Command>,
-}
-
-/// A function or a value, and arguments.
-#[derive(Debug)]
-struct Command {
-    at: usize,
-    operands: Vec<Operand>,
-}
-
-/// A value in a command, and where it is in the template.
-#[derive(Debug)]
-struct Operand {
-    at: usize,
-    term: Term,
-    /// The fields that follow a pipeline, the root or the dot.
-    fields: Vec<String>,
-}
-
-#[derive(Debug)]
-enum Term {
-    Dot,
-    Root,
-    Nil,
-    Text { quoted: String, text: String },
-    Integer(i64),
-    Boolean(bool),
-    Function(String),
-    Pipeline(Pipeline),
-}
-
-impl fmt::Display for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_joined(f, &self.commands, " | ")
-    }
-}
-
-impl fmt::Display for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_joined(f, &self.operands, " ")
-    }
-}
-
-impl fmt::Display for Operand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.term {
-            Term::Dot if self.fields.is_empty() => f.write_str(".")?,
-            Term::Dot => {}
-            Term::Root => f.write_str("$")?,
-            Term::Nil => f.write_str("nil")?,
-            Term::Text { quoted, .. } => f.write_str(quoted)?,
-            Term::Integer(number) => number.fmt(f)?,
-            Term::Boolean(truth) => truth.fmt(f)?,
-            Term::Function(name) => f.write_str(name)?,
-            Term::Pipeline(pipeline) => write!(f, "({pipeline})")?,
-        }
-        self.fields.iter().try_for_each(|field| write!(f, ".{field}"))
-    }
-}
-
-fn write_joined<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], separator: &str) -> fmt::Result {
-    for (at, item) in items.iter().enumerate() {
-        write!(f, "{}{item}", if at == 0 { "" } else { separator })?;
-    }
-    Ok(())
+    // Escapes can name bytes that are no text, and messages of the protocol are text.
+    String::from_utf8(output).map_err(|_| "cannot execute template: the message is not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -212,9 +119,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
-        assert!(problem("{{ range . }}{{ end }}").contains("<range> is not supported"));
-        assert!(problem("{{ $x := 1 }}").contains("variables are not supported"));
+    fn everything_that_templates_know_is_followed() {
+        for (template, expected) in [
+            ("{{ range $name, $text := . }}{{ $name }};{{ end }}", "Empty;Error;Zone;"),
+            ("{{ $zone := .Zone }}{{ if true }}{{ $zone = 1.5 }}{{ end }}{{ $zone }}", "1.5"),
+            (
+                r#"{{ define "a" }}<{{ . }}>{{ end }}{{ template "a" .Zone }}{{ block "b" 'x' }}{{ . }}{{ end }}"#,
+                "<eu-1>120",
+            ),
+            ("{{ js .Error }}", r"no \u003Cquota\u003E"),
+        ] {
+            assert_eq!(rendered(template), expected, "{template}");
+        }
+    }
+
+    #[test]
+    fn message_that_is_no_text_is_refused() {
+        assert_eq!(problem(r#"{{ "\xff" }}"#), "cannot execute template: the message is not UTF-8");
     }
 
     #[test]
@@ -222,6 +143,7 @@ mod tests {
         let long: Groups = [("A".to_owned(), "a".repeat(1 << 16))].into();
         assert!(render(&"{{.A}}".repeat(100), &long).unwrap_err().contains("longer than"));
         assert!(problem(&("{{".to_owned() + &"(".repeat(10_000))).contains("max expression depth exceeded"));
+        assert!(problem("{{ range 1000000 }}{{ end }}").contains("more than 100000 steps"));
         assert!(problem(&"{{if .A}}".repeat(10_000)).contains("nested too deeply"));
         assert!(
             problem(&("{{if .A}}".to_owned() + &"{{else if .A}}".repeat(10_000)))
