@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferroplane_cel::quantity::Quantity;
 use ferroplane_schema::field::Path;
 use ferroplane_schema::meta::{self, NameRule};
-use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy};
+use ferroplane_schema::patch::facts::{Facts, PatchField, PatchShape, Strategy};
 use ferroplane_schema::patch::{json, merge, strategic};
 use ferroplane_schema::selector::LabelSelector;
 use ferroplane_schema::table::{Include, Instant, Printer};
@@ -129,10 +129,10 @@ fn strategic_change() -> Map<String, Value> {
 }
 
 fn facts() -> Facts {
-    let object = |name: &str| Field::new(PatchShape::object(name));
+    let object = |name: &str| PatchField::new(PatchShape::object(name));
     let list = |name: &str, key: &str| {
         let shape = PatchShape::list(PatchShape::object(name));
-        Field::new(shape).with_strategy(Strategy::Merge).with_merge_key(key)
+        PatchField::new(shape).with_strategy(Strategy::Merge).with_merge_key(key)
     };
     Facts::default()
         .with("Deployment", "spec", object("DeploymentSpec"))

@@ -15,4 +15,4 @@ pub(crate) use scale::scale_of;
 pub(crate) use selection::Selection;
 pub(crate) use view::{Rows, VersionedObject, View, present};
 pub(crate) use watch::{WatchOptions, refuse as refuse_watch, start as watch, too_old};
-pub(crate) use write::{ObjectLocation, Outcome, metadata_text, unavailable, write};
+pub(crate) use write::{ObjectLocation, WriteOutcome, metadata_text, unavailable, write};

@@ -34,7 +34,7 @@ pub(super) enum ExpressionKind {
         arguments: Vec<Expression>,
     },
     List(Vec<Element>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
     /// A message of some type. There are none, so only the name matters.
     Message(String),
     Fold(Box<Fold>),
@@ -47,7 +47,7 @@ pub(super) struct Element {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct MapEntry {
     pub(super) key: Expression,
     pub(super) value: Expression,
     pub(super) is_optional: bool,

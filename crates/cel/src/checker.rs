@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ferroplane_golang::regexp;
 use ferroplane_golang::time::duration;
 
-use super::ast::{Element, Entry, Expression, ExpressionId, ExpressionKind, Fold as Loop};
+use super::ast::{Element, Expression, ExpressionId, ExpressionKind, Fold as Loop, MapEntry};
 use super::cost;
 use super::declarations::{Function, Overload, function, type_named};
 use super::evaluate;
@@ -572,7 +572,7 @@ impl Checker<'_> {
         (constant_list(items), Type::list(element))
     }
 
-    fn map(&mut self, entries: &[Entry]) -> Typed {
+    fn map(&mut self, entries: &[MapEntry]) -> Typed {
         let mut items = Vec::with_capacity(entries.len());
         let (mut key_type, mut value_type): (Option<Type>, Option<Type>) = (None, None);
         let (mut keys, mut values) = (Vec::new(), Vec::new());

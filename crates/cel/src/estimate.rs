@@ -11,7 +11,7 @@ mod route;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::ast::{Element, Entry, Expression, ExpressionKind, Fold};
+use super::ast::{Element, Expression, ExpressionKind, Fold, MapEntry};
 use super::checker::{Call, TypeFacts};
 use super::types::Type;
 use super::value::Value;
@@ -259,7 +259,7 @@ impl<'e> Estimator<'e> {
         cost
     }
 
-    fn map(&mut self, expression: &Expression, entries: &'e [Entry]) -> Range {
+    fn map(&mut self, expression: &Expression, entries: &'e [MapEntry]) -> Range {
         let (mut cost, mut key, mut value) = (MAP, start(entries.is_empty()), start(entries.is_empty()));
         for entry in entries {
             cost = cost.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));

@@ -11,7 +11,7 @@ use super::library::{Context, Regexes};
 use super::meter::Meter;
 use super::program::{Attribute, Call, Fold, ListItem, MapItem, ProgramNode, Qualifier, QualifierKey, Root};
 use super::types::Type;
-use super::value::{Key, List, Map, Value, lossless_int};
+use super::value::{List, Map, MapKey, Value, lossless_int};
 
 /// A value, or an error that may still be absorbed.
 type Outcome<'v> = Result<Value<'v>, Fault>;
@@ -361,7 +361,7 @@ impl<'p, 'v> Machine<'p, 'v> {
         Ok(entries.map(Value::map))
     }
 
-    fn entries(&mut self, items: &'p [MapItem]) -> Step<Result<BTreeMap<Key<'v>, Value<'v>>, Fault>> {
+    fn entries(&mut self, items: &'p [MapItem]) -> Step<Result<BTreeMap<MapKey<'v>, Value<'v>>, Fault>> {
         let mut entries = BTreeMap::new();
         for item in items {
             let key = match self.evaluate(&item.key)? {
@@ -373,7 +373,7 @@ impl<'p, 'v> Machine<'p, 'v> {
                 Err(fault) => return Ok(Err(fault)),
             };
             let name = key.type_name();
-            let Some(key) = Key::new(key) else {
+            let Some(key) = MapKey::new(key) else {
                 return Ok(Err(Fault::new(format!("unsupported key type: {name}"))));
             };
             match value {

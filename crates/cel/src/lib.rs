@@ -48,13 +48,13 @@ use meter::Meter;
 
 pub use estimate::Extent;
 pub use fault::EvaluateError;
-pub use message::{Field, Message, MessageType};
+pub use message::{Message, MessageField, MessageType};
 pub use object::LibraryObject;
 pub use shape::{ValueSchema, escape, unescape};
 pub use source::{CompileError, Incomputable};
 pub use time::Timestamp;
 pub use types::{Struct, Type};
-pub use value::{Key, List, Map, Numbers, Text, Value};
+pub use value::{List, Map, MapKey, Numbers, Text, Value};
 
 /// What names mean in expressions. Cheap to clone.
 #[derive(Debug, Clone, Default)]

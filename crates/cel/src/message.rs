@@ -30,19 +30,19 @@ impl Eq for MessageType {}
 #[derive(Debug, Clone)]
 pub struct Message<'v> {
     name: &'static str,
-    fields: Arc<[Field<'v>]>,
+    fields: Arc<[MessageField<'v>]>,
 }
 
 /// A field of a message. What it has if it is not set is still its value.
 #[derive(Debug, Clone)]
-pub struct Field<'v> {
+pub struct MessageField<'v> {
     pub name: &'static str,
     pub value: Value<'v>,
     pub is_set: bool,
 }
 
 impl<'v> Message<'v> {
-    pub fn new(kind: &MessageType, fields: impl IntoIterator<Item = Field<'v>>) -> Self {
+    pub fn new(kind: &MessageType, fields: impl IntoIterator<Item = MessageField<'v>>) -> Self {
         Self { name: kind.name, fields: fields.into_iter().collect() }
     }
 
@@ -74,7 +74,7 @@ impl<'v> Message<'v> {
     }
 
     /// The fields that are set.
-    pub(super) fn set(&self) -> impl Iterator<Item = &Field<'v>> {
+    pub(super) fn set(&self) -> impl Iterator<Item = &MessageField<'v>> {
         self.fields.iter().filter(|field| field.is_set)
     }
 }
@@ -101,8 +101,8 @@ mod tests {
         Value::Message(Message::new(&THING, [size, field("inner", inner, false)]))
     }
 
-    fn field<'v>(name: &'static str, value: Value<'v>, is_set: bool) -> Field<'v> {
-        Field { name, value, is_set }
+    fn field<'v>(name: &'static str, value: Value<'v>, is_set: bool) -> MessageField<'v> {
+        MessageField { name, value, is_set }
     }
 
     fn check(source: &str) -> Result<Option<bool>, String> {

@@ -2,7 +2,7 @@
 //!
 //! Follows cel-go 0.29.2, `parser/parser.go`.
 
-use super::ast::{Element, Entry, Expression, ExpressionId, ExpressionKind};
+use super::ast::{Element, Expression, ExpressionId, ExpressionKind, MapEntry};
 use super::lexer::{Placed, Token, tokens, unquote};
 use super::macros;
 use super::source::{Mistake, Position};
@@ -435,7 +435,7 @@ impl<'s> Parser<'s> {
             let is_optional = self.accept("?").is_some();
             let key = self.expression()?;
             self.expect(":")?;
-            entries.push(Entry { key, value: self.expression()?, is_optional });
+            entries.push(MapEntry { key, value: self.expression()?, is_optional });
             if self.accept(",").is_none() {
                 break;
             }

@@ -111,7 +111,7 @@ impl<'v> List<'v> {
 pub enum Map<'v> {
     Json(&'v serde_json::Map<String, Json>, Numbers),
     Shaped(&'v serde_json::Map<String, Json>, &'v ValueSchema),
-    Values(Arc<BTreeMap<Key<'v>, Value<'v>>>),
+    Values(Arc<BTreeMap<MapKey<'v>, Value<'v>>>),
 }
 
 impl<'v> Map<'v> {
@@ -140,7 +140,7 @@ impl<'v> Map<'v> {
             Self::Values(map) => {
                 // `1`, `1u` and `1.0` are one key by CEL's rules, but sort apart here, so that the other
                 // spellings are tried in turn.
-                let key = Key::new(key.clone())?;
+                let key = MapKey::new(key.clone())?;
                 map.get(&key)
                     .or_else(|| key.alternatives().into_iter().flatten().find_map(|key| map.get(&key)))
                     .cloned()
@@ -179,10 +179,13 @@ impl<'v> Map<'v> {
         }
     }
 
-    pub(super) fn into_values(self) -> Arc<BTreeMap<Key<'v>, Value<'v>>> {
+    pub(super) fn into_values(self) -> Arc<BTreeMap<MapKey<'v>, Value<'v>>> {
         match self {
             Self::Json(..) | Self::Shaped(..) => Arc::new(
-                self.entries().into_iter().filter_map(|(key, value)| Some((Key::new(key)?, value))).collect(),
+                self.entries()
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((MapKey::new(key)?, value)))
+                    .collect(),
             ),
             Self::Values(map) => map,
         }
@@ -191,9 +194,9 @@ impl<'v> Map<'v> {
 
 /// A value that can be a key of a map: a bool, a number or a string.
 #[derive(Debug, Clone)]
-pub struct Key<'v>(Value<'v>);
+pub struct MapKey<'v>(Value<'v>);
 
-impl<'v> Key<'v> {
+impl<'v> MapKey<'v> {
     pub(super) fn new(value: Value<'v>) -> Option<Self> {
         let is_key = matches!(
             value,
@@ -230,21 +233,21 @@ impl<'v> Key<'v> {
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for MapKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Key<'_> {}
+impl Eq for MapKey<'_> {}
 
-impl PartialOrd for Key<'_> {
+impl PartialOrd for MapKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key<'_> {
+impl Ord for MapKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
@@ -273,7 +276,8 @@ impl<'v> Value<'v> {
 
     /// A map of names.
     pub fn object<'n: 'v>(fields: impl IntoIterator<Item = (&'n str, Self)>) -> Self {
-        let fields = fields.into_iter().map(|(name, value)| (Key(Self::String(Text::Borrowed(name))), value));
+        let fields =
+            fields.into_iter().map(|(name, value)| (MapKey(Self::String(Text::Borrowed(name))), value));
         Self::map(fields.collect())
     }
 
@@ -286,7 +290,7 @@ impl<'v> Value<'v> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    pub(super) fn map(entries: BTreeMap<Key<'v>, Self>) -> Self {
+    pub(super) fn map(entries: BTreeMap<MapKey<'v>, Self>) -> Self {
         Self::Map(Map::Values(Arc::new(entries)))
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Telemetry {
 
     /// Format of everything on standard error [default: text]
     #[arg(long, value_name = "FORMAT", env = "FERROPLANE_LOG_FORMAT", value_enum)]
-    pub(crate) log_format: Option<Format>,
+    pub(crate) log_format: Option<LogFormat>,
 
     /// OTLP/gRPC endpoint to send traces to, such as `http://localhost:4317`
     ///
@@ -51,7 +51,7 @@ pub(crate) struct Telemetry {
 /// What log lines look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+pub(crate) enum LogFormat {
     /// For people
     Text,
     /// For programs: an object each
@@ -67,9 +67,12 @@ pub(crate) struct Installed {
 impl Telemetry {
     /// Whether log lines are objects. A process that nobody looks at logs for programs, unless it also speaks to people.
     pub(crate) fn is_json(&self, speaks_to_people: bool) -> bool {
-        let usual =
-            if speaks_to_people || std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
-        self.log_format.unwrap_or(usual) == Format::Json
+        let usual = if speaks_to_people || std::io::stderr().is_terminal() {
+            LogFormat::Text
+        } else {
+            LogFormat::Json
+        };
+        self.log_format.unwrap_or(usual) == LogFormat::Json
     }
 
     /// Begins to log and, if somebody wants to have them, to send traces. Logs as much as is `usual` unless told otherwise.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-type Source = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -13,13 +13,13 @@ pub enum Error {
     Refused(StatusError),
     /// There was no answer, or none that could be understood. The request may have been carried out.
     #[error("cannot reach the API server")]
-    Unreachable(#[source] Source),
+    Unreachable(#[source] BoxError),
     /// No API server has an object of such a name, and the path would be that of something else. Nothing was sent.
     #[error("{0}")]
     InvalidPath(String),
 }
 
-/// The `Status` with which a server refused a request.
+/// The `StatusBody` with which a server refused a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StatusError {
@@ -46,7 +46,7 @@ pub struct StatusCause {
 }
 
 #[derive(Deserialize)]
-struct Status {
+struct StatusBody {
     #[serde(default)]
     code: u16,
     #[serde(default)]
@@ -155,10 +155,10 @@ impl StatusError {
         self.code == 409 && self.reason == "Conflict"
     }
 
-    /// Read a `Status`, or make do with what there is instead.
+    /// Read a `StatusBody`, or make do with what there is instead.
     pub(crate) fn read(code: u16, body: &[u8]) -> Self {
-        match serde_json::from_slice::<Status>(body) {
-            // All fields have defaults, so that any JSON object reads as a `Status`, that of a proxy in
+        match serde_json::from_slice::<StatusBody>(body) {
+            // All fields have defaults, so that any JSON object reads as a `StatusBody`, that of a proxy in
             // between as well. A real one has a message.
             Ok(status) if !status.message.is_empty() => {
                 let details = status.details.unwrap_or_default();

@@ -27,7 +27,7 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
 /// Why there is no answer.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an endpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum EndpointError {
     #[error("cannot use the proxy: it is no address with `http` or `https`")]
     Proxy,
     #[error("cannot read the certificate authority")]
-    Authority(#[source] Failure),
+    Authority(#[source] BoxError),
     #[error("cannot read the client's certificate or its key")]
     Identity(#[source] rustls::pki_types::pem::Error),
     #[error("cannot use the client's certificate")]
@@ -91,7 +91,7 @@ impl Transport {
         Self { impersonated: Some(Arc::new((user.to_owned(), groups.to_vec()))), ..self.clone() }
     }
 
-    async fn send(&self, mut request: Request<Body>) -> Result<Response<TransportBody>, Failure> {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<TransportBody>, BoxError> {
         let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
         let token = self.add_credentials(&mut request).await?;
@@ -106,7 +106,7 @@ impl Transport {
     }
 
     /// Returns the token that the request has, if it has one.
-    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<Option<String>, Failure> {
+    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<Option<String>, BoxError> {
         let token = self.token().await?;
         let headers = request.headers_mut();
         if let Some(token) = &token {
@@ -124,7 +124,7 @@ impl Transport {
         Ok(token)
     }
 
-    async fn token(&self) -> Result<Option<String>, Failure> {
+    async fn token(&self) -> Result<Option<String>, BoxError> {
         Ok(match &self.token {
             None => None,
             Some(BearerToken::Text(token)) => Some(token.clone()),
@@ -143,7 +143,7 @@ impl Transport {
     }
 
     /// Addresses a request as a version of HTTP wants it.
-    fn address(&self, request: &mut Request<Body>, version: Version) -> Result<(), Failure> {
+    fn address(&self, request: &mut Request<Body>, version: Version) -> Result<(), BoxError> {
         let path = request.uri().path_and_query().cloned();
         let uri = Uri::builder().path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
         *request.version_mut() = version;
@@ -161,10 +161,10 @@ impl Transport {
 
 impl tower_service::Service<Request<Body>> for Transport {
     type Response = Response<TransportBody>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
 use ferroplane_engine::versions::{
-    Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision, Source,
-    UnusableFunction, Version, replacement,
+    Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision,
+    UnusableFunction, Version, VersionSource, replacement,
 };
 use ferroplane_engine::{
     COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
@@ -461,7 +461,7 @@ fn record(revision: &Object) -> Record {
         labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
         lifecycle: Lifecycle::default(),
         is_active: text(revision, "desiredState") == "Active",
-        source: Source::Package,
+        source: VersionSource::Package,
         is_implemented: true,
     }
 }

@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Which object: the place of its kind in the list, none for a Function, and its name.
-type Key = (Option<usize>, String);
+type ObjectKey = (Option<usize>, String);
 
 /// Tell all of them what becomes of them, until dropped.
 pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, local: Arc<LocalFunctions>) {
@@ -67,7 +67,7 @@ impl Drop for Controller {
 }
 
 impl Controller {
-    fn listen(&self, queue: &Queue<Key>) {
+    fn listen(&self, queue: &Queue<ObjectKey>) {
         for (place, informer) in self.kinds.iter().enumerate() {
             let queue = queue.clone();
             informer.listen(move |_, change| {
@@ -87,7 +87,7 @@ impl Controller {
 
     /// Look at all Functions again whenever a program is started or ends. To write the condition also wakes the composite resources
     /// that call the function, as every change of a Function does.
-    async fn follow_programs(self: Arc<Self>, local: &LocalFunctions, queue: &Queue<Key>) {
+    async fn follow_programs(self: Arc<Self>, local: &LocalFunctions, queue: &Queue<ObjectKey>) {
         let mut changes = local.changes();
         while changes.changed().await.is_ok() {
             for function in self.context.functions.objects() {
@@ -96,7 +96,7 @@ impl Controller {
         }
     }
 
-    async fn reconcile(self: Arc<Self>, (place, name): Key) -> Next {
+    async fn reconcile(self: Arc<Self>, (place, name): ObjectKey) -> Next {
         let informer = match place {
             Some(place) => &self.kinds[place],
             None => &self.context.functions,

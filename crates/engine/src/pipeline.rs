@@ -8,7 +8,7 @@ use ferroplane_wire::{Struct, StructError, v1};
 
 use crate::advice::VersionWarning;
 use crate::resources::{check_patches, to_pipeline};
-use crate::versions::{Advisory, Catalogue, Question, State, Unresolved, Version, resolve};
+use crate::versions::{Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve};
 
 /// The steps of a composition, made ready once and shared by every run.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Callee {
     /// The name of the revision: what to call.
     pub revision: String,
     pub version: Option<Version>,
-    pub state: State,
+    pub state: LifecycleState,
     /// What the user should know about it.
     pub advisories: Vec<Advisory>,
 }

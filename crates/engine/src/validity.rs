@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::versions::{Family, Lifecycle, Record, Revision, Source};
+    use crate::versions::{Family, Lifecycle, Record, Revision, VersionSource};
 
     fn spec(steps: &Value) -> Value {
         json!({"compositeTypeRef": {"apiVersion": "a/v1", "kind": "A"}, "mode": "Pipeline", "pipeline": steps, "revision": 1})
@@ -148,7 +148,7 @@ mod tests {
                 labels: BTreeMap::from([("number".to_owned(), number.to_string())]),
                 lifecycle: Lifecycle::default(),
                 is_active: true,
-                source: Source::Package,
+                source: VersionSource::Package,
                 is_implemented: true,
             });
         }

@@ -16,9 +16,9 @@ mod rules;
 mod version;
 
 pub use catalogue::{
-    Catalogue, Family, Record, Revision, STABILITY_LABEL, Source, UnusableFunction, VERSION_LABEL,
+    Catalogue, Family, Record, Revision, STABILITY_LABEL, UnusableFunction, VERSION_LABEL, VersionSource,
 };
-pub use lifecycle::{Lifecycle, State};
+pub use lifecycle::{Lifecycle, LifecycleState};
 pub use native::{Native, NotReplaced, Replaceable, Replacement, replacement};
 pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve};
 pub use rules::Fault;

@@ -146,7 +146,7 @@ fn read_callee(callee: &Value) -> Option<Callee> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::versions::State;
+    use crate::versions::LifecycleState;
 
     #[test]
     fn pipeline_is_read_as_it_was_written() {
@@ -178,7 +178,7 @@ mod tests {
         pipeline.steps[0].callee = Some(Callee {
             revision: "f-1".to_owned(),
             version: Some(Version::new(1, 0, 0)),
-            state: State::Deprecated,
+            state: LifecycleState::Deprecated,
             advisories: vec![advisory(deprecated), advisory(fallback)],
         });
         let again = Pipeline::read(&steps, &pipeline.written_callees()).unwrap();

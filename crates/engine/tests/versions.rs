@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferroplane_engine::versions::{
-    Advice, Catalogue, Family, Fault, Lifecycle, Question, Record, Revision, Source, State, Unresolved,
-    UnusableFunction, Version, resolve,
+    Advice, Catalogue, Family, Fault, Lifecycle, LifecycleState, Question, Record, Revision, Unresolved,
+    UnusableFunction, Version, VersionSource, resolve,
 };
 use ferroplane_engine::{Cause, Inputs, Layout, Outcome, Pipeline, Turn, start};
 use ferroplane_wire::v1::RunFunctionResponse;
@@ -26,7 +26,7 @@ fn life(text: &str) -> Lifecycle {
 fn family(function: &str, stable: &str, versions: &[(&str, &str)], release: &str) -> Family {
     let versions = versions.iter().map(|(number, lifecycle)| {
         let lifecycle = life(lifecycle);
-        let is_implemented = lifecycle.state(false, &version(release)) != State::Removed;
+        let is_implemented = lifecycle.state(false, &version(release)) != LifecycleState::Removed;
         (version(number), lifecycle, is_implemented)
     });
     Family::built_in(function, version(stable), versions)
@@ -49,7 +49,7 @@ fn revision(number: u64, is_active: bool, channel: &str) -> Record {
         labels: BTreeMap::from([("channel".to_owned(), channel.to_owned())]),
         lifecycle: Lifecycle::default(),
         is_active,
-        source: Source::Package,
+        source: VersionSource::Package,
         is_implemented: true,
     }
 }
@@ -232,7 +232,7 @@ fn removed_version_stays_on_record() {
     let catalogue = promoted("0.5.0");
     let family = catalogue.family("f").unwrap();
     let record = family.version(&version("v0.1.0")).unwrap();
-    assert_eq!(family.state(record, catalogue.release()), State::Removed);
+    assert_eq!(family.state(record, catalogue.release()), LifecycleState::Removed);
     assert_eq!(record.lifecycle, life("0.1.0 0.3.0 0.5.0 v0.2.0"));
 }
 
@@ -329,7 +329,7 @@ fn revisions(tags: &[(&str, bool)]) -> Catalogue {
         labels: BTreeMap::new(),
         lifecycle: Lifecycle::default(),
         is_active: *is_active,
-        source: Source::Package,
+        source: VersionSource::Package,
         is_implemented: true,
     };
     let records = (1..).zip(tags).map(record).collect();

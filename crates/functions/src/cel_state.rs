@@ -1,6 +1,6 @@
 //! What a request has, as expressions in CEL see it: the messages of the protocol, field by field.
 
-use ferroplane_cel::{Field, Map, Message, MessageType, Numbers, Type, Value};
+use ferroplane_cel::{Map, Message, MessageField, MessageType, Numbers, Type, Value};
 use ferroplane_wire::v1::{Ready, Resource};
 use ferroplane_wire::{State, Struct};
 
@@ -48,12 +48,12 @@ pub(crate) fn state(state: Option<&State>, ready: Option<Ready>) -> Value<'_> {
     Value::Message(Message::new(
         &STATE,
         [
-            Field {
+            MessageField {
                 name: "composite",
                 value: resource(composite, ready),
                 is_set: composite.is_some() || ready.is_some(),
             },
-            Field { name: "resources", value: resources, is_set: has_resources },
+            MessageField { name: "resources", value: resources, is_set: has_resources },
         ],
     ))
 }
@@ -67,9 +67,9 @@ fn resource(resource: Option<&Resource>, ready: Option<Ready>) -> Value<'_> {
     Value::Message(Message::new(
         &RESOURCE,
         [
-            Field { name: "resource", value: object(content), is_set: content.is_some() },
-            Field { name: "connection_details", value: details, is_set: has_details },
-            Field { name: "ready", value: Value::Int(ready.into()), is_set: ready != 0 },
+            MessageField { name: "resource", value: object(content), is_set: content.is_some() },
+            MessageField { name: "connection_details", value: details, is_set: has_details },
+            MessageField { name: "ready", value: Value::Int(ready.into()), is_set: ready != 0 },
         ],
     ))
 }

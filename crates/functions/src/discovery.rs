@@ -3,7 +3,7 @@
 //! Performs no I/O. `ferroplane functions versions` prints the document; no server of ours has a page for
 //! [`Versions::answer`] yet. It tells nothing about users, so that anybody may ask.
 
-use ferroplane_engine::versions::{Catalogue, Family, Question, Record, State, Version, resolve};
+use ferroplane_engine::versions::{Catalogue, Family, LifecycleState, Question, Record, Version, resolve};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ pub struct Versions<'v> {
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only versions in one of these states. None: all.
-    pub states: Vec<State>,
+    pub states: Vec<LifecycleState>,
     /// Only versions from there: `builtin` or `package`.
     pub source: Option<String>,
 }
@@ -104,7 +104,7 @@ impl Versions<'_> {
     }
 
     fn is_active(&self, family: &Family, record: &Record) -> bool {
-        record.is_active && family.state(record, self.catalogue.release()) != State::Removed
+        record.is_active && family.state(record, self.catalogue.release()) != LifecycleState::Removed
     }
 
     /// Answer `GET /versions` and `GET /versions/{name}`, with `?state=` and `?source=`.

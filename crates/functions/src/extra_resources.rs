@@ -13,7 +13,7 @@ use ferroplane_wire::v1::{Requirements, Resources, RunFunctionRequest, RunFuncti
 use serde_json::Value;
 
 use crate::response;
-use crate::selection::{self, Choice, Naming, Object};
+use crate::selection::{self, Choice, JsonObject, Naming};
 use input::{Selector, Source, Specification};
 
 /// Where later steps look for the objects in the context.
@@ -46,7 +46,7 @@ fn answer(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> R
         .map_err(|error| format!("cannot put extra resources into the context: {error}"))
 }
 
-fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requirements, String> {
+fn requirements(sources: &[Source<'_>], xr: &JsonObject) -> Result<Requirements, String> {
     let mut resources = BTreeMap::new();
     for (index, source) in sources.iter().enumerate() {
         let choice = source.choice().map_err(|error| format!("extraResources[{index}]: {error}"))?;
@@ -60,7 +60,7 @@ fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requirements, Str
 }
 
 /// Objects, by the name of their list.
-type Lists<'r> = BTreeMap<&'r str, Vec<&'r Object>>;
+type Lists<'r> = BTreeMap<&'r str, Vec<&'r JsonObject>>;
 
 /// The lists of objects. One that would be empty is not there at all, so that templates can tell.
 fn select<'r>(
@@ -90,7 +90,7 @@ fn select<'r>(
 }
 
 /// The objects that were brought for this list.
-fn objects<'r>(name: &str, required: &'r BTreeMap<String, Resources>) -> Result<Vec<&'r Object>, String> {
+fn objects<'r>(name: &str, required: &'r BTreeMap<String, Resources>) -> Result<Vec<&'r JsonObject>, String> {
     let resources =
         required.get(name).ok_or_else(|| format!("cannot find expected extra resource {}", quote(name)))?;
     selection::objects(resources)
@@ -98,9 +98,9 @@ fn objects<'r>(name: &str, required: &'r BTreeMap<String, Resources>) -> Result<
 
 fn named<'s, 'r>(
     name: &str,
-    objects: &'s [&'r Object],
+    objects: &'s [&'r JsonObject],
     is_optional: bool,
-) -> Result<&'s [&'r Object], String> {
+) -> Result<&'s [&'r JsonObject], String> {
     match objects.len() {
         0 if !is_optional => Err(format!("Required extra resource {} not found", quote(name))),
         0 | 1 => Ok(objects),
@@ -111,8 +111,8 @@ fn named<'s, 'r>(
 fn labelled<'s, 'r>(
     name: &str,
     selector: &Selector<'_>,
-    objects: &'s mut Vec<&'r Object>,
-) -> Result<&'s [&'r Object], String> {
+    objects: &'s mut Vec<&'r JsonObject>,
+) -> Result<&'s [&'r JsonObject], String> {
     if let Some(least) = selection::too_few(objects, selector.min_match) {
         let count = objects.len();
         return Err(format!("expected at least {least} extra resources {}, got {count}", quote(name)));
@@ -122,7 +122,7 @@ fn labelled<'s, 'r>(
 }
 
 fn to_json(lists: Lists<'_>) -> Value {
-    let list = |objects: Vec<&Object>| objects.into_iter().cloned().map(Value::Object).collect();
+    let list = |objects: Vec<&JsonObject>| objects.into_iter().cloned().map(Value::Object).collect();
     Value::Object(lists.into_iter().map(|(name, objects)| (name.to_owned(), list(objects))).collect())
 }
 

@@ -54,7 +54,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|object| object.0))
+    Ok(Option::<AnyObject<T>>::deserialize(deserializer)?.map(|object| object.0))
 }
 
 /// Reads a list of objects.
@@ -63,14 +63,14 @@ where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,
 {
-    let objects = Option::<Vec<Option<Object<T>>>>::deserialize(deserializer)?;
-    let or_default = |object: Option<Object<T>>| object.map(|object| object.0).unwrap_or_default();
+    let objects = Option::<Vec<Option<AnyObject<T>>>>::deserialize(deserializer)?;
+    let or_default = |object: Option<AnyObject<T>>| object.map(|object| object.0).unwrap_or_default();
     Ok(objects.map(|objects| objects.into_iter().map(or_default).collect()))
 }
 
-struct Object<T>(T);
+struct AnyObject<T>(T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for AnyObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
     }

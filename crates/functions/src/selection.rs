@@ -5,19 +5,17 @@ mod order;
 
 use std::sync::LazyLock;
 
+pub(crate) use ferroplane_golang::json::JsonObject;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{MatchLabels, Resource, Resources, RunFunctionRequest};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 pub(crate) use labels::LabelMatcher;
 pub(crate) use order::Naming;
 
-/// A Kubernetes object.
-pub(crate) type Object = Map<String, Value>;
-
 /// An object that is not there reads as one without fields.
-static EMPTY: LazyLock<Object> = LazyLock::new(Map::new);
+static EMPTY: LazyLock<JsonObject> = LazyLock::new(Map::new);
 
 /// What to do about an object that was asked for by name and is not there.
 #[derive(Debug, Default, Deserialize)]
@@ -69,7 +67,7 @@ impl<'s, Selector> Choice<'s, Selector> {
     pub(crate) fn to_match<'a>(
         &self,
         matchers: impl Fn(&'s Selector) -> &'s [LabelMatcher<'a>],
-        xr: &Object,
+        xr: &JsonObject,
     ) -> Result<Option<Match>, String>
     where
         'a: 's,
@@ -86,24 +84,24 @@ impl<'s, Selector> Choice<'s, Selector> {
 }
 
 /// Put these objects in the order of the field at this path, or of their names.
-pub(crate) fn sort(objects: &mut Vec<&Object>, path: Option<&str>, naming: Naming) -> Result<(), String> {
+pub(crate) fn sort(objects: &mut Vec<&JsonObject>, path: Option<&str>, naming: Naming) -> Result<(), String> {
     let path = path.filter(|path| !path.is_empty()).unwrap_or("metadata.name");
     order::sort(objects, path, naming)
 }
 
 /// The first of these objects, and no more of them than this.
-pub(crate) fn first<'s, 'o>(objects: &'s [&'o Object], most: Option<u64>) -> &'s [&'o Object] {
+pub(crate) fn first<'s, 'o>(objects: &'s [&'o JsonObject], most: Option<u64>) -> &'s [&'o JsonObject] {
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     &objects[..most.min(objects.len())]
 }
 
 /// Whether these are fewer than there have to be, and if so how many there have to be.
-pub(crate) fn too_few(objects: &[&Object], least: Option<u64>) -> Option<u64> {
+pub(crate) fn too_few(objects: &[&JsonObject], least: Option<u64>) -> Option<u64> {
     least.filter(|least| (objects.len() as u64) < *least)
 }
 
 /// The composite resource as it is observed.
-pub(crate) fn composite(request: &RunFunctionRequest) -> Result<&Object, String> {
+pub(crate) fn composite(request: &RunFunctionRequest) -> Result<&JsonObject, String> {
     let composite = request.observed.as_ref().and_then(|observed| observed.composite());
     composite
         .map_or(Ok(&*EMPTY), object)
@@ -111,11 +109,11 @@ pub(crate) fn composite(request: &RunFunctionRequest) -> Result<&Object, String>
 }
 
 /// The objects among these resources.
-pub(crate) fn objects(resources: &Resources) -> Result<Vec<&Object>, String> {
+pub(crate) fn objects(resources: &Resources) -> Result<Vec<&JsonObject>, String> {
     resources.items.iter().map(object).collect()
 }
 
-fn object(resource: &Resource) -> Result<&Object, String> {
+fn object(resource: &Resource) -> Result<&JsonObject, String> {
     match &resource.resource {
         Some(resource) => resource.json().map_err(|error| error.to_string()),
         None => Ok(&EMPTY),

@@ -12,14 +12,14 @@ use ferroplane_api::{Object, meta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use files::{Files, Source};
+pub use files::{Files, ManifestSource};
 pub use node::Node;
 pub(crate) use node::kind_of;
 
 /// One object in a file.
 #[derive(Debug, Clone)]
 pub struct Manifest {
-    source: Arc<Source>,
+    source: Arc<ManifestSource>,
     root: Arc<Node>,
     object: Object,
     /// How many lines of the file come before what the document's own lines are counted from.
@@ -35,7 +35,7 @@ pub struct Located {
 }
 
 impl Located {
-    pub fn new(file: &Source, line: Option<u64>, message: impl Into<String>) -> Self {
+    pub fn new(file: &ManifestSource, line: Option<u64>, message: impl Into<String>) -> Self {
         Self { file: file.to_string(), line, message: message.into() }
     }
 }
@@ -82,7 +82,7 @@ pub enum Error {
 impl Manifest {
     /// The objects in a document of a file, keys that are there twice included. Lists of objects are those objects.
     pub(crate) fn read_document(
-        source: &Arc<Source>,
+        source: &Arc<ManifestSource>,
         text: &str,
         lines_before: u64,
     ) -> Result<Vec<Self>, Located> {
@@ -97,7 +97,7 @@ impl Manifest {
         let text = serde_json::to_string(object).ok()?;
         let root = yaml::parse(&text).ok()?.into_iter().next()?;
         Some(Self {
-            source: Arc::new(Source::Stdin),
+            source: Arc::new(ManifestSource::Stdin),
             root: Arc::new(root),
             object: object.clone(),
             lines_before: 0,
@@ -105,7 +105,7 @@ impl Manifest {
     }
 
     /// An object and where it stands. A document that is no object is refused.
-    fn new(source: Arc<Source>, root: Node, lines_before: u64) -> Result<Self, Located> {
+    fn new(source: Arc<ManifestSource>, root: Node, lines_before: u64) -> Result<Self, Located> {
         match root.to_json() {
             Value::Object(object) => Ok(Self { source, root: Arc::new(root), object, lines_before }),
             other => {
@@ -131,7 +131,7 @@ impl Manifest {
     }
 
     /// The file it stands in.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &ManifestSource {
         &self.source
     }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use crate::manifest::{self, Files, Located, Manifest};
 use documents::Documents;
 use ferroplane_api::{keys, meta};
-use finding::{Kind, Problem};
+use finding::{Problem, ProblemKind};
 use judge::Judge;
 use packages::Cache;
 
@@ -74,7 +74,7 @@ pub(crate) fn composite_problems(definition: &Manifest, xr: &Manifest) -> Vec<Pr
     let version = meta::version(meta::api_version(xr.object()));
     let resource = known.first().and_then(|known| known.resource(version));
     let problems = resource.map(|resource| custom::check(resource, xr)).unwrap_or_default();
-    problems.into_iter().filter(|problem| problem.kind != Kind::UnknownField).collect()
+    problems.into_iter().filter(|problem| problem.kind != ProblemKind::UnknownField).collect()
 }
 
 /// What is wrong with the Compositions among manifests, as far as the manifests themselves tell. Functions that are not among
@@ -87,7 +87,7 @@ pub fn composition_mistakes(manifests: &[Manifest]) -> Vec<Located> {
     };
     let mistakes = manifests.iter().filter(is_composition).flat_map(|manifest| {
         let problems = judge.pipeline_problems(manifest).into_iter();
-        let problems = problems.filter(|problem| problem.kind != Kind::UnknownFunction);
+        let problems = problems.filter(|problem| problem.kind != ProblemKind::UnknownFunction);
         problems.map(|it| Located::new(manifest.source(), Some(it.line), it.message))
     });
     mistakes.collect()

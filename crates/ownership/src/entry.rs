@@ -14,7 +14,7 @@ use crate::merge::rewrite::Rewrite;
 
 /// An entry as it stands in an object, with absent and null fields empty.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Entry<'a> {
+pub(super) struct ManagedFieldsEntry<'a> {
     manager: &'a str,
     operation: &'a str,
     api_version: &'a str,
@@ -27,17 +27,17 @@ pub(super) struct Entry<'a> {
 }
 
 /// The managed fields of an object. Like upstream, takes entries that are no entries for none at all.
-pub(super) fn read_entries(object: &JsonObject) -> Option<Vec<Entry<'_>>> {
+pub(super) fn read_entries(object: &JsonObject) -> Option<Vec<ManagedFieldsEntry<'_>>> {
     read_list(object.get("metadata")?.get("managedFields")?)
 }
 
 /// The entries of a list.
-pub(super) fn read_list(list: &Value) -> Option<Vec<Entry<'_>>> {
+pub(super) fn read_list(list: &Value) -> Option<Vec<ManagedFieldsEntry<'_>>> {
     list.as_array()?.iter().map(read_entry).collect()
 }
 
-fn read_entry(entry: &Value) -> Option<Entry<'_>> {
-    let mut read = Entry { is_canonical: true, ..Entry::default() };
+fn read_entry(entry: &Value) -> Option<ManagedFieldsEntry<'_>> {
+    let mut read = ManagedFieldsEntry { is_canonical: true, ..ManagedFieldsEntry::default() };
     for (name, value) in entry.as_object()? {
         let place = match name.as_str() {
             "manager" => &mut read.manager,
@@ -78,16 +78,18 @@ fn read_entry(entry: &Value) -> Option<Entry<'_>> {
 }
 
 /// Whether the list asks to forget all owners: it is empty, or has one empty entry.
-pub(super) fn is_reset(entries: &[Entry<'_>]) -> bool {
+pub(super) fn is_reset(entries: &[ManagedFieldsEntry<'_>]) -> bool {
     match entries {
         [] => true,
-        [only] => *only == Entry { is_canonical: only.is_canonical, ..Entry::default() },
+        [only] => {
+            *only == ManagedFieldsEntry { is_canonical: only.is_canonical, ..ManagedFieldsEntry::default() }
+        }
         _ => false,
     }
 }
 
 /// Reads the owners from entries. A later entry of the same identity replaces an earlier one.
-pub(super) fn decode(entries: Vec<Entry<'_>>) -> Result<Ledger<'_>, String> {
+pub(super) fn decode(entries: Vec<ManagedFieldsEntry<'_>>) -> Result<Ledger<'_>, String> {
     let mut ledger = Ledger { records: Vec::with_capacity(entries.len()) };
     // There are few entries, unless somebody wants to waste our time.
     let mut known = (entries.len() > 32).then(HashMap::new);
@@ -110,7 +112,7 @@ pub(super) fn decode(entries: Vec<Entry<'_>>) -> Result<Ledger<'_>, String> {
     Ok(ledger)
 }
 
-fn decode_entry(index: usize, entry: Entry<'_>) -> Result<Record<'_>, String> {
+fn decode_entry(index: usize, entry: ManagedFieldsEntry<'_>) -> Result<Record<'_>, String> {
     let operation = match entry.operation {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,

@@ -33,7 +33,7 @@ const PAUSE: u64 = 1000;
 
 const KEY: usize = 32;
 const DEADLINE: usize = 8;
-type Key = [u8; KEY];
+type CacheKey = [u8; KEY];
 
 /// Responses of functions.
 pub struct ResponseCache {
@@ -53,7 +53,7 @@ impl fmt::Debug for ResponseCache {
 #[derive(Debug)]
 struct State {
     log: SegmentLog,
-    index: HashMap<Key, Kept>,
+    index: HashMap<CacheKey, Kept>,
     /// Where the log should be, if another process has that directory: then it is in memory.
     wanted: Option<Wanted>,
 }
@@ -75,7 +75,7 @@ struct Wanted {
 /// A response with what it is found by.
 #[derive(Debug)]
 struct Record {
-    key: Key,
+    key: CacheKey,
     deadline: u64,
     response: Vec<u8>,
 }
@@ -240,13 +240,13 @@ impl State {
 }
 
 /// What a response is found by, and until when it holds.
-fn read_head(content: &[u8]) -> Option<(Key, u64)> {
+fn read_head(content: &[u8]) -> Option<(CacheKey, u64)> {
     let (key, rest) = content.split_first_chunk()?;
     let (deadline, _) = rest.split_first_chunk()?;
     Some((*key, u64::from_le_bytes(*deadline)))
 }
 
-fn key(revision: &str, tag: &str) -> Key {
+fn key(revision: &str, tag: &str) -> CacheKey {
     // The zero byte keeps `a` + `bc` apart from `ab` + `c`.
     Sha256::new().chain_update(revision).chain_update([0]).chain_update(tag).finalize().into()
 }

@@ -36,7 +36,7 @@ const MAX_DEPTH: usize = 200;
 
 /// A kind of Kubernetes.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct BuiltinKind {
     of: &'static Type,
     group: &'static str,
     version: &'static str,
@@ -53,23 +53,23 @@ pub struct Read {
 /// The kind of that name; none if Kubernetes does not have it, or if the tables do not.
 ///
 /// Options and statuses are kinds of every group.
-pub fn kind(group: &str, version: &str, kind: &str) -> Option<Kind> {
+pub fn kind(group: &str, version: &str, kind: &str) -> Option<BuiltinKind> {
     let own = Package::get(package_number(group, version)?);
     // The group's own first: only what it does not have is common to all.
     let meta = Package::get(Package::number("meta.v1")?);
     [own, meta].into_iter().find_map(|package| {
         let row = package.kinds().iter().find(|row| row.name == kind)?;
-        Some(Kind { of: package.find(row.name)?, group: row.group, version: row.version })
+        Some(BuiltinKind { of: package.find(row.name)?, group: row.group, version: row.version })
     })
 }
 
 /// All kinds that have objects, lists of them among them. Options and statuses are not listed.
-pub fn kinds() -> impl Iterator<Item = Kind> {
+pub fn kinds() -> impl Iterator<Item = BuiltinKind> {
     let packages = Package::all();
     packages.flat_map(|package| {
         let rows = package.kinds().iter().filter(|row| row.group != "meta.k8s.io");
         rows.filter_map(|row| {
-            Some(Kind { of: package.find(row.name)?, group: row.group, version: row.version })
+            Some(BuiltinKind { of: package.find(row.name)?, group: row.group, version: row.version })
         })
     })
 }
@@ -84,7 +84,7 @@ fn package_number(group: &str, version: &str) -> Option<usize> {
     Package::number(&format!("{name}.{version}"))
 }
 
-impl Kind {
+impl BuiltinKind {
     pub fn name(self) -> &'static str {
         self.of.name
     }
@@ -138,7 +138,7 @@ impl Kind {
     }
 }
 
-/// What a server says about an object that it cannot take: the answer of [`Kind::read`], or complaints about fields that
+/// What a server says about an object that it cannot take: the answer of [`BuiltinKind::read`], or complaints about fields that
 /// are unknown or there twice.
 pub fn cannot_be_handled(kind: &str, version: &str, problem: &str) -> String {
     format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}")

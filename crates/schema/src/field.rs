@@ -12,11 +12,11 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'p> {
     parent: Option<&'p Path<'p>>,
-    step: Step<'p>,
+    step: PathStep<'p>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step<'p> {
+enum PathStep<'p> {
     /// Nowhere: what Kubernetes prints as `<nil>`.
     Nil,
     Name(&'p str),
@@ -26,25 +26,25 @@ enum Step<'p> {
 
 impl<'p> Path<'p> {
     /// No path at all.
-    pub const NIL: Path<'static> = Path { parent: None, step: Step::Nil };
+    pub const NIL: Path<'static> = Path { parent: None, step: PathStep::Nil };
 
     pub const fn new(name: &'p str) -> Self {
-        Self { parent: None, step: Step::Name(name) }
+        Self { parent: None, step: PathStep::Name(name) }
     }
 
     #[must_use]
     pub const fn child<'c>(&'c self, name: &'c str) -> Path<'c> {
-        Path { parent: Some(self), step: Step::Name(name) }
+        Path { parent: Some(self), step: PathStep::Name(name) }
     }
 
     #[must_use]
     pub const fn index(&self, index: usize) -> Path<'_> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
     #[must_use]
     pub const fn key<'c>(&'c self, key: &'c str) -> Path<'c> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        Path { parent: Some(self), step: PathStep::Key(key) }
     }
 
     fn write(&self, output: &mut String) {
@@ -53,22 +53,22 @@ impl<'p> Path<'p> {
         }
         let is_first = self.parent.is_none_or(Self::is_nil);
         match self.step {
-            Step::Nil => {}
+            PathStep::Nil => {}
             // Go prints a path element that has neither name nor index as an empty key.
-            Step::Name("") => output.push_str("[]"),
-            Step::Name(name) => {
+            PathStep::Name("") => output.push_str("[]"),
+            PathStep::Name(name) => {
                 if !is_first {
                     output.push('.');
                 }
                 output.push_str(name);
             }
-            Step::Index(index) => output.push_str(&format!("[{index}]")),
-            Step::Key(key) => output.push_str(&format!("[{key}]")),
+            PathStep::Index(index) => output.push_str(&format!("[{index}]")),
+            PathStep::Key(key) => output.push_str(&format!("[{key}]")),
         }
     }
 
     fn is_nil(&self) -> bool {
-        matches!(self.step, Step::Nil)
+        matches!(self.step, PathStep::Nil)
     }
 }
 

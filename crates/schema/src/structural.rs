@@ -42,7 +42,7 @@ pub use decode::DecodeError;
 pub use expressions::RuleCost;
 pub use object_meta::ObjectMeta;
 pub use prepare::{prepare_create, prepare_status_update, prepare_update};
-pub use props::{Additional, Items, Props, Rule};
+pub use props::{Additional, Items, Props, ValidationRule};
 pub(crate) use props_json::number_to_json;
 pub use resource::{CustomResource, Scale, Unacceptable};
 

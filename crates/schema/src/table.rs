@@ -25,12 +25,12 @@ pub struct Column {
     pub description: String,
     /// Columns with a priority above zero are shown on demand.
     pub priority: i64,
-    source: Source,
+    source: CellSource,
 }
 
 /// Where a cell comes from.
 #[derive(Debug, Clone)]
-enum Source {
+enum CellSource {
     Path(JsonPath),
     Computed(builtin::Computed),
 }
@@ -79,14 +79,14 @@ impl Column {
             format: text("format").to_owned(),
             description,
             priority: definition.get("priority").and_then(Value::as_i64).unwrap_or_default(),
-            source: Source::Path(parsed),
+            source: CellSource::Path(parsed),
         })
     }
 
     fn cell(&self, object: &Value, now: Instant) -> Value {
         match &self.source {
-            Source::Path(path) => cell::cell(path, &self.kind, object, now),
-            Source::Computed(computed) => computed.cell(object, now),
+            CellSource::Path(path) => cell::cell(path, &self.kind, object, now),
+            CellSource::Computed(computed) => computed.cell(object, now),
         }
     }
 

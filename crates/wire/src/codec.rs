@@ -177,7 +177,7 @@ fn decode_object(bytes: &[u8], depth: usize) -> Result<Map<String, Value>, Struc
     let depth = depth.checked_sub(1).ok_or(StructError::TooDeep)?;
     let mut object = Map::new();
     for entry in Fields(bytes) {
-        let (1, Field::Bytes(entry)) = entry? else { continue };
+        let (1, WireField::Bytes(entry)) = entry? else { continue };
         let (key, value) = split_entry(entry)?;
         object.insert(key.to_owned(), decode_value(value, depth)?);
     }
@@ -186,12 +186,12 @@ fn decode_object(bytes: &[u8], depth: usize) -> Result<Map<String, Value>, Struc
 
 fn decode_value(bytes: &[u8], depth: usize) -> Result<Value, StructError> {
     Ok(match kind_of(bytes)? {
-        Kind::Null => Value::Null,
-        Kind::Bool(truth) => Value::Bool(truth),
-        Kind::Number(number) => Value::Number(to_number(number)?),
-        Kind::String(text) => Value::String(text.to_owned()),
-        Kind::Struct(bytes) => Value::Object(decode_object(bytes, depth)?),
-        Kind::List(bytes) => {
+        ValueKind::Null => Value::Null,
+        ValueKind::Bool(truth) => Value::Bool(truth),
+        ValueKind::Number(number) => Value::Number(to_number(number)?),
+        ValueKind::String(text) => Value::String(text.to_owned()),
+        ValueKind::Struct(bytes) => Value::Object(decode_object(bytes, depth)?),
+        ValueKind::List(bytes) => {
             let depth = depth.checked_sub(1).ok_or(StructError::TooDeep)?;
             Value::Array(items(bytes).map(|item| decode_value(item?, depth)).collect::<Result<_, _>>()?)
         }
@@ -208,7 +208,7 @@ fn check_object(bytes: &[u8], depth: usize) -> Result<bool, StructError> {
     let mut is_canonical = true;
     let mut previous = None;
     for entry in Fields(bytes) {
-        let (1, Field::Bytes(entry)) = entry? else { continue };
+        let (1, WireField::Bytes(entry)) = entry? else { continue };
         let (key, value) = split_entry(entry)?;
         // Keys in strictly rising order are how `encode` writes; anything else may be an equal object in
         // other bytes.
@@ -220,11 +220,11 @@ fn check_object(bytes: &[u8], depth: usize) -> Result<bool, StructError> {
 
 fn check_value(bytes: &[u8], depth: usize) -> Result<bool, StructError> {
     match kind_of(bytes)? {
-        Kind::Null | Kind::Bool(_) | Kind::String(_) => Ok(true),
-        Kind::Number(number) if number.is_finite() => Ok(true),
-        Kind::Number(_) => Err(StructError::NotFinite),
-        Kind::Struct(bytes) => check_object(bytes, depth),
-        Kind::List(bytes) => {
+        ValueKind::Null | ValueKind::Bool(_) | ValueKind::String(_) => Ok(true),
+        ValueKind::Number(number) if number.is_finite() => Ok(true),
+        ValueKind::Number(_) => Err(StructError::NotFinite),
+        ValueKind::Struct(bytes) => check_object(bytes, depth),
+        ValueKind::List(bytes) => {
             let depth = depth.checked_sub(1).ok_or(StructError::TooDeep)?;
             let mut is_canonical = true;
             for item in items(bytes) {
@@ -247,7 +247,7 @@ fn to_number(number: f64) -> Result<Number, StructError> {
     Number::from_f64(number).ok_or(StructError::NotFinite)
 }
 
-enum Kind<'a> {
+enum ValueKind<'a> {
     Null,
     Bool(bool),
     Number(f64),
@@ -257,16 +257,16 @@ enum Kind<'a> {
 }
 
 /// The last field that is set wins, as everywhere in protobuf.
-fn kind_of(value: &[u8]) -> Result<Kind<'_>, StructError> {
+fn kind_of(value: &[u8]) -> Result<ValueKind<'_>, StructError> {
     let mut kind = None;
     for field in Fields(value) {
         kind = match field? {
-            (1, Field::Varint(_)) => Some(Kind::Null),
-            (2, Field::Fixed64(bits)) => Some(Kind::Number(f64::from_bits(bits))),
-            (3, Field::Bytes(bytes)) => Some(Kind::String(to_text(bytes)?)),
-            (4, Field::Varint(truth)) => Some(Kind::Bool(truth != 0)),
-            (5, Field::Bytes(bytes)) => Some(Kind::Struct(bytes)),
-            (6, Field::Bytes(bytes)) => Some(Kind::List(bytes)),
+            (1, WireField::Varint(_)) => Some(ValueKind::Null),
+            (2, WireField::Fixed64(bits)) => Some(ValueKind::Number(f64::from_bits(bits))),
+            (3, WireField::Bytes(bytes)) => Some(ValueKind::String(to_text(bytes)?)),
+            (4, WireField::Varint(truth)) => Some(ValueKind::Bool(truth != 0)),
+            (5, WireField::Bytes(bytes)) => Some(ValueKind::Struct(bytes)),
+            (6, WireField::Bytes(bytes)) => Some(ValueKind::List(bytes)),
             _ => kind,
         };
     }
@@ -277,8 +277,8 @@ fn split_entry(entry: &[u8]) -> Result<(&str, &[u8]), StructError> {
     let (mut key, mut value) = ("", None);
     for field in Fields(entry) {
         match field? {
-            (1, Field::Bytes(bytes)) => key = to_text(bytes)?,
-            (2, Field::Bytes(bytes)) => value = Some(bytes),
+            (1, WireField::Bytes(bytes)) => key = to_text(bytes)?,
+            (2, WireField::Bytes(bytes)) => value = Some(bytes),
             _ => {}
         }
     }
@@ -287,7 +287,7 @@ fn split_entry(entry: &[u8]) -> Result<(&str, &[u8]), StructError> {
 
 fn items(list: &[u8]) -> impl Iterator<Item = Result<&[u8], StructError>> {
     Fields(list).filter_map(|field| match field {
-        Ok((1, Field::Bytes(item))) => Some(Ok(item)),
+        Ok((1, WireField::Bytes(item))) => Some(Ok(item)),
         Ok(_) => None,
         Err(error) => Some(Err(error)),
     })
@@ -297,7 +297,7 @@ fn to_text(bytes: &[u8]) -> Result<&str, StructError> {
     std::str::from_utf8(bytes).map_err(|_| StructError::NotText)
 }
 
-pub(crate) enum Field<'a> {
+pub(crate) enum WireField<'a> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'a [u8]),
@@ -308,7 +308,7 @@ pub(crate) enum Field<'a> {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Field<'a>), StructError>;
+    type Item = Result<(u64, WireField<'a>), StructError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         // Emptied after an error, so that the iterator ends rather than reading garbage from the middle of a
@@ -318,18 +318,18 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn field(&mut self) -> Option<(u64, Field<'a>)> {
+    fn field(&mut self) -> Option<(u64, WireField<'a>)> {
         let key = self.varint()?;
         let field = match key & 7 {
-            0 => Field::Varint(self.varint()?),
-            1 => Field::Fixed64(u64::from_le_bytes(*self.take_array()?)),
+            0 => WireField::Varint(self.varint()?),
+            1 => WireField::Fixed64(u64::from_le_bytes(*self.take_array()?)),
             2 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                Field::Bytes(self.0.split_off(..length)?)
+                WireField::Bytes(self.0.split_off(..length)?)
             }
             5 => {
                 self.take_array::<4>()?;
-                Field::Fixed32
+                WireField::Fixed32
             }
             // Groups (3 and 4) were never part of this protocol.
             _ => return None,

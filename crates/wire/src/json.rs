@@ -11,7 +11,7 @@ use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Map, Value};
 
-use crate::codec::{self, Field, Fields, MAX_DEPTH, StructError};
+use crate::codec::{self, Fields, MAX_DEPTH, StructError, WireField};
 use crate::generated::tables;
 use crate::v1;
 
@@ -104,12 +104,12 @@ pub(crate) enum Kind {
 }
 
 /// What is wrong, and the way to it, collected from the inside out.
-struct Problem {
+struct ReadProblem {
     path: Vec<String>,
     what: String,
 }
 
-impl Problem {
+impl ReadProblem {
     fn new(what: impl Into<String>) -> Self {
         Self { path: Vec::new(), what: what.into() }
     }
@@ -125,7 +125,7 @@ impl Problem {
     }
 }
 
-fn expected(what: &str, got: &Value) -> Problem {
+fn expected(what: &str, got: &Value) -> ReadProblem {
     let kind = match got {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -134,14 +134,14 @@ fn expected(what: &str, got: &Value) -> Problem {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    Problem::new(format!("expected {what}, got {kind}"))
+    ReadProblem::new(format!("expected {what}, got {kind}"))
 }
 
-fn write_message(message: &Message, json: &Value, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn write_message(message: &Message, json: &Value, out: &mut Vec<u8>) -> Result<(), ReadProblem> {
     let object = json.as_object().ok_or_else(|| expected("an object", json))?;
     for (key, value) in object {
         let field = message.fields.iter().find(|field| field.json == key || field.name == key);
-        let field = field.ok_or_else(|| Problem::new(format!("unknown field `{key}`")))?;
+        let field = field.ok_or_else(|| ReadProblem::new(format!("unknown field `{key}`")))?;
         if !value.is_null() {
             write_field(field, value, out).map_err(|problem| problem.under(format!(".{key}")))?;
         }
@@ -149,7 +149,7 @@ fn write_message(message: &Message, json: &Value, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-fn write_field(field: &FieldOf, json: &Value, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn write_field(field: &FieldOf, json: &Value, out: &mut Vec<u8>) -> Result<(), ReadProblem> {
     match field.shape {
         Shape::One => write_value(field.number, &field.kind, json, out),
         Shape::List => {
@@ -174,7 +174,7 @@ fn write_field(field: &FieldOf, json: &Value, out: &mut Vec<u8>) -> Result<(), P
     }
 }
 
-fn write_value(number: u32, kind: &Kind, json: &Value, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn write_value(number: u32, kind: &Kind, json: &Value, out: &mut Vec<u8>) -> Result<(), ReadProblem> {
     match kind {
         Kind::Text => put_bytes(number, text_of(json)?.as_bytes(), out),
         Kind::Bytes => put_bytes(number, &bytes_of(json)?, out),
@@ -186,7 +186,7 @@ fn write_value(number: u32, kind: &Kind, json: &Value, out: &mut Vec<u8>) -> Res
         }
         Kind::Struct => {
             let object = json.as_object().ok_or_else(|| expected("an object", json))?;
-            let wire = codec::encode(object).map_err(|error| Problem::new(error.to_string()))?;
+            let wire = codec::encode(object).map_err(|error| ReadProblem::new(error.to_string()))?;
             put_bytes(number, &wire, out);
         }
         Kind::Message(message) => {
@@ -204,11 +204,11 @@ fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn text_of(json: &Value) -> Result<&str, Problem> {
+fn text_of(json: &Value) -> Result<&str, ReadProblem> {
     json.as_str().ok_or_else(|| expected("a string", json))
 }
 
-fn bytes_of(json: &Value) -> Result<Vec<u8>, Problem> {
+fn bytes_of(json: &Value) -> Result<Vec<u8>, ReadProblem> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let text = text_of(json)?;
@@ -216,29 +216,29 @@ fn bytes_of(json: &Value) -> Result<Vec<u8>, Problem> {
     let alphabet = if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
     GeneralPurpose::new(alphabet, LENIENT)
         .decode(text)
-        .map_err(|error| Problem::new(format!("expected base64: {error}")))
+        .map_err(|error| ReadProblem::new(format!("expected base64: {error}")))
 }
 
-fn enum_of(values: &[(&str, i32)], json: &Value) -> Result<i32, Problem> {
+fn enum_of(values: &[(&str, i32)], json: &Value) -> Result<i32, ReadProblem> {
     match json {
         Value::String(name) => {
             let known = values.iter().find(|(candidate, _)| candidate == name);
             known.map(|(_, number)| *number).ok_or_else(|| {
                 let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
-                Problem::new(format!("`{name}` is none of {}", names.join(", ")))
+                ReadProblem::new(format!("`{name}` is none of {}", names.join(", ")))
             })
         }
         Value::Number(number) => number
             .as_i64()
             .and_then(|number| i32::try_from(number).ok())
-            .ok_or_else(|| Problem::new("expected a 32-bit integer")),
+            .ok_or_else(|| ReadProblem::new("expected a 32-bit integer")),
         other => Err(expected("the name of an enum value", other)),
     }
 }
 
 /// Seconds with up to nine digits after the point, and an `s`.
-fn duration_of(json: &Value) -> Result<prost_types::Duration, Problem> {
-    let bad = || Problem::new(format!("expected a duration in seconds such as \"60s\", got {json}"));
+fn duration_of(json: &Value) -> Result<prost_types::Duration, ReadProblem> {
+    let bad = || ReadProblem::new(format!("expected a duration in seconds such as \"60s\", got {json}"));
     let text = text_of(json)?.strip_suffix('s').ok_or_else(bad)?;
     let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -275,7 +275,7 @@ fn read_nested(message: &Message, wire: &[u8], depth: usize) -> Result<Value, St
                 }
             }
             Shape::Map => {
-                let Field::Bytes(entry) = content else { return Err(StructError::Malformed) };
+                let WireField::Bytes(entry) = content else { return Err(StructError::Malformed) };
                 let (key, value) = read_entry(&field.kind, entry, depth)?;
                 let entries = object.entry(field.json).or_insert_with(|| Value::Object(Map::new()));
                 entries.as_object_mut().expect("was made as an object").insert(key, value);
@@ -286,15 +286,15 @@ fn read_nested(message: &Message, wire: &[u8], depth: usize) -> Result<Value, St
 }
 
 /// Repeated enums may come packed, many to a field.
-fn read_items(kind: &Kind, content: &Field<'_>, depth: usize) -> Result<Vec<Value>, StructError> {
-    let (Kind::Enum(_), Field::Bytes(packed)) = (kind, content) else {
+fn read_items(kind: &Kind, content: &WireField<'_>, depth: usize) -> Result<Vec<Value>, StructError> {
+    let (Kind::Enum(_), WireField::Bytes(packed)) = (kind, content) else {
         return Ok(vec![read_value(kind, content, depth)?]);
     };
     let mut rest = *packed;
     let mut values = Vec::new();
     while !rest.is_empty() {
         let number = prost::encoding::decode_varint(&mut rest).map_err(|_| StructError::Malformed)?;
-        values.push(read_value(kind, &Field::Varint(number), depth)?);
+        values.push(read_value(kind, &WireField::Varint(number), depth)?);
     }
     Ok(values)
 }
@@ -303,29 +303,29 @@ fn read_entry(kind: &Kind, entry: &[u8], depth: usize) -> Result<(String, Value)
     let (mut key, mut value) = (String::new(), None);
     for field in Fields(entry) {
         match field? {
-            (1, Field::Bytes(bytes)) => key = read_text(bytes)?,
+            (1, WireField::Bytes(bytes)) => key = read_text(bytes)?,
             (2, content) => value = Some(read_value(kind, &content, depth)?),
             _ => {}
         }
     }
     // An entry whose value is the default may leave it out.
-    let default = || read_value(kind, &Field::Bytes(&[]), depth);
+    let default = || read_value(kind, &WireField::Bytes(&[]), depth);
     Ok((key, value.map_or_else(default, Ok)?))
 }
 
-fn read_value(kind: &Kind, content: &Field<'_>, depth: usize) -> Result<Value, StructError> {
+fn read_value(kind: &Kind, content: &WireField<'_>, depth: usize) -> Result<Value, StructError> {
     Ok(match (kind, content) {
-        (Kind::Text, Field::Bytes(bytes)) => Value::String(read_text(bytes)?),
-        (Kind::Bytes, Field::Bytes(bytes)) => {
+        (Kind::Text, WireField::Bytes(bytes)) => Value::String(read_text(bytes)?),
+        (Kind::Bytes, WireField::Bytes(bytes)) => {
             Value::String(base64::engine::general_purpose::STANDARD.encode(bytes))
         }
-        (Kind::Enum(values), Field::Varint(number)) => read_enum(values, *number),
-        (Kind::Struct, Field::Bytes(bytes)) => Value::Object(codec::decode(bytes)?),
-        (Kind::Duration, Field::Bytes(bytes)) => {
+        (Kind::Enum(values), WireField::Varint(number)) => read_enum(values, *number),
+        (Kind::Struct, WireField::Bytes(bytes)) => Value::Object(codec::decode(bytes)?),
+        (Kind::Duration, WireField::Bytes(bytes)) => {
             let duration = prost_types::Duration::decode(*bytes).map_err(|_| StructError::Malformed)?;
             Value::String(print_duration(duration))
         }
-        (Kind::Message(message), Field::Bytes(bytes)) => read_nested(message, bytes, depth)?,
+        (Kind::Message(message), WireField::Bytes(bytes)) => read_nested(message, bytes, depth)?,
         _ => return Err(StructError::Malformed),
     })
 }

@@ -23,7 +23,7 @@ pub use decide::Decision;
 pub use escalation::Write;
 pub use objects::RbacKind;
 pub use policy::Policy;
-pub use rule::Rule;
+pub use rule::PolicyRule;
 pub(crate) use rule::quote_list;
 pub use rules_review::Rules;
 

@@ -2,10 +2,11 @@
 //!
 //! Follows Kubernetes 1.36.4, `pkg/registry/core/pod/storage/{eviction,storage}.go`.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_schema::selector::LabelSelector;
 use ferroplane_schema::status::{Cause, Details, Resource, Status};
 use ferroplane_schema::writes::Part;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::clock;
 use crate::server::ServerState;
@@ -15,8 +16,6 @@ const PODS: &str = "/pods";
 const BUDGETS: &str = "policy/poddisruptionbudgets";
 /// How often something that others keep overtaking is tried.
 const ATTEMPTS: usize = 10;
-
-type Object = Map<String, Value>;
 
 impl ServerState {
     /// Asks the budgets of a pod whether it may be evicted, and takes it from them. The deletion is for the caller to do.
@@ -97,7 +96,7 @@ impl ServerState {
     }
 
     /// Assigns a pod to a node.
-    pub(crate) async fn bind(&self, namespace: &str, name: &str, binding: &Object) -> Result<(), Status> {
+    pub(crate) async fn bind(&self, namespace: &str, name: &str, binding: &JsonObject) -> Result<(), Status> {
         let target = binding.get("target").unwrap_or(&Value::Null);
         let node = target["name"].as_str().unwrap_or_default();
         if node.is_empty() {

@@ -1,9 +1,10 @@
 //! Questions that are asked by sending an object and answered by its status: who am I, may I, may they.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::status::{Resource, Status};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::SERVICE_ACCOUNTS;
 use crate::auth::authenticate::{ServiceAccount, TokenAnswer};
@@ -12,8 +13,6 @@ use crate::auth::rbac::Attributes;
 use crate::clock;
 use crate::server::ServerState;
 
-type Object = Map<String, Value>;
-
 impl ServerState {
     /// Answers a review of a kind, which was asked by someone about a namespace or none.
     pub(crate) fn review(
@@ -21,7 +20,7 @@ impl ServerState {
         kind: &str,
         identity: &Identity,
         namespace: &str,
-        mut review: Object,
+        mut review: JsonObject,
     ) -> Result<Value, Status> {
         review.entry("metadata").or_insert_with(|| json!({}));
         let spec = review.get("spec").cloned().unwrap_or_default();
@@ -86,7 +85,12 @@ impl ServerState {
     }
 
     /// A token for a service account.
-    pub(crate) fn token(&self, namespace: &str, name: &str, request: &Object) -> Result<TokenAnswer, Status> {
+    pub(crate) fn token(
+        &self,
+        namespace: &str,
+        name: &str,
+        request: &JsonObject,
+    ) -> Result<TokenAnswer, Status> {
         let accounts = ferroplane_schema::status::Resource::new("", "serviceaccounts");
         let entry = self.store.get(&self.store.collection(SERVICE_ACCOUNTS).key(namespace, name));
         let entry = entry.ok_or_else(|| Status::not_found(&accounts, name))?;

@@ -34,7 +34,7 @@ struct State<T> {
     running: HashSet<T>,
     /// What was asked for while somebody was at it.
     again: HashSet<T>,
-    failures: HashMap<T, Failure>,
+    failures: HashMap<T, FailedWork>,
     /// What waits for its time. The number tells apart what is due at the same time, and keeps the order the same in every run.
     delayed: BTreeMap<(Instant, u64), T>,
     next_number: u64,
@@ -42,7 +42,7 @@ struct State<T> {
 
 /// Work that did not succeed, or was not finished, when it was last tried.
 #[derive(Debug)]
-struct Failure {
+struct FailedWork {
     count: u32,
     /// How long it waits at most if something happens that may help.
     hastened_delay: Duration,
@@ -52,7 +52,7 @@ struct Failure {
     problem: String,
 }
 
-impl Failure {
+impl FailedWork {
     fn delay(&self) -> Duration {
         let doublings = self.count.saturating_sub(1).min(16);
         (FIRST_DELAY * 2_u32.pow(doublings)).min(LONGEST_DELAY)
@@ -161,7 +161,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         let mut state = self.lock();
         state.running.remove(work);
         let now = Instant::now();
-        let failure = state.failures.entry(work.clone()).or_insert_with(|| Failure {
+        let failure = state.failures.entry(work.clone()).or_insert_with(|| FailedWork {
             count: 0,
             hastened_delay,
             last_at: now,

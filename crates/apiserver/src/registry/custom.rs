@@ -6,7 +6,7 @@ use ferroplane_ownership::merge::shape::Shapes;
 use ferroplane_ownership::{Version as OwnedVersion, VersionedKind};
 use ferroplane_schema::selector::SelectableFields;
 use ferroplane_schema::status;
-use ferroplane_schema::structural::crd::{Definition, Version as DefinedVersion};
+use ferroplane_schema::structural::crd::{DefinedVersion, Definition};
 use ferroplane_schema::structural::{CustomResource, Schema};
 use ferroplane_schema::table::Printer;
 use ferroplane_schema::writes::Custom;

@@ -13,7 +13,7 @@ use crate::auth::identity::Identity;
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::registry::Resource;
 use crate::store::Entry;
-use crate::verbs::{self, Deleted, ObjectLocation, Outcome, View};
+use crate::verbs::{self, Deleted, ObjectLocation, View, WriteOutcome};
 use crate::webhooks::Webhooks;
 
 /// Who the server is to itself.
@@ -36,7 +36,7 @@ impl ServerState {
         resource: &Arc<Resource>,
         namespace: &str,
         object: &Value,
-    ) -> Result<Outcome, Status> {
+    ) -> Result<WriteOutcome, Status> {
         let text = object.to_string();
         let request =
             || Body::json(text.as_bytes()).map(Write::Create).map_err(|error| Status::internal(&error));
@@ -51,7 +51,7 @@ impl ServerState {
         namespace: &str,
         name: &str,
         patch: &Value,
-    ) -> Result<Outcome, Status> {
+    ) -> Result<WriteOutcome, Status> {
         let text = patch.to_string();
         self.write(resource, part, namespace, name, &|| Ok(Write::MergePatch(&text))).await
     }
@@ -63,7 +63,7 @@ impl ServerState {
         namespace: &str,
         name: &str,
         request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
-    ) -> Result<Outcome, Status> {
+    ) -> Result<WriteOutcome, Status> {
         let options = WriteOptions {
             manager: MANAGER.to_owned(),
             is_dry_run: false,

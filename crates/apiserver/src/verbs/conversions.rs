@@ -5,17 +5,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::Convert;
 use ferroplane_schema::status::Status;
-use serde_json::{Map, Value};
 
 use crate::store::Store;
 use crate::webhooks::Converter;
 
 /// The most that is asked for one write. Each version takes a few.
 const MOST: usize = 256;
-
-type Object = Map<String, Value>;
 
 /// Questions and answers.
 #[derive(Debug, Default)]
@@ -26,18 +24,18 @@ pub(super) struct PendingConversions {
 #[derive(Debug, Default)]
 struct Table {
     known: Vec<Conversion>,
-    wanted: Option<(Object, String)>,
+    wanted: Option<(JsonObject, String)>,
 }
 
 #[derive(Debug)]
 struct Conversion {
-    object: Object,
+    object: JsonObject,
     api_version: String,
-    answer: Object,
+    answer: JsonObject,
 }
 
 impl Convert for PendingConversions {
-    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
+    fn convert(&self, object: &JsonObject, api_version: &str) -> Result<JsonObject, String> {
         // What is not there is not there in any version.
         if !object.contains_key("metadata") {
             let mut object = object.clone();

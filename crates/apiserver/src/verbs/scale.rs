@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership as ownership;
 use ferroplane_schema::builtin::{self, Scope};
 use ferroplane_schema::field::{Error, Path};
@@ -31,10 +32,8 @@ static BEHAVIOUR: LazyLock<Builtin> = LazyLock::new(|| {
     Builtin::new(&row).expect("the tables have the kind, and a test scales")
 });
 
-type Object = Map<String, Value>;
-
 /// The scale of an object in a version that has one.
-pub(crate) fn scale_of(view: &View, object: &Object) -> Result<Value, Status> {
+pub(crate) fn scale_of(view: &View, object: &JsonObject) -> Result<Value, Status> {
     let Some(paths) = &view.version().scale else {
         return Err(Status::internal("the kind has no scale"));
     };
@@ -97,7 +96,7 @@ pub(super) async fn write(
     writes::settle(&endpoint, proposal, live, circumstances)
 }
 
-fn with_scale(view: &View, mut object: Object, scale: &Object) -> Result<Object, Status> {
+fn with_scale(view: &View, mut object: JsonObject, scale: &JsonObject) -> Result<JsonObject, Status> {
     let Some(paths) = &view.version().scale else {
         return Err(Status::internal("the kind has no scale"));
     };
@@ -106,8 +105,9 @@ fn with_scale(view: &View, mut object: Object, scale: &Object) -> Result<Object,
         return Err(negative(view, super::metadata_text(&object, "name"), wanted.unwrap_or_default()));
     }
     put(&mut object, &paths.spec_replicas, wanted.unwrap_or_default().into());
-    let owners =
-        |object: &Object| object.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+    let owners = |object: &JsonObject| {
+        object.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned()
+    };
     let merged = translation(view, paths)
         .to_parent(owners(&object).as_ref(), owners(scale).as_ref())
         .map_err(|error| Status::internal(&error))?;
@@ -145,13 +145,13 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.trim_start_matches('.').split('.')
 }
 
-fn find<'o>(object: &'o Object, path: &str) -> Option<&'o Value> {
+fn find<'o>(object: &'o JsonObject, path: &str) -> Option<&'o Value> {
     let mut steps = steps(path);
     let first = object.get(steps.next()?)?;
     steps.try_fold(first, |value, step| value.get(step))
 }
 
-fn put(object: &mut Object, path: &str, value: Value) {
+fn put(object: &mut JsonObject, path: &str, value: Value) {
     let mut steps = steps(path).peekable();
     let mut fields = object;
     while let Some(step) = steps.next() {
@@ -166,7 +166,7 @@ fn put(object: &mut Object, path: &str, value: Value) {
 }
 
 /// The selector as text: custom resources have it as such, others as an object.
-fn selector(object: &Object, paths: &Paths) -> Option<String> {
+fn selector(object: &JsonObject, paths: &Paths) -> Option<String> {
     if let Some(path) = &paths.label_selector
         && let Some(text) = find(object, path).and_then(Value::as_str)
     {

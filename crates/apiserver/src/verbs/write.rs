@@ -39,7 +39,7 @@ pub(crate) struct ObjectLocation {
 
 /// How a write ended.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct WriteOutcome {
     /// The object as it is stored, or would be.
     pub(crate) bytes: Bytes,
     /// Whether the bytes are in the version of the request already.
@@ -71,7 +71,7 @@ pub(crate) async fn write<'w>(
     location: &ObjectLocation,
     request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
     options: &WriteOptions,
-) -> Result<Outcome, Status> {
+) -> Result<WriteOutcome, Status> {
     for _ in 0..ATTEMPTS {
         let attempt = Attempt { store, admission, location, options };
         if let Some(outcome) = attempt.run(request).await? {
@@ -94,7 +94,7 @@ impl Attempt<'_> {
     async fn run<'w>(
         self,
         request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
-    ) -> Result<Option<Outcome>, Status> {
+    ) -> Result<Option<WriteOutcome>, Status> {
         let location = self.location;
         let began_at = Instant::now();
         let entry = self.stored();
@@ -182,11 +182,16 @@ impl Attempt<'_> {
         self.store.get(&self.location.key(self.store, &self.location.name))
     }
 
-    async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<Outcome>, Status> {
+    async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<WriteOutcome>, Status> {
         let Written { is_created, changes_nothing, .. } = written;
         if let (true, Some(live)) = (changes_nothing, live) {
             let bytes = live.bytes().clone();
-            return Ok(Some(Outcome { bytes, is_presented: false, is_created, warnings: written.warnings }));
+            return Ok(Some(WriteOutcome {
+                bytes,
+                is_presented: false,
+                is_created,
+                warnings: written.warnings,
+            }));
         }
         let name = metadata_text(&written.object, "name").to_owned();
         let is_generated = !metadata_text(&written.object, "generateName").is_empty();
@@ -208,7 +213,7 @@ impl Attempt<'_> {
                 let is_presented = last.is_some();
                 let stored = || entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
                 let bytes = last.unwrap_or_else(stored);
-                Ok(Some(Outcome { bytes, is_presented, is_created, warnings: written.warnings }))
+                Ok(Some(WriteOutcome { bytes, is_presented, is_created, warnings: written.warnings }))
             }
             // A generated name that is taken is generated anew with the next attempt.
             Err(SubmitError::Refused(_)) if is_generated => Ok(None),
@@ -218,7 +223,12 @@ impl Attempt<'_> {
     }
 
     /// Somebody was faster. Whether it is worth another attempt depends on what was to be done.
-    fn refused(self, name: &str, live: Option<&Entry>, refused: &Refused) -> Result<Option<Outcome>, Status> {
+    fn refused(
+        self,
+        name: &str,
+        live: Option<&Entry>,
+        refused: &Refused,
+    ) -> Result<Option<WriteOutcome>, Status> {
         match (&refused.found, live) {
             (Some(found), None) if refused.index == 0 && self.location.name.is_empty() => {
                 let resource = &self.location.view.resource.identity;
@@ -317,12 +327,12 @@ fn put_version(written: &mut Written, version: Option<Value>) {
 }
 
 /// The answer to a dry run.
-fn dry_run_outcome(written: &Written) -> Result<Outcome, Status> {
+fn dry_run_outcome(written: &Written) -> Result<WriteOutcome, Status> {
     let bytes = Bytes::from(Value::Object(written.object.clone()).to_string());
     if bytes.len() > MAX_OBJECT {
         return Err(too_large());
     }
-    Ok(Outcome {
+    Ok(WriteOutcome {
         bytes,
         is_presented: true,
         is_created: written.is_created,

@@ -13,7 +13,7 @@ use crate::store::Store;
 
 /// Why there is no verdict, or a bad one.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     /// The webhook could not be asked. Whether that matters is for its configuration to say.
     Call(String),
     /// The request ends here.
@@ -29,19 +29,20 @@ impl Webhook {
         may_change: bool,
         in_process: &InProcessWebhooks,
         store: &Store,
-    ) -> Result<AdmissionResponse, Failure> {
+    ) -> Result<AdmissionResponse, CallFailure> {
         if request.is_dry_run && !self.allows_dry_run {
             let words = format!("admission webhook {:?} does not support dry run", self.name);
-            return Err(Failure::Refused(Status::bad_request(&words)));
+            return Err(CallFailure::Refused(Status::bad_request(&words)));
         }
         if !self.versions.iter().any(|version| version == "v1") {
             let words =
                 "could not create admission objects: webhook does not accept known AdmissionReview versions";
-            return Err(Failure::Call(words.to_owned()));
+            return Err(CallFailure::Call(words.to_owned()));
         }
         let uid = crate::random::uuid().to_string();
         let review = admission_review::ask(&request.to_request(&uid, shown));
-        let client = |error: destination::Error| Failure::Call(format!("could not get REST client: {error}"));
+        let client =
+            |error: destination::Error| CallFailure::Call(format!("could not get REST client: {error}"));
         let route = self.destination.route(store).map_err(client)?;
         let asked = async {
             match in_process.find(&route.authority) {
@@ -52,21 +53,22 @@ impl Webhook {
         let late = || Err(self.unreached(&route, &connections::Error::Deadline));
         let document = tokio::time::timeout(self.timeout, asked).await.unwrap_or_else(|_| late())?;
         admission_review::verdict(&document, &uid, may_change)
-            .map_err(|error| Failure::Call(format!("received invalid webhook response: {error}")))
+            .map_err(|error| CallFailure::Call(format!("received invalid webhook response: {error}")))
     }
 
-    async fn send(&self, route: &Route, review: &Value) -> Result<Value, Failure> {
-        let client = |error: destination::Error| Failure::Call(format!("could not get REST client: {error}"));
+    async fn send(&self, route: &Route, review: &Value) -> Result<Value, CallFailure> {
+        let client =
+            |error: destination::Error| CallFailure::Call(format!("could not get REST client: {error}"));
         let tls = self.destination.tls().map_err(client)?;
         let sent = self.connections.post(route, tls, &self.query(), review.to_string().into()).await;
         let reply = sent.map_err(|error| self.unreached(route, &error))?;
         admission_review::document(&reply)
-            .map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))
+            .map_err(|error| CallFailure::Call(format!("failed to call webhook: {error}")))
     }
 
-    fn unreached(&self, route: &Route, error: &connections::Error) -> Failure {
+    fn unreached(&self, route: &Route, error: &connections::Error) -> CallFailure {
         let url = format!("https://{}{}?{}", route.authority, route.path, self.query());
-        Failure::Call(format!("failed to call webhook: Post {url:?}: {error}"))
+        CallFailure::Call(format!("failed to call webhook: Post {url:?}: {error}"))
     }
 
     fn query(&self) -> String {
@@ -74,16 +76,16 @@ impl Webhook {
     }
 
     /// Whether a request may go on without the webhook's word.
-    pub(super) fn apply_failure_policy(&self, failure: Failure) -> Result<(), Status> {
+    pub(super) fn apply_failure_policy(&self, failure: CallFailure) -> Result<(), Status> {
         match failure {
-            Failure::Call(error) if self.fails_open => {
+            CallFailure::Call(error) if self.fails_open => {
                 tracing::warn!(webhook = self.name, error, "cannot ask the webhook; going on without it");
                 Ok(())
             }
-            Failure::Call(error) => {
+            CallFailure::Call(error) => {
                 Err(Status::internal(&format!("failed calling webhook {:?}: {error}", self.name)))
             }
-            Failure::Refused(status) => Err(status),
+            CallFailure::Refused(status) => Err(status),
         }
     }
 }

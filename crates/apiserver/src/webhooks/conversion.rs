@@ -10,8 +10,9 @@ mod review;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ferroplane_golang::json::JsonObject;
 use ferroplane_schema::status::Status;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::connections::{self, Connections, Reply};
@@ -28,8 +29,6 @@ const AT_ONCE: usize = 8;
 const BATCH: usize = 1 << 20;
 /// How many bytes of objects that were converted are kept for a definition.
 const KEPT: usize = 64 << 20;
-
-type Object = Map<String, Value>;
 
 /// Who converts the objects of a definition.
 #[derive(Debug)]
@@ -67,8 +66,8 @@ impl Converter {
         &self,
         stored: &[Bytes],
         api_version: &str,
-        prepare: &(dyn Fn(&Bytes) -> Object + Sync),
-        finish: &(dyn Fn(&mut Object) + Sync),
+        prepare: &(dyn Fn(&Bytes) -> JsonObject + Sync),
+        finish: &(dyn Fn(&mut JsonObject) + Sync),
         store: &Store,
     ) -> Result<Vec<Bytes>, Status> {
         let mut converted: Vec<Option<Bytes>> =
@@ -97,10 +96,10 @@ impl Converter {
     /// One object in another version.
     pub(crate) async fn convert(
         &self,
-        object: Object,
+        object: JsonObject,
         api_version: &str,
         store: &Store,
-    ) -> Result<Object, Status> {
+    ) -> Result<JsonObject, Status> {
         let _turn = self.room.acquire().await;
         let converted = Box::pin(self.ask(vec![object], api_version, store)).await?;
         converted.into_iter().next().ok_or_else(|| Status::unexpected("conversion webhook returned nothing"))
@@ -109,11 +108,12 @@ impl Converter {
     /// Asks the webhook. What is in the version already is not sent.
     async fn ask(
         &self,
-        mut objects: Vec<Object>,
+        mut objects: Vec<JsonObject>,
         api_version: &str,
         store: &Store,
-    ) -> Result<Vec<Object>, Status> {
-        let is_other = |object: &Object| object.get("apiVersion").is_none_or(|found| found != api_version);
+    ) -> Result<Vec<JsonObject>, Status> {
+        let is_other =
+            |object: &JsonObject| object.get("apiVersion").is_none_or(|found| found != api_version);
         let places: Vec<_> = (0..objects.len()).filter(|index| is_other(&objects[*index])).collect();
         let Some(first) = places.first() else { return Ok(objects) };
         let from = objects[*first].get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -121,7 +121,7 @@ impl Converter {
         let Some(version) = self.review else {
             return Err(Status::unexpected("no supported conversion review versions"));
         };
-        let sent: Vec<&Object> = places.iter().map(|index| &objects[*index]).collect();
+        let sent: Vec<&JsonObject> = places.iter().map(|index| &objects[*index]).collect();
         let uid = crate::random::uuid().to_string();
         let request = review::ask(version, &uid, api_version, &sent);
         let reply = self.send(request.into(), store).await.map_err(|error| fail(error.into()))?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Webhooks;
 use super::admission_request::{AdmissionRequest, Operation, VersionedAttributes};
 use super::admission_review::{self, AdmissionResponse};
-use super::call::Failure;
+use super::call::CallFailure;
 use super::in_process::InProcessWebhooks;
 use super::webhook::Webhook;
 use crate::store::Store;
@@ -166,24 +166,24 @@ fn patched(
     request: &AdmissionRequest<'_>,
     shown: VersionedAttributes,
     verdict: &AdmissionResponse,
-) -> Result<Option<Value>, Failure> {
+) -> Result<Option<Value>, CallFailure> {
     if verdict.patch.is_empty() {
         return Ok(None);
     }
     let undecodable =
-        |error: String| Failure::Call(format!("received undecodable patch in webhook response: {error}"));
+        |error: String| CallFailure::Call(format!("received undecodable patch in webhook response: {error}"));
     let patch = Body::json(&verdict.patch).map_err(undecodable)?.value;
     if patch.is_null() || patch.as_array().is_some_and(Vec::is_empty) {
         return Ok(None);
     }
     let patch = Patch::decode(patch).map_err(|error| undecodable(error.to_string()))?;
-    let broken = |why: &str| Failure::Refused(Status::internal(why));
+    let broken = |why: &str| CallFailure::Refused(Status::internal(why));
     if request.operation == Operation::Delete {
         let words = "attempted to modify the object, which is not supported for this operation";
         return Err(broken(&format!("admission webhook {:?} {words}", hook.name)));
     }
     if verdict.patch_type != "JSONPatch" {
-        return Err(Failure::Call(format!("unsupported patch type {:?}", verdict.patch_type)));
+        return Err(CallFailure::Call(format!("unsupported patch type {:?}", verdict.patch_type)));
     }
     let VersionedAttributes { version, object: before, .. } = shown;
     let (api_version, kind) = (before["apiVersion"].clone(), before["kind"].clone());

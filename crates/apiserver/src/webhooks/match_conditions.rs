@@ -15,12 +15,12 @@ const BUDGET: u64 = 2_500_000;
 /// The conditions of a webhook.
 #[derive(Debug)]
 pub(super) struct MatchConditions {
-    conditions: Vec<Condition>,
+    conditions: Vec<MatchCondition>,
     fails_open: bool,
 }
 
 #[derive(Debug)]
-struct Condition {
+struct MatchCondition {
     expression: String,
     /// Made when it is first needed: whoever stores a webhook does not wait for it.
     program: OnceLock<Result<Program, Refusal>>,
@@ -40,7 +40,7 @@ enum ConditionError {
 impl MatchConditions {
     pub(super) fn read(conditions: &Value, fails_open: bool) -> Self {
         let conditions = conditions.as_array().into_iter().flatten();
-        let conditions = conditions.map(|condition| Condition {
+        let conditions = conditions.map(|condition| MatchCondition {
             expression: condition["expression"].as_str().unwrap_or_default().to_owned(),
             program: OnceLock::new(),
         });
@@ -83,7 +83,7 @@ impl MatchConditions {
     }
 }
 
-impl Condition {
+impl MatchCondition {
     fn holds(&self, variables: &[(&str, &Value)], budget: &mut u64) -> Result<bool, ConditionError> {
         let expression = &self.expression;
         let program = self.program.get_or_init(|| admission::condition(expression));

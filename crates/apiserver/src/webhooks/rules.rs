@@ -6,7 +6,7 @@ use super::admission_request::AdmissionRequest;
 
 /// One rule: all of its parts must fit.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct WebhookRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -21,7 +21,7 @@ enum Scope {
     Cluster,
 }
 
-impl Rule {
+impl WebhookRule {
     pub(super) fn read(rule: &Value) -> Self {
         Self {
             operations: texts(&rule["operations"]),

@@ -10,7 +10,7 @@ use super::admission_request::{AdmissionRequest, Operation, VersionedAttributes}
 use super::connections::Connections;
 use super::destination::Destination;
 use super::match_conditions::MatchConditions;
-use super::rules::{Rule, texts};
+use super::rules::{WebhookRule, texts};
 use crate::builtin::NAMESPACES;
 use crate::store::Store;
 
@@ -28,7 +28,7 @@ enum Matching {
 #[derive(Debug)]
 pub(super) struct Webhook {
     pub(super) name: String,
-    rules: Vec<Rule>,
+    rules: Vec<WebhookRule>,
     matching: Matching,
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
@@ -59,7 +59,7 @@ impl Webhook {
         let fails_open = hook["failurePolicy"] == "Ignore";
         Self {
             name: hook["name"].as_str().unwrap_or_default().to_owned(),
-            rules: hook["rules"].as_array().into_iter().flatten().map(Rule::read).collect(),
+            rules: hook["rules"].as_array().into_iter().flatten().map(WebhookRule::read).collect(),
             matching: if hook["matchPolicy"] == "Exact" { Matching::Exact } else { Matching::Equivalent },
             namespaces: selector(&hook["namespaceSelector"]),
             objects: selector(&hook["objectSelector"]),

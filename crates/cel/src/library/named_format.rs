@@ -85,23 +85,23 @@ fn pattern(text: &str) -> Regex {
 
 /// Names whose rules differ in little but the words.
 #[derive(Debug)]
-struct Rule {
+struct NameFormat {
     longest: usize,
     regex: LazyLock<Regex>,
     message: &'static str,
 }
 
-static DNS_1123_LABEL: Rule = Rule {
+static DNS_1123_LABEL: NameFormat = NameFormat {
     longest: 63,
     regex: LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
     message: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
 };
-static DNS_1123_SUBDOMAIN: Rule = Rule {
+static DNS_1123_SUBDOMAIN: NameFormat = NameFormat {
     longest: 253,
     regex: LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")),
     message: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
 };
-static DNS_1035_LABEL: Rule = Rule {
+static DNS_1035_LABEL: NameFormat = NameFormat {
     longest: 63,
     regex: LazyLock::new(|| pattern("^[a-z]([-a-z0-9]*[a-z0-9])?$")),
     message: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
@@ -113,7 +113,7 @@ fn complain(is_fine: bool, complaint: &str) -> Vec<String> {
     if is_fine { Vec::new() } else { vec![complaint.to_owned()] }
 }
 
-fn label(text: &str, rule: &Rule) -> Vec<String> {
+fn label(text: &str, rule: &NameFormat) -> Vec<String> {
     let mut complaints = Vec::new();
     if text.len() > rule.longest {
         complaints.push(format!("must be no more than {} characters", rule.longest));

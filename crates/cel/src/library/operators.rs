@@ -9,7 +9,7 @@ use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::shape::union;
 use crate::time;
-use crate::value::{Key, List, Map, Value};
+use crate::value::{List, Map, MapKey, Value};
 
 /// Some types answer for operators that they do not have, in fewer words.
 fn no_such(context: &Context<'_>, values: &[Value<'_>]) -> Fault {
@@ -203,7 +203,7 @@ pub(super) fn insert<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
     for (key, value) in added {
         let shown = crate::json::show_key(&key);
         let name = key.type_name();
-        let key = Key::new(key).ok_or_else(|| Fault::new(format!("unsupported key type: {name}")))?;
+        let key = MapKey::new(key).ok_or_else(|| Fault::new(format!("unsupported key type: {name}")))?;
         if changed.insert(key, value).is_some() {
             return Err(Fault::new(format!("insert failed: key {shown} already exists")));
         }

@@ -11,7 +11,7 @@ use ferroplane_golang::url;
 use super::{Answer, Context};
 use crate::fault::Fault;
 use crate::object::LibraryObject;
-use crate::value::{Key, Value};
+use crate::value::{MapKey, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
@@ -113,6 +113,6 @@ fn query<'v>(context: &Context<'_>, url: &Url) -> Answer<'v> {
         lists.entry(key).or_default().push(Value::text(value));
     }
     let entries =
-        lists.into_iter().filter_map(|(key, list)| Some((Key::new(Value::text(key))?, Value::list(list))));
+        lists.into_iter().filter_map(|(key, list)| Some((MapKey::new(Value::text(key))?, Value::list(list))));
     Ok(Value::map(entries.collect()))
 }

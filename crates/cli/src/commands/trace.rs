@@ -22,8 +22,8 @@ pub(crate) struct Trace {
     subject: Subject,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Default)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = TraceFormat::Default)]
+    output: TraceFormat,
 
     /// Show only objects with problems, and their owners
     #[arg(long)]
@@ -35,7 +35,7 @@ pub(crate) struct Trace {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum TraceFormat {
     Default,
     Wide,
     Json,
@@ -80,15 +80,15 @@ impl Trace {
     fn shown(&self, tree: &Node, terminal: &Terminal) -> anyhow::Result<String> {
         let shown = if self.broken { tree.clone().broken() } else { Some(tree.clone()) };
         let Some(tree) = shown else { return Ok(String::new()) };
-        let is_wide = self.output == Format::Wide;
+        let is_wide = self.output == TraceFormat::Wide;
         // Whoever asks for everything gets it, however it looks.
         let room = terminal.width().filter(|_| !is_wide);
         let style = Style { is_wide, is_colourful: terminal.shows_data_in_colour(), room };
         Ok(match self.output {
-            Format::Default | Format::Wide => drawing::table(&tree, style),
-            Format::Json => format!("{:#}\n", serde_json::to_value(&tree)?),
-            Format::Yaml => yaml::print(&tree)?,
-            Format::Dot => drawing::dot(&tree),
+            TraceFormat::Default | TraceFormat::Wide => drawing::table(&tree, style),
+            TraceFormat::Json => format!("{:#}\n", serde_json::to_value(&tree)?),
+            TraceFormat::Yaml => yaml::print(&tree)?,
+            TraceFormat::Dot => drawing::dot(&tree),
         })
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Why {
     subject: Subject,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = WhyFormat::Text)]
+    output: WhyFormat,
 
     #[command(flatten)]
     then: AtThen,
@@ -57,7 +57,7 @@ struct AtThen {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum WhyFormat {
     Text,
     Json,
     Yaml,
@@ -79,11 +79,11 @@ impl Why {
         let diagnosis = diagnose(&snapshot, &root);
         let looked_at = format!("{} objects and {} events", snapshot.count(), snapshot.event_count());
         let answer = match self.output {
-            Format::Text => {
+            WhyFormat::Text => {
                 drawing::answer(&diagnosis, &looked_at, Timestamp::now(), terminal.shows_data_in_colour())
             }
-            Format::Json => format!("{:#}\n", serde_json::to_value(&diagnosis)?),
-            Format::Yaml => yaml::print(&diagnosis)?,
+            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&diagnosis)?),
+            WhyFormat::Yaml => yaml::print(&diagnosis)?,
         };
         terminal.text(&answer)?;
         Ok(if diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
@@ -92,9 +92,11 @@ impl Why {
     fn run_everywhere(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let overview = block_on(self.subject.survey())?;
         let answer = match self.output {
-            Format::Text => drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour()),
-            Format::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
-            Format::Yaml => yaml::print(&overview)?,
+            WhyFormat::Text => {
+                drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour())
+            }
+            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
+            WhyFormat::Yaml => yaml::print(&overview)?,
         };
         terminal.text(&answer)?;
         Ok(if overview.not_ready == 0 { Verdict::Yes } else { Verdict::No })
@@ -108,9 +110,9 @@ impl Why {
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording);
         let answer = match self.output {
-            Format::Text => then.text(terminal.shows_data_in_colour()),
-            Format::Json => format!("{:#}\n", serde_json::to_value(&then)?),
-            Format::Yaml => yaml::print(&then)?,
+            WhyFormat::Text => then.text(terminal.shows_data_in_colour()),
+            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&then)?),
+            WhyFormat::Yaml => yaml::print(&then)?,
         };
         terminal.text(&answer)?;
         Ok(if then.diagnosis.is_ready { Verdict::Yes } else { Verdict::No })

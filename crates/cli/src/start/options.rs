@@ -12,7 +12,7 @@ use ferroplane_recorder::{BadFieldName, FieldName};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
-use crate::telemetry::{Format, Telemetry};
+use crate::telemetry::{LogFormat, Telemetry};
 use crate::{address, duration, size};
 
 /// Options, as far as they were given. The environment counts as flags.
@@ -169,7 +169,7 @@ pub(crate) struct Options {
 
     /// Log format [default: text on a terminal, otherwise json]
     #[arg(long, env = "FERROPLANE_LOG_FORMAT", value_name = "FORMAT", value_enum)]
-    log_format: Option<Format>,
+    log_format: Option<LogFormat>,
 
     // An attribute, for a comment would have to mark up what people copy.
     #[arg(

@@ -20,7 +20,7 @@ use ferroplane_client::{
     ApiClient, ApplyOptions, Error, InformerScope, ObjectHeader, ObjectPath, Propagation, Resource,
     Subresource,
 };
-use ferroplane_offline::manifest::{Files, Located, Manifest, Source};
+use ferroplane_offline::manifest::{Files, Located, Manifest, ManifestSource};
 use ferroplane_offline::validate::composition_mistakes;
 
 use super::Wanted;
@@ -69,7 +69,7 @@ struct Tally {
 }
 
 /// What became of one.
-enum Outcome {
+enum ApplyOutcome {
     Created,
     Changed,
     Unchanged,
@@ -158,13 +158,13 @@ impl Manifests {
         for manifest in manifests {
             let name = Identity::of(manifest.object());
             match self.apply_one(&manifest, terminal).await {
-                Ok(Outcome::NotServed) => waiting.push(manifest),
-                Ok(Outcome::Unchanged) => tally.unchanged += 1,
-                Ok(Outcome::Created) => {
+                Ok(ApplyOutcome::NotServed) => waiting.push(manifest),
+                Ok(ApplyOutcome::Unchanged) => tally.unchanged += 1,
+                Ok(ApplyOutcome::Created) => {
                     tally.created += 1;
                     terminal.line(&format!("{name} created"));
                 }
-                Ok(Outcome::Changed) => {
+                Ok(ApplyOutcome::Changed) => {
                     tally.changed += 1;
                     terminal.line(&format!("{name} changed"));
                 }
@@ -196,11 +196,15 @@ impl Manifests {
         }
     }
 
-    async fn apply_one(&mut self, manifest: &Manifest, terminal: &mut Terminal) -> Result<Outcome, Error> {
+    async fn apply_one(
+        &mut self,
+        manifest: &Manifest,
+        terminal: &mut Terminal,
+    ) -> Result<ApplyOutcome, Error> {
         let object = manifest.object();
         let identity = Identity::of(object);
         let found = self.client.resource(meta::api_version(object), meta::kind(object)).await?;
-        let Some(resource) = found else { return Ok(Outcome::NotServed) };
+        let Some(resource) = found else { return Ok(ApplyOutcome::NotServed) };
         let target = path_of(&resource, object);
         let before = self.client.get(target).await?;
         let after = match self.apply_as(target, object, false).await {
@@ -215,9 +219,9 @@ impl Manifests {
         };
         self.applied.insert(identity, Applied { object: object.clone(), resource });
         Ok(match before {
-            None => Outcome::Created,
-            Some(before) if version(&before) == version(&after) => Outcome::Unchanged,
-            Some(_) => Outcome::Changed,
+            None => ApplyOutcome::Created,
+            Some(before) if version(&before) == version(&after) => ApplyOutcome::Unchanged,
+            Some(_) => ApplyOutcome::Changed,
         })
     }
 
@@ -261,10 +265,10 @@ impl Manifests {
     }
 }
 
-fn read_source(files: &mut Files, source: &Source) -> anyhow::Result<Vec<Manifest>> {
+fn read_source(files: &mut Files, source: &ManifestSource) -> anyhow::Result<Vec<Manifest>> {
     let path = match source {
-        Source::File(path) => path.clone(),
-        Source::Stdin => PathBuf::from("-"),
+        ManifestSource::File(path) => path.clone(),
+        ManifestSource::Stdin => PathBuf::from("-"),
     };
     let manifests = files.load(&path)?;
     for manifest in &manifests {

@@ -16,13 +16,13 @@ const AGGREGATED: &str =
 /// All kinds, in the order in which the server prefers them.
 #[derive(Debug, Default)]
 pub struct ResourceCatalogue {
-    entries: Vec<Entry>,
+    entries: Vec<ServedResource>,
     /// By API version and kind.
     index: HashMap<(String, String), usize>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ServedResource {
     resource: Arc<Resource>,
     /// Plural, singular, short names and kind, in lower case.
     names: Vec<String>,
@@ -141,7 +141,7 @@ impl ResourceCatalogue {
         let key = (resource.api_version.clone(), resource.kind.clone());
         // The first wins, because the server lists what it prefers first.
         self.index.entry(key).or_insert(self.entries.len());
-        self.entries.push(Entry { resource, names });
+        self.entries.push(ServedResource { resource, names });
     }
 
     pub fn get(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
@@ -163,7 +163,7 @@ impl ResourceCatalogue {
     }
 }
 
-impl Entry {
+impl ServedResource {
     /// Whether a word in lower case means this kind.
     fn is_called(&self, word: &str) -> bool {
         let (group, version) = (self.resource.group(), self.resource.version());

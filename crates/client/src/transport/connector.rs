@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
-use super::{EndpointError, Failure, Proxy, tls};
+use super::{BoxError, EndpointError, Proxy, tls};
 use crate::Endpoint;
 
 /// How many requests share a connection at most.
@@ -74,7 +74,7 @@ impl Connector {
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
         let stream: Box<dyn Stream> = match &self.proxy {
             None => Box::new(dial(&self.host, self.port).await?),
             Some(proxy) => proxy.connect(&self.host, self.port).await?,
@@ -93,13 +93,13 @@ pub(super) async fn dial(host: &str, port: u16) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn http1(stream: impl Stream) -> Result<Connection, Failure> {
+async fn http1(stream: impl Stream) -> Result<Connection, BoxError> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(Connection::Http1(sender))
 }
 
-async fn http2(stream: impl Stream) -> Result<Connection, Failure> {
+async fn http2(stream: impl Stream) -> Result<Connection, BoxError> {
     let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)

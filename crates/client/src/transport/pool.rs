@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use kube::client::Body;
 
-use super::Failure;
+use super::BoxError;
 use super::connector::{Connection, Connector};
 
 /// The connections to one API server.
@@ -77,8 +77,8 @@ impl Pool {
     pub(super) async fn send(
         &self,
         mut request: Request<Body>,
-        address: impl Fn(&mut Request<Body>, Version) -> Result<(), Failure>,
-    ) -> Result<Response<TransportBody>, Failure> {
+        address: impl Fn(&mut Request<Body>, Version) -> Result<(), BoxError>,
+    ) -> Result<Response<TransportBody>, BoxError> {
         loop {
             let (sender, is_new) = match self.free() {
                 Some(sender) => (sender, false),
@@ -123,7 +123,7 @@ impl Pool {
     }
 
     /// A new connection, or one that somebody else opened meanwhile. Says which.
-    async fn open(&self) -> Result<(Sender, bool), Failure> {
+    async fn open(&self) -> Result<(Sender, bool), BoxError> {
         let is_http1_only = self.connections().is_http1_only;
         // HTTP/1.1 connections are not shared, so that waiting for one another would only serialize.
         let _turn = if is_http1_only { None } else { Some(self.opening.lock().await) };

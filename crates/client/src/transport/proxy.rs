@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use super::connector::{Stream, bare, dial};
-use super::{EndpointError, Failure, tls};
+use super::{BoxError, EndpointError, tls};
 use crate::Endpoint;
 
 /// A proxy that connects to whatever it is asked to.
@@ -58,7 +58,7 @@ impl Proxy {
     }
 
     /// A connection to a server, through the proxy.
-    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Box<dyn Stream>, Failure> {
+    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Box<dyn Stream>, BoxError> {
         let stream =
             dial(&self.host, self.port).await.map_err(|source| ProxyError::Unreachable { source })?;
         match &self.tls {
@@ -67,7 +67,7 @@ impl Proxy {
         }
     }
 
-    async fn tunnel(&self, stream: impl Stream, host: &str, port: u16) -> Result<Box<dyn Stream>, Failure> {
+    async fn tunnel(&self, stream: impl Stream, host: &str, port: u16) -> Result<Box<dyn Stream>, BoxError> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection.with_upgrades());
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };

@@ -20,7 +20,7 @@ use ferroplane_client::Resource;
 
 /// A kind of claim.
 #[derive(Debug, Clone)]
-pub(crate) struct Kind {
+pub(crate) struct ClaimKind {
     /// The name of its definition.
     pub(crate) definition: String,
     pub(crate) resource: Arc<Resource>,
@@ -43,7 +43,7 @@ impl Claims {
     }
 
     /// Start the controller of a kind, unless it runs. One that runs for another version is started anew.
-    pub(crate) fn start(&self, kind: Kind) {
+    pub(crate) fn start(&self, kind: ClaimKind) {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = running.get(&kind.definition).filter(|known| known.is_of(&kind)) {
             known.enforce(kind.is_enforced);

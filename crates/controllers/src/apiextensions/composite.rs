@@ -42,7 +42,7 @@ use triggers::{follow_functions, follow_selections};
 
 /// A kind of composite resource.
 #[derive(Debug, Clone)]
-pub(crate) struct Kind {
+pub(crate) struct CompositeKind {
     /// The name of its definition.
     pub(crate) definition: String,
     /// The generation of its definition.
@@ -122,7 +122,7 @@ impl Composites {
     }
 
     /// Start the controller of a kind, unless it runs. One that runs for another generation is started anew.
-    pub(crate) fn start(&self, kind: Kind) {
+    pub(crate) fn start(&self, kind: CompositeKind) {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         if running.by_definition.get(&kind.definition).is_some_and(|known| known.is_of(&kind)) {
             return;

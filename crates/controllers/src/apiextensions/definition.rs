@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::{Defined, Underivable, defined_composite, scope};
 
-use crate::apiextensions::composite::{Composites, Kind};
+use crate::apiextensions::composite::{CompositeKind, Composites};
 use crate::context::Context;
 pub(crate) use definer::Definer;
 pub(crate) use side::{Side, Words, resource};
@@ -47,7 +47,7 @@ impl Side for CompositeSide {
     }
 
     fn start(&self, xrd: &Object, defined: &Defined) {
-        self.0.start(Kind {
+        self.0.start(CompositeKind {
             definition: meta::name(xrd).to_owned(),
             generation: meta::generation(xrd),
             resource: resource(defined).into(),

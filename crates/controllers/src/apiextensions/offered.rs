@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::{Defined, Underivable, defined_claim, defined_composite};
 
-use crate::apiextensions::claim::{Claims, Kind};
+use crate::apiextensions::claim::{ClaimKind, Claims};
 use crate::apiextensions::definition::{Definer, Observed, Side, Words, resource};
 use crate::context::Context;
 
@@ -50,7 +50,7 @@ impl Side for ClaimSide {
     fn start(&self, xrd: &Object, defined: &Defined) {
         let Ok(composite) = defined_composite(xrd) else { return };
         let enforced = xrd.get("spec").and_then(|spec| spec.get("enforcedCompositionRef"));
-        self.0.start(Kind {
+        self.0.start(ClaimKind {
             definition: meta::name(xrd).to_owned(),
             resource: resource(defined).into(),
             composite: resource(&composite).into(),

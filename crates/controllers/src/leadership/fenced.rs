@@ -9,7 +9,7 @@ use tower_service::Service;
 
 use super::term::Term;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Lets reads through, and writes as long as a term lasts. A write that is under way when it ends is cut off.
 #[derive(Debug, Clone)]
@@ -32,15 +32,15 @@ impl<S> Fenced<S> {
 impl<S, B> Service<Request<B>> for Fenced<S>
 where
     S: Service<Request<B>>,
-    S::Error: Into<Failure>,
+    S::Error: Into<BoxError>,
     S::Future: Send + 'static,
     S::Response: 'static,
 {
     type Response = S::Response;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.service.poll_ready(context).map_err(Into::into)
     }
 

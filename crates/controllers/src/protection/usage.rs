@@ -24,7 +24,7 @@ use crate::runtime::events::Recorder;
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
 
-pub(crate) use registry::{Key, Usages, as_used};
+pub(crate) use registry::{UsageKey, Usages, as_used};
 use watches::{Waits, Watches};
 
 const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
@@ -54,18 +54,18 @@ struct Controller {
     watches: Watches,
     waits: Waits,
     /// Usages that end, and protect nothing any longer.
-    releasing: Mutex<HashSet<Key>>,
+    releasing: Mutex<HashSet<UsageKey>>,
 }
 
 /// Why a usage does not have its way, and what to call that in an event.
-struct Failure {
+struct UsageFailure {
     reason: &'static str,
     message: String,
     cause: Cause,
     is_conflict: bool,
 }
 
-impl Failure {
+impl UsageFailure {
     fn new(reason: &'static str, cause: Cause, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), cause, is_conflict: false }
     }
@@ -80,7 +80,7 @@ impl Failure {
 }
 
 impl Controller {
-    async fn reconcile(self: Arc<Self>, key: Key) -> Next {
+    async fn reconcile(self: Arc<Self>, key: UsageKey) -> Next {
         let Some(usage) = self.usages.object(&key) else {
             self.forget(&key);
             return Next::Rest;
@@ -88,9 +88,11 @@ impl Controller {
         let outcome = match usage_spec(&usage) {
             Some(spec) if meta::is_being_deleted(&usage) => self.release(&key, &usage, &spec).await,
             Some(spec) => self.protect(&key, usage.clone(), &spec).await.map(|()| Next::Rest),
-            None => {
-                Err(Failure::new("ResolveSelectors", Cause::UsageInvalid, "cannot read what is used by what"))
-            }
+            None => Err(UsageFailure::new(
+                "ResolveSelectors",
+                Cause::UsageInvalid,
+                "cannot read what is used by what",
+            )),
         };
         match outcome {
             Ok(next) => next,
@@ -107,7 +109,7 @@ impl Controller {
 
     /// The story of a usage. Each line must hold before the next may happen: what is marked without a finalizer would stay
     /// marked for ever.
-    async fn protect(&self, key: &Key, usage: Object, spec: &UsageSpec) -> Result<(), Failure> {
+    async fn protect(&self, key: &UsageKey, usage: Object, spec: &UsageSpec) -> Result<(), UsageFailure> {
         // Another one of the same name may have ended.
         self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.check_reach(&usage, spec).await?;
@@ -126,14 +128,14 @@ impl Controller {
         // Told only now: what is used is protected even while its user cannot be found.
         if let Using::Missing(what) = using {
             let message = format!("cannot find {what}, which uses it");
-            return Err(Failure::new("GetUsingResource", Cause::UsageTargetNotFound, message));
+            return Err(UsageFailure::new("GetUsingResource", Cause::UsageTargetNotFound, message));
         }
         self.conclude(key, usage, is_new || is_marked_now).await
     }
 
     /// A usage of a namespace protects objects of that namespace and no others.
-    async fn check_reach(&self, usage: &Object, spec: &UsageSpec) -> Result<(), Failure> {
-        let unreached = |message| Failure::new(OUT_OF_REACH, Cause::UsageOutOfReach, message);
+    async fn check_reach(&self, usage: &Object, spec: &UsageSpec) -> Result<(), UsageFailure> {
+        let unreached = |message| UsageFailure::new(OUT_OF_REACH, Cause::UsageOutOfReach, message);
         if let Some(message) = out_of_namespace(usage, spec) {
             return Err(unreached(message));
         }
@@ -150,14 +152,14 @@ impl Controller {
         field: &str,
         target: &UsageTarget,
         usage: &Object,
-    ) -> Result<Option<Object>, Failure> {
+    ) -> Result<Option<Object>, UsageFailure> {
         const REASON: &str = "ResolveSelectors";
         if target.reference().is_some() {
             return Ok(None);
         }
         let missing = |why: &str| {
             let message = format!("cannot resolve spec.{field}: {why}");
-            Failure::new(REASON, Cause::UsageTargetNotFound, message)
+            UsageFailure::new(REASON, Cause::UsageTargetNotFound, message)
         };
         let selector = target.resource_selector.as_ref().ok_or_else(|| missing("there is no selector"))?;
         let resource = self.kind(target, REASON).await?;
@@ -166,7 +168,7 @@ impl Controller {
         let labels: LabelSelector = selector.match_labels.iter().collect();
         let query = Query { labels: Some(&labels), ..Query::default() };
         let objects = self.context.cluster.list_objects(&resource, namespace, &query).await;
-        let objects = objects.map_err(Failure::api(REASON))?;
+        let objects = objects.map_err(UsageFailure::api(REASON))?;
         let chosen = choose(selector, &objects, usage).cloned();
         let nothing =
             || missing(&format!("no {} has the labels and controller that it selects", target.kind));
@@ -179,7 +181,7 @@ impl Controller {
         usage: &Object,
         spec: &UsageSpec,
         chosen: Option<&Object>,
-    ) -> Result<Using, Failure> {
+    ) -> Result<Using, UsageFailure> {
         const REASON: &str = "GetUsingResource";
         let Some(by) = &spec.by else { return Ok(Using::Nothing) };
         if let Some(chosen) = chosen {
@@ -191,13 +193,18 @@ impl Controller {
         }
         let resource = self.kind(by, REASON).await?;
         let target = ObjectPath { resource: &resource, namespace: meta::namespace(usage), name };
-        let using = self.context.cluster.get_object(target).await.map_err(Failure::api(REASON))?;
+        let using = self.context.cluster.get_object(target).await.map_err(UsageFailure::api(REASON))?;
         let missing = || Using::Missing(format!("{} `{name}`", by.kind));
         Ok(using.map_or_else(missing, |using| Using::Found(Box::new(using))))
     }
 
     /// Write down what a usage should be, if it is not.
-    async fn configure(&self, key: &Key, usage: &Object, wanted: Object) -> Result<Object, Failure> {
+    async fn configure(
+        &self,
+        key: &UsageKey,
+        usage: &Object,
+        wanted: Object,
+    ) -> Result<Object, UsageFailure> {
         if wanted == *usage {
             return Ok(wanted);
         }
@@ -213,13 +220,14 @@ impl Controller {
         };
         let target = self.path(key);
         let bytes = self.context.cluster.replace(target, Subresource::None, &wanted).await;
-        let bytes = bytes.map_err(Failure::api(reason))?;
+        let bytes = bytes.map_err(UsageFailure::api(reason))?;
         self.usages.learn(key, &bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Failure::api(reason)(Error::invalid_answer(error)))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| UsageFailure::api(reason)(Error::invalid_answer(error)))
     }
 
     /// Mark what is used. Returns whether it was not.
-    async fn mark(&self, usage: &Object, spec: &UsageSpec) -> Result<bool, Failure> {
+    async fn mark(&self, usage: &Object, spec: &UsageSpec) -> Result<bool, UsageFailure> {
         const REASON: &str = "GetUsedResource";
         let Some((name, namespace)) = used_place(usage, spec) else { return Ok(false) };
         let resource = self.kind(&spec.of, REASON).await?;
@@ -231,9 +239,9 @@ impl Controller {
             return Ok(false);
         }
         let target = ObjectPath { resource: &resource, namespace, name };
-        let used = self.context.cluster.get_object(target).await.map_err(Failure::api(REASON))?;
+        let used = self.context.cluster.get_object(target).await.map_err(UsageFailure::api(REASON))?;
         let Some(used) = used else {
-            return Err(Failure::new(
+            return Err(UsageFailure::new(
                 REASON,
                 Cause::UsageTargetNotFound,
                 format!("cannot find {} `{name}`, which is used", spec.of.kind),
@@ -242,7 +250,7 @@ impl Controller {
         if meta::label(&used, keys::IN_USE) == "true" {
             return Ok(false);
         }
-        self.set_mark(target, &used, &json!("true")).await.map_err(Failure::api("AddInUseLabel"))?;
+        self.set_mark(target, &used, &json!("true")).await.map_err(UsageFailure::api("AddInUseLabel"))?;
         Ok(true)
     }
 
@@ -254,16 +262,21 @@ impl Controller {
         self.context.cluster.merge(target, Subresource::None, &patch).await.map(drop)
     }
 
-    async fn conclude(&self, key: &Key, mut usage: Object, has_changed: bool) -> Result<(), Failure> {
+    async fn conclude(
+        &self,
+        key: &UsageKey,
+        mut usage: Object,
+        has_changed: bool,
+    ) -> Result<(), UsageFailure> {
         let is_new = self.set_ready(&mut usage, Condition::new("Ready", Status::True, "Available"));
         if has_changed || is_new {
             self.recorder(key).normal(&usage, "UsageConfigured", "what is used is protected");
         }
-        self.report(key, &usage, is_new).await.map_err(Failure::api("UsageConfigured"))
+        self.report(key, &usage, is_new).await.map_err(UsageFailure::api("UsageConfigured"))
     }
 
     /// Say that a usage protects nothing, and why. It is looked at again when it changes.
-    async fn refuse(&self, key: &Key, mut usage: Object, failure: Failure) -> Next {
+    async fn refuse(&self, key: &UsageKey, mut usage: Object, failure: UsageFailure) -> Next {
         let mut ready = Condition::new("Ready", Status::False, OUT_OF_REACH);
         ready.message.clone_from(&failure.message);
         let is_new = self.set_ready(&mut usage, ready);
@@ -289,7 +302,7 @@ impl Controller {
         conditions != before
     }
 
-    async fn report(&self, key: &Key, usage: &Object, is_new: bool) -> Result<(), Error> {
+    async fn report(&self, key: &UsageKey, usage: &Object, is_new: bool) -> Result<(), Error> {
         if is_new {
             let bytes = self.context.cluster.replace(self.path(key), Subresource::Status, usage).await?;
             self.usages.learn(key, &bytes);
@@ -298,21 +311,21 @@ impl Controller {
     }
 
     /// What objects of a kind are called.
-    async fn kind(&self, target: &UsageTarget, reason: &'static str) -> Result<Arc<Resource>, Failure> {
+    async fn kind(&self, target: &UsageTarget, reason: &'static str) -> Result<Arc<Resource>, UsageFailure> {
         let (api_version, kind) = (&target.api_version, &target.kind);
         let resource =
-            self.context.cluster.resource(api_version, kind).await.map_err(Failure::api(reason))?;
+            self.context.cluster.resource(api_version, kind).await.map_err(UsageFailure::api(reason))?;
         resource.ok_or_else(|| {
             let message = format!("there is no kind {kind} in {api_version}");
-            Failure::new(reason, Cause::UsageTargetNotFound, message)
+            UsageFailure::new(reason, Cause::UsageTargetNotFound, message)
         })
     }
 
-    fn path<'k>(&'k self, key: &'k Key) -> ObjectPath<'k> {
+    fn path<'k>(&'k self, key: &'k UsageKey) -> ObjectPath<'k> {
         ObjectPath { resource: self.usages.resource(key.flavour), namespace: &key.namespace, name: &key.name }
     }
 
-    fn recorder(&self, key: &Key) -> Recorder {
+    fn recorder(&self, key: &UsageKey) -> Recorder {
         self.context.recorder.of(key.flavour.component())
     }
 }

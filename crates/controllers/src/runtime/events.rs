@@ -143,7 +143,7 @@ struct Said {
 }
 
 /// What is to be written.
-enum Entry {
+enum PendingEvent {
     New(Object),
     /// With the event itself, in case that it is gone.
     Again {
@@ -174,7 +174,7 @@ impl Scribe {
     }
 
     /// What to write, unless it was said before or there has been enough talk about the object.
-    fn entry(&mut self, event: Event, component: &str, namespace: &str) -> Option<Entry> {
+    fn entry(&mut self, event: Event, component: &str, namespace: &str) -> Option<PendingEvent> {
         let now = Instant::now();
         let time = self.clock.now();
         let digest = digest(&event, component);
@@ -186,7 +186,7 @@ impl Scribe {
             let (name, count) = (said.name.clone(), said.count);
             let patch = json!({"count": count, "lastTimestamp": time});
             let event = written(event, component, namespace, (&name, &time, count))?;
-            return Some(Entry::Again { name, patch, event });
+            return Some(PendingEvent::Again { name, patch, event });
         }
         if !self.has_patience(&event, now) {
             return None;
@@ -194,7 +194,7 @@ impl Scribe {
         let name = name(&event.about.name, &digest, &time);
         self.said.insert(digest, Said { name: name.clone(), count: 1, at: now });
         self.tidy();
-        written(event, component, namespace, (&name, &time, 1)).map(Entry::New)
+        written(event, component, namespace, (&name, &time, 1)).map(PendingEvent::New)
     }
 
     fn has_patience(&mut self, event: &Event, now: Instant) -> bool {
@@ -230,7 +230,7 @@ impl Scribe {
     }
 }
 
-async fn write(cluster: ApiClient, namespace: String, entry: Entry) {
+async fn write(cluster: ApiClient, namespace: String, entry: PendingEvent) {
     let events = Resource {
         api_version: "v1".to_owned(),
         kind: "Event".to_owned(),
@@ -238,8 +238,8 @@ async fn write(cluster: ApiClient, namespace: String, entry: Entry) {
         is_namespaced: true,
     };
     let result = match &entry {
-        Entry::New(event) => cluster.create(&events, &namespace, event).await,
-        Entry::Again { name, patch, event } => {
+        PendingEvent::New(event) => cluster.create(&events, &namespace, event).await,
+        PendingEvent::Again { name, patch, event } => {
             let target = ObjectPath { resource: &events, namespace: &namespace, name };
             match cluster.merge(target, Subresource::None, patch).await {
                 // API servers delete events after an hour. What happens again must be told again.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rules::{self, Fault};
-use super::{Lifecycle, State, Version};
+use super::{Lifecycle, LifecycleState, Version};
 
 /// On a built-in version: which version it is.
 pub const VERSION_LABEL: &str = "ferroplane.io/version";
@@ -51,7 +51,7 @@ pub struct Record {
     pub lifecycle: Lifecycle,
     /// Whether it may be called. A version that was removed is not active, whatever this says.
     pub is_active: bool,
-    pub source: Source,
+    pub source: VersionSource,
     /// Whether there is code, or only the memory of it.
     pub is_implemented: bool,
 }
@@ -65,12 +65,12 @@ pub struct Revision {
 
 /// Where a version comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum VersionSource {
     BuiltIn,
     Package,
 }
 
-impl Source {
+impl VersionSource {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "builtin",
@@ -181,7 +181,7 @@ impl Family {
             version: Some(version),
             lifecycle,
             is_active: true,
-            source: Source::BuiltIn,
+            source: VersionSource::BuiltIn,
             is_implemented,
         });
         let records = records.collect();
@@ -195,7 +195,7 @@ impl Family {
     }
 
     /// What one of the versions is in this release.
-    pub fn state(&self, record: &Record, release: &Version) -> State {
+    pub fn state(&self, record: &Record, release: &Version) -> LifecycleState {
         let is_stable = self.stable.is_some() && record.version == self.stable;
         record.lifecycle.state(is_stable, release)
     }
@@ -212,7 +212,7 @@ impl Family {
     pub fn label<'r>(&self, record: &'r Record, key: &str, release: &Version) -> Option<&'r str> {
         match record.source {
             // Computed, not stored, because it changes with the release that asks.
-            Source::BuiltIn if key == STABILITY_LABEL => Some(self.state(record, release).as_str()),
+            VersionSource::BuiltIn if key == STABILITY_LABEL => Some(self.state(record, release).as_str()),
             _ => record.labels.get(key).map(String::as_str),
         }
     }

@@ -20,7 +20,7 @@ pub struct Lifecycle {
 
 /// What a version is, in some release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum LifecycleState {
     /// It runs for those who name it.
     Available,
     /// It runs for those who name none.
@@ -33,22 +33,22 @@ pub enum State {
 
 impl Lifecycle {
     /// What the version is in this release.
-    pub fn state(&self, is_stable: bool, release: &Version) -> State {
+    pub fn state(&self, is_stable: bool, release: &Version) -> LifecycleState {
         let has_come = |event: &Option<Version>| event.as_ref().is_some_and(|event| event <= release);
         // The strongest event first: a stable version that is deprecated is called deprecated.
         if has_come(&self.removed_in) {
-            State::Removed
+            LifecycleState::Removed
         } else if has_come(&self.deprecated_in) {
-            State::Deprecated
+            LifecycleState::Deprecated
         } else if is_stable {
-            State::Stable
+            LifecycleState::Stable
         } else {
-            State::Available
+            LifecycleState::Available
         }
     }
 }
 
-impl State {
+impl LifecycleState {
     pub const ALL: [Self; 4] = [Self::Available, Self::Stable, Self::Deprecated, Self::Removed];
 
     pub fn as_str(self) -> &'static str {
@@ -61,13 +61,13 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for LifecycleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for State {
+impl FromStr for LifecycleState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

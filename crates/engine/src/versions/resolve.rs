@@ -5,7 +5,9 @@ use std::fmt;
 
 use ferroplane_api::Cause;
 
-use super::{Catalogue, Family, InvalidVersion, Record, Source, State, UnusableFunction, Version};
+use super::{
+    Catalogue, Family, InvalidVersion, LifecycleState, Record, UnusableFunction, Version, VersionSource,
+};
 
 /// What a step says about the function it calls. Whatever is empty was not said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Question {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'c> {
     pub record: &'c Record,
-    pub state: State,
+    pub state: LifecycleState,
     pub advisories: Vec<Advisory>,
 }
 
@@ -242,7 +244,7 @@ impl<'c> Shelf<'c> {
         // What is built in and was never given a version is called so. A package that is tagged so is one revision among others.
         let unversioned = || {
             let unversioned = self.family.version(&Version::UNVERSIONED);
-            unversioned.filter(|record| record.source == Source::BuiltIn && self.is_active(record))
+            unversioned.filter(|record| record.source == VersionSource::BuiltIn && self.is_active(record))
         };
         let highest = || self.active().max_by_key(|record| record.revision.number);
         let none = || Unresolved::NoActiveRevision { function: self.function(), labels: None };
@@ -255,7 +257,7 @@ impl<'c> Shelf<'c> {
         let life = &record.lifecycle;
         let version = || record.version.clone().unwrap_or(Version::UNVERSIONED);
         // Before activity: that it will not come back is more useful to know than that it is not active.
-        if let (State::Removed, Some(removed_in)) = (state, &life.removed_in) {
+        if let (LifecycleState::Removed, Some(removed_in)) = (state, &life.removed_in) {
             return Err(Unresolved::EndOfSupport {
                 function: self.function(),
                 version: version(),
@@ -267,7 +269,7 @@ impl<'c> Shelf<'c> {
             let revision = record.revision.name.clone();
             return Err(Unresolved::NotActive { function: self.function(), revision });
         }
-        let deprecated = (state == State::Deprecated).then(|| Advisory {
+        let deprecated = (state == LifecycleState::Deprecated).then(|| Advisory {
             function: self.function(),
             advice: Advice::Deprecated {
                 version: version(),
@@ -288,7 +290,7 @@ impl<'c> Shelf<'c> {
     }
 
     fn is_active(&self, record: &Record) -> bool {
-        record.is_active && self.family.state(record, self.release) != State::Removed
+        record.is_active && self.family.state(record, self.release) != LifecycleState::Removed
     }
 
     fn not_found(&self, version: &Version) -> Unresolved {

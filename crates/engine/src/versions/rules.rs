@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Family, InvalidVersion, Record, Source, State, Version};
+use super::{Family, InvalidVersion, LifecycleState, Record, Version, VersionSource};
 
 /// How many minor releases a deprecated version is kept at least.
 const NOTICE: u64 = 2;
@@ -23,7 +23,7 @@ pub enum Fault {
     #[error(
         "function `{function}`: the stable version {stable} is {state} in release {release}: promote another one"
     )]
-    StableGone { function: String, stable: Version, state: State, release: String },
+    StableGone { function: String, stable: Version, state: LifecycleState, release: String },
     #[error(
         "function `{function}` {version} is deprecated in {deprecated} and removed in {removed}: at least {NOTICE} minor \
          releases have to lie between"
@@ -59,7 +59,7 @@ pub(super) fn check(family: &Family, release: &Version) -> Vec<Fault> {
     if family.records.is_empty() {
         faults.push(Fault::NoVersions { function: function() });
     }
-    let built_in = family.records.iter().filter(|record| record.source == Source::BuiltIn);
+    let built_in = family.records.iter().filter(|record| record.source == VersionSource::BuiltIn);
     let mut seen = BTreeSet::new();
     for record in built_in {
         let Some(version) = &record.version else { continue };
@@ -67,7 +67,7 @@ pub(super) fn check(family: &Family, release: &Version) -> Vec<Fault> {
             faults.push(Fault::DuplicateVersion { function: function(), version: version.clone() });
         }
         faults.extend(check_lifecycle(family, record, version));
-        let is_removed = family.state(record, release) == State::Removed;
+        let is_removed = family.state(record, release) == LifecycleState::Removed;
         match (is_removed, record.is_implemented) {
             (false, false) => {
                 faults.push(Fault::NotImplemented { function: function(), version: version.clone() });
@@ -90,7 +90,7 @@ fn check_stable(family: &Family, release: &Version) -> Option<Fault> {
         return Some(Fault::StableUnknown { function, stable, versions: versions.join(", ") });
     };
     match family.state(record, release) {
-        State::Stable => None,
+        LifecycleState::Stable => None,
         state => Some(Fault::StableGone { function, stable, state, release: release.plain() }),
     }
 }

@@ -8,14 +8,13 @@ mod batch;
 mod typed;
 mod workloads;
 
-use serde_json::{Map, Value};
+use ferroplane_golang::json::JsonObject;
+use serde_json::Value;
 
 use self::typed::{Malformed, Typed};
 
-type Object = Map<String, Value>;
-
 /// Whether the object is of a kind that is known, and healthy.
-pub(super) fn is_healthy(object: &Object) -> bool {
+pub(super) fn is_healthy(object: &JsonObject) -> bool {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
     // An empty group may be spelled out, as in `/v1`.
@@ -42,7 +41,7 @@ pub(super) fn is_healthy(object: &Object) -> bool {
     }
 }
 
-fn is_bound(object: &Object) -> Result<bool, Malformed> {
+fn is_bound(object: &JsonObject) -> Result<bool, Malformed> {
     let status = Typed::new(object)?.status()?;
     // Only for the error: the original decodes the whole claim before it looks at the phase.
     status.conditions()?;
@@ -50,7 +49,7 @@ fn is_bound(object: &Object) -> Result<bool, Malformed> {
 }
 
 /// A pod has succeeded, or is meant to run for good and is ready.
-fn is_pod_healthy(object: &Object) -> Result<bool, Malformed> {
+fn is_pod_healthy(object: &JsonObject) -> Result<bool, Malformed> {
     let pod = Typed::new(object)?;
     let status = pod.status()?;
     let conditions = status.conditions()?;
@@ -64,18 +63,18 @@ fn is_pod_healthy(object: &Object) -> Result<bool, Malformed> {
 }
 
 /// A service is healthy once it exists, unless it needs a load balancer.
-fn is_service_healthy(object: &Object) -> bool {
+fn is_service_healthy(object: &JsonObject) -> bool {
     field(object, &["spec", "type"]).and_then(Value::as_str) != Some("LoadBalancer")
         || has_load_balancer(object)
 }
 
-fn has_load_balancer(object: &Object) -> bool {
+fn has_load_balancer(object: &JsonObject) -> bool {
     let ingress = field(object, &["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
     ingress.is_some_and(|ingress| !ingress.is_empty())
 }
 
 /// The value at a path of field names.
-fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
+fn field<'a>(object: &'a JsonObject, path: &[&str]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(object.get(*first)?, |value, name| value.get(*name))
 }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use super::CONTEXT_KEY;
 use super::sources::Config;
 use crate::fieldpath::Path;
-use crate::selection::Object;
+use crate::selection::JsonObject;
 
 /// The data of all of these. Of two that set the same field, the later one wins.
-pub(super) fn merge(configs: &[Config<'_>]) -> Result<Object, String> {
+pub(super) fn merge(configs: &[Config<'_>]) -> Result<JsonObject, String> {
     let mut merged = Map::new();
     // In the order of the sources. The original groups them by path in a map of Go, whose order is random.
     for config in configs {
@@ -22,7 +22,7 @@ pub(super) fn merge(configs: &[Config<'_>]) -> Result<Object, String> {
     Ok(merged)
 }
 
-fn data(config: &Object) -> Result<Object, String> {
+fn data(config: &JsonObject) -> Result<JsonObject, String> {
     let problem = match config.get("data") {
         Some(Value::Object(data)) => return Ok(data.clone()),
         Some(Value::Null) => return Ok(Map::new()),
@@ -33,7 +33,7 @@ fn data(config: &Object) -> Result<Object, String> {
 }
 
 /// The data, whatever it is, at a path of its own.
-fn data_at(path: &str, config: &Object) -> Result<Object, String> {
+fn data_at(path: &str, config: &JsonObject) -> Result<JsonObject, String> {
     // Unlike without a path, nothing need be there: the original sets null.
     let data = config.get("data").cloned().unwrap_or_default();
     let mut object = Map::new();
@@ -43,12 +43,16 @@ fn data_at(path: &str, config: &Object) -> Result<Object, String> {
     })
 }
 
-fn name(config: &Object) -> &str {
+fn name(config: &JsonObject) -> &str {
     config.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()).unwrap_or_default()
 }
 
 /// The environment: this data over the environment so far, and the result of that over the defaults.
-pub(super) fn complete(data: Object, context: Option<&Object>, defaults: Option<&Object>) -> Object {
+pub(super) fn complete(
+    data: JsonObject,
+    context: Option<&JsonObject>,
+    defaults: Option<&JsonObject>,
+) -> JsonObject {
     let mut environment = data;
     if let Some(Value::Object(so_far)) = context.and_then(|context| context.get(CONTEXT_KEY)) {
         // Before the defaults. A comment in the original promises the opposite order, but its code does this.
@@ -65,7 +69,7 @@ pub(super) fn complete(data: Object, context: Option<&Object>, defaults: Option<
 }
 
 /// Whether the environment says what it is. A version that cannot be one says nothing at all.
-fn has_kind(environment: &Object) -> bool {
+fn has_kind(environment: &JsonObject) -> bool {
     let text = |field| environment.get(field).and_then(Value::as_str).unwrap_or_default();
     match text("apiVersion") {
         // Apimachinery parses both as an empty group and version.
@@ -75,7 +79,7 @@ fn has_kind(environment: &Object) -> bool {
 }
 
 /// Of fields that both have, the source's win.
-fn merge_over(target: &mut Object, source: Object) {
+fn merge_over(target: &mut JsonObject, source: JsonObject) {
     for (field, value) in source {
         match (target.get_mut(&field), value) {
             (Some(Value::Object(target)), Value::Object(source)) => merge_over(target, source),
@@ -87,7 +91,7 @@ fn merge_over(target: &mut Object, source: Object) {
 }
 
 /// Of fields that both have, the target's stay.
-fn merge_under(target: &mut Object, base: &Object) {
+fn merge_under(target: &mut JsonObject, base: &JsonObject) {
     for (field, value) in base {
         match (target.get_mut(field), value) {
             (Some(Value::Object(target)), Value::Object(base)) => merge_under(target, base),

@@ -8,18 +8,18 @@ use ferroplane_wire::v1::{Requirements, ResourceSelector, Resources};
 
 use super::Release;
 use super::input::{Selector, Source};
-use crate::selection::{self, Choice, Naming, Object};
+use crate::selection::{self, Choice, JsonObject, Naming};
 
 /// An `EnvironmentConfig` whose data becomes part of the environment.
 #[derive(Debug)]
 pub(super) struct Config<'r> {
-    pub(super) object: &'r Object,
+    pub(super) object: &'r JsonObject,
     /// Where in the environment its data goes. Nothing means all over it.
     pub(super) target: Option<&'r str>,
 }
 
 /// What to ask for.
-pub(super) fn requirements(sources: &[Source<'_>], xr: &Object) -> Result<Requirements, String> {
+pub(super) fn requirements(sources: &[Source<'_>], xr: &JsonObject) -> Result<Requirements, String> {
     let mut resources = BTreeMap::new();
     for (index, source) in sources.iter().enumerate() {
         let choice = source.choice().map_err(|error| format!("environmentConfigs[{index}]: {error}"))?;
@@ -86,10 +86,10 @@ pub(super) fn select<'r>(
 
 fn named<'r>(
     name: &str,
-    objects: Vec<&'r Object>,
+    objects: Vec<&'r JsonObject>,
     is_optional: bool,
     release: Release,
-) -> Result<Vec<&'r Object>, String> {
+) -> Result<Vec<&'r JsonObject>, String> {
     match objects.len() {
         0 if !is_optional => Err(format!("Required environment config {} not found", quote(name))),
         0 | 1 => Ok(objects),
@@ -99,10 +99,10 @@ fn named<'r>(
 
 fn labelled<'r>(
     selector: &Selector<'_>,
-    mut objects: Vec<&'r Object>,
+    mut objects: Vec<&'r JsonObject>,
     name: &str,
     release: Release,
-) -> Result<Vec<&'r Object>, String> {
+) -> Result<Vec<&'r JsonObject>, String> {
     let noun = release.noun();
     // The first releases say in the same breath for which source.
     let source = if release == Release::V0_1 { format!(" {}", quote(name)) } else { String::new() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ferroplane_golang::strconv::quote;
 use serde::Deserialize;
 
-use super::Object;
+use super::JsonObject;
 use crate::fieldpath::Path;
 
 /// A label an object has to have.
@@ -23,7 +23,7 @@ pub(crate) struct LabelMatcher<'a> {
 /// The labels that all of these ask for.
 pub(super) fn resolve(
     matchers: &[LabelMatcher<'_>],
-    xr: &Object,
+    xr: &JsonObject,
 ) -> Result<BTreeMap<String, String>, String> {
     let mut labels = BTreeMap::new();
     for matcher in matchers {
@@ -36,7 +36,7 @@ pub(super) fn resolve(
 
 impl LabelMatcher<'_> {
     /// The value the label has to have. Nothing if it does not matter.
-    fn value<'s>(&'s self, xr: &'s Object) -> Result<Option<&'s str>, String> {
+    fn value<'s>(&'s self, xr: &'s JsonObject) -> Result<Option<&'s str>, String> {
         match self.kind.unwrap_or_default() {
             "" | "FromCompositeFieldPath" => self.value_in(xr),
             "Value" => self.value.map(Some).ok_or_else(|| "Value cannot be nil for type 'Value'".to_owned()),
@@ -44,7 +44,7 @@ impl LabelMatcher<'_> {
         }
     }
 
-    fn value_in<'s>(&'s self, xr: &'s Object) -> Result<Option<&'s str>, String> {
+    fn value_in<'s>(&'s self, xr: &'s JsonObject) -> Result<Option<&'s str>, String> {
         let path = self
             .value_from_field_path
             .ok_or_else(|| "ValueFromFieldPath cannot be nil for type 'FromCompositeFieldPath'".to_owned())?;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::Object;
+use super::JsonObject;
 use crate::fieldpath::Path;
 
 /// How a message names what cannot be sorted by. The originals do not agree.
@@ -18,7 +18,7 @@ pub(crate) enum Naming {
 
 /// Put the objects in the order of the field at this path. One without the field goes where zero or the empty
 /// text would. Those that are equal keep their order.
-pub(super) fn sort(objects: &mut Vec<&Object>, path: &str, naming: Naming) -> Result<(), String> {
+pub(super) fn sort(objects: &mut Vec<&JsonObject>, path: &str, naming: Naming) -> Result<(), String> {
     if objects.is_empty() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(super) fn sort(objects: &mut Vec<&Object>, path: &str, naming: Naming) -> Re
 }
 
 /// What to sort the object by. Nothing if the field is not there, or null.
-fn key<'a>(object: &'a Object, path: &Path) -> Result<Option<&'a Value>, String> {
+fn key<'a>(object: &'a JsonObject, path: &Path) -> Result<Option<&'a Value>, String> {
     match path.get(object) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_null())),
         Err(error) if error.is_not_found() => Ok(None),

@@ -65,7 +65,7 @@ fn sorted(path: &str, values: Value) -> Result<Value, String> {
 
 fn sorted_naming(naming: Naming, path: &str, values: Value) -> Result<Value, String> {
     let Value::Array(values) = values else { panic!("not a list: {values}") };
-    let objects: Vec<Object> = values
+    let objects: Vec<JsonObject> = values
         .into_iter()
         .enumerate()
         .map(|(index, value)| Map::from_iter([("at".to_owned(), index.into()), ("v".to_owned(), value)]))

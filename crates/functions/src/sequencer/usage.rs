@@ -20,7 +20,7 @@ const V2: &str = "protection.crossplane.io/v1beta1";
 
 /// Whether the observed resource protects others itself. Who would protect the protector?
 pub(super) fn is_usage(resource: &Resource, version: UsageVersion) -> bool {
-    let object = Object::of(resource);
+    let object = ObservedObject::of(resource);
     let (api_version, kind) = (object.text("apiVersion"), object.text("kind"));
     match version {
         UsageVersion::V1 => api_version == V1 && kind == "Usage",
@@ -35,7 +35,7 @@ pub(super) fn new(
     replays: bool,
     version: UsageVersion,
 ) -> Result<Resource, String> {
-    let (of, by) = (Object::of(of), Object::of(by));
+    let (of, by) = (ObservedObject::of(of), ObservedObject::of(by));
     // The name must be the same each time, or every call would ask for another object.
     let mut metadata = json!({"name": name(of, by)});
     let (api_version, kind) = match (version, of.metadata("namespace")) {
@@ -59,7 +59,7 @@ pub(super) fn new(
 const MAX_NAME: usize = 63;
 
 /// A name that tells who uses what, ends in a digest of that, and is as short as it must be.
-fn name(of: Object<'_>, by: Object<'_>) -> String {
+fn name(of: ObservedObject<'_>, by: ObservedObject<'_>) -> String {
     let parts = [by.text("kind"), by.metadata("name"), of.text("kind"), of.metadata("name")];
     let readable = lower(&parts.join("-"));
     // Six digits, of the name before it is cut: the same as the original's `GenerateName`, so that its usages
@@ -82,9 +82,9 @@ fn lower(text: &str) -> String {
 
 /// An observed object, whose fields read as empty if they are not text.
 #[derive(Clone, Copy)]
-struct Object<'a>(Option<&'a Map<String, Value>>);
+struct ObservedObject<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Object<'a> {
+impl<'a> ObservedObject<'a> {
     fn of(resource: &'a Resource) -> Self {
         Self(resource.resource.as_ref().and_then(|object| object.json().ok()))
     }

@@ -1,7 +1,7 @@
 //! Which steps in manifests call versions that will not be there for ever.
 
 use ferroplane_api::{Composition, Function, keys, meta};
-use ferroplane_engine::versions::{Catalogue, State, Unresolved, Version};
+use ferroplane_engine::versions::{Catalogue, LifecycleState, Unresolved, Version};
 use ferroplane_engine::{Pipeline, PipelineError, to_pipeline};
 use ferroplane_functions::{Library, Native};
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Res
 
 fn state_of(error: &Unresolved) -> &'static str {
     match error {
-        Unresolved::EndOfSupport { .. } => State::Removed.as_str(),
+        Unresolved::EndOfSupport { .. } => LifecycleState::Removed.as_str(),
         _ => "missing",
     }
 }

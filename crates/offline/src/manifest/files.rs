@@ -11,12 +11,12 @@ use super::{Error, Located, Manifest, Node, yaml};
 
 /// Where manifests come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ManifestSource {
     File(PathBuf),
     Stdin,
 }
 
-impl Source {
+impl ManifestSource {
     /// Where a relative path in this source starts.
     pub fn directory(&self) -> PathBuf {
         match self {
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ManifestSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -84,22 +84,22 @@ impl Files {
     /// The text of a file that is not a manifest.
     pub(crate) fn load_text(&mut self, path: &Path) -> Result<String, Error> {
         self.see(path);
-        self.read(&Source::File(path.to_owned()))
+        self.read(&ManifestSource::File(path.to_owned()))
     }
 
     /// The files of manifests that a path stands for.
-    pub fn find(&mut self, path: &Path) -> Result<Vec<Source>, Error> {
+    pub fn find(&mut self, path: &Path) -> Result<Vec<ManifestSource>, Error> {
         self.sources(path, MANIFESTS)
     }
 
-    fn sources(&mut self, path: &Path, extensions: &[&str]) -> Result<Vec<Source>, Error> {
+    fn sources(&mut self, path: &Path, extensions: &[&str]) -> Result<Vec<ManifestSource>, Error> {
         if path == Path::new("-") {
-            return Ok(vec![Source::Stdin]);
+            return Ok(vec![ManifestSource::Stdin]);
         }
         self.see(path);
         let info = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
         if !info.is_dir() {
-            return Ok(vec![Source::File(path.to_owned())]);
+            return Ok(vec![ManifestSource::File(path.to_owned())]);
         }
         let mut found = Vec::new();
         self.walk(path, extensions, &mut found, MAX_DEPTH)?;
@@ -113,7 +113,7 @@ impl Files {
         &mut self,
         directory: &Path,
         extensions: &[&str],
-        found: &mut Vec<Source>,
+        found: &mut Vec<ManifestSource>,
         depth: usize,
     ) -> Result<(), Error> {
         let Some(depth) = depth.checked_sub(1) else {
@@ -136,23 +136,23 @@ impl Files {
                 .is_some_and(|extension| extensions.iter().any(|known| extension == *known))
             {
                 self.see(&path);
-                found.push(Source::File(path));
+                found.push(ManifestSource::File(path));
             }
         }
         Ok(())
     }
 
     /// What a file says.
-    pub(crate) fn read(&mut self, source: &Source) -> Result<String, Error> {
+    pub(crate) fn read(&mut self, source: &ManifestSource) -> Result<String, Error> {
         match source {
-            Source::File(path) => {
+            ManifestSource::File(path) => {
                 let bytes = std::fs::read(path).map_err(|source| unreadable(path, source))?;
                 String::from_utf8(bytes).map_err(|error| {
                     Located::new(source, line_of_bad_text(&error), "the file is not UTF-8 text").into()
                 })
             }
-            Source::Stdin if self.stdin.is_some() => Err(Error::StandardInputTwice),
-            Source::Stdin => {
+            ManifestSource::Stdin if self.stdin.is_some() => Err(Error::StandardInputTwice),
+            ManifestSource::Stdin => {
                 let mut text = String::new();
                 std::io::stdin().read_to_string(&mut text).map_err(Error::StandardInput)?;
                 self.stdin = Some(text.clone());

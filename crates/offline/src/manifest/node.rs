@@ -18,11 +18,11 @@ pub struct Node {
 enum Content {
     Leaf(Value),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
 #[derive(Debug)]
-struct Entry {
+struct MappingEntry {
     key: String,
     line: u64,
     value: Node,
@@ -250,7 +250,7 @@ impl<'de> Visitor<'de> for AnyContent {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Content, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, value)) = access.next_entry::<Spanned<String>, Node>()? {
-            entries.push(Entry { line: key.referenced.line(), key: key.value, value });
+            entries.push(MappingEntry { line: key.referenced.line(), key: key.value, value });
         }
         Ok(Content::Map(entries))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use ferroplane_api::Function;
-use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, Source};
+use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, VersionSource};
 use ferroplane_engine::{ImageReference, Pipeline};
 use ferroplane_functions::{InvalidLibrary, Library};
 use ferroplane_runner::{Directory, Program, Runner, grpc};
@@ -120,7 +120,7 @@ fn package_family(name: &str, package: &str) -> Family {
         labels: BTreeMap::new(),
         lifecycle: Lifecycle::default(),
         is_active: true,
-        source: Source::Package,
+        source: VersionSource::Package,
         is_implemented: true,
     };
     Family { function: name.to_owned(), stable: None, records: vec![record] }

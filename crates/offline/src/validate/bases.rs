@@ -7,7 +7,7 @@ use ferroplane_schema::structural::CustomResource;
 use serde_json::Value;
 
 use super::composed::{ComposedKind, UnknownKind, unknown_kind};
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use super::kinds::Kinds;
 use super::patches::{Composite, named_of_composed, patches_of};
 use crate::manifest::Manifest;
@@ -28,7 +28,7 @@ pub(super) fn check_kinds(
         let place = format!("resources[{index}]");
         let problem = |field: &str, message: &str| {
             let field = format!("{at}.{place}.base.{field}");
-            Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {message}"))
+            Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {message}"))
         };
         match unknown_kind(base, kinds) {
             Some(UnknownKind::Nowhere(message)) => errors.push(problem("apiVersion", &message)),
@@ -88,21 +88,21 @@ fn check_custom(resource: &CustomResource, base: &Object, at: &str, manifest: &M
     resource.schema.drop_nulls(&mut base);
     let errors = resource.schema.validate(&Value::Object(base), &Path::new(at));
     let errors = errors.iter().filter(|error| error.kind == ErrorKind::TypeInvalid);
-    let errors = errors.map(|error| Problem::of(Kind::FunctionInput, manifest, error));
+    let errors = errors.map(|error| Problem::of(ProblemKind::FunctionInput, manifest, error));
     let unknown = unknown
         .iter()
-        .map(|field| Problem::unknown_field(Kind::FunctionInput, manifest, &format!("{at}.{field}")));
+        .map(|field| Problem::unknown_field(ProblemKind::FunctionInput, manifest, &format!("{at}.{field}")));
     errors.chain(unknown).collect()
 }
 
-fn check_builtin(known: builtin::Kind, base: &Object, at: &str, manifest: &Manifest) -> Vec<Problem> {
+fn check_builtin(known: builtin::BuiltinKind, base: &Object, at: &str, manifest: &Manifest) -> Vec<Problem> {
     let findings = known.check(&Value::Object(base.clone()));
     let problem = |finding: &builtin::Finding| {
         let field = format!("{at}.{}", finding.field);
         match &finding.cause {
-            Cause::Unknown => Some(Problem::unknown_field(Kind::FunctionInput, manifest, &field)),
+            Cause::Unknown => Some(Problem::unknown_field(ProblemKind::FunctionInput, manifest, &field)),
             Cause::Type { words, .. } => {
-                Some(Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {words}")))
+                Some(Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {words}")))
             }
             Cause::Value(_) => None,
         }

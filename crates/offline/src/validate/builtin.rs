@@ -6,7 +6,7 @@ use ferroplane_schema::field::Error;
 use serde_json::Value;
 
 use super::custom::as_sent;
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use crate::manifest::Manifest;
 
 /// What is wrong with an object. Nothing if Kubernetes does not have the kind.
@@ -27,12 +27,12 @@ pub(super) fn check(manifest: &Manifest) -> Option<Vec<Problem>> {
     let is_news = |finding: &&builtin::Finding| !errors.iter().any(|error| error.field == finding.field);
     let mut problems: Vec<_> =
         findings.iter().filter(is_news).map(|finding| problem(manifest, finding)).collect();
-    problems.extend(errors.iter().map(|error| Problem::of(Kind::Schema, manifest, error)));
+    problems.extend(errors.iter().map(|error| Problem::of(ProblemKind::Schema, manifest, error)));
     Some(problems)
 }
 
 /// What a server says to an object that it can read.
-fn refusals(known: builtin::Kind, object: &Value) -> Vec<Error> {
+fn refusals(known: builtin::BuiltinKind, object: &Value) -> Vec<Error> {
     let Ok(mut read) = known.read(object) else { return Vec::new() };
     // A server fills it in before it validates.
     if !read.object.contains_key("metadata") {
@@ -44,11 +44,11 @@ fn refusals(known: builtin::Kind, object: &Value) -> Vec<Error> {
 
 fn problem(manifest: &Manifest, finding: &builtin::Finding) -> Problem {
     match &finding.cause {
-        Cause::Unknown => Problem::unknown_field(Kind::UnknownField, manifest, &finding.field),
+        Cause::Unknown => Problem::unknown_field(ProblemKind::UnknownField, manifest, &finding.field),
         Cause::Type { words, .. } => {
             let message = format!("{}: {words}", finding.field);
-            Problem::new(Kind::Schema, manifest, &finding.field, message)
+            Problem::new(ProblemKind::Schema, manifest, &finding.field, message)
         }
-        Cause::Value(error) => Problem::of(Kind::Schema, manifest, error),
+        Cause::Value(error) => Problem::of(ProblemKind::Schema, manifest, error),
     }
 }

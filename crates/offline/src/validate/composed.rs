@@ -19,7 +19,7 @@ pub(super) struct ComposedKind<'k> {
 #[derive(Debug, Clone, Copy)]
 enum KindSchema<'k> {
     Custom(&'k Props),
-    BuiltIn(builtin::Kind),
+    BuiltIn(builtin::BuiltinKind),
 }
 
 /// What is wrong with the kind of a base.
@@ -57,7 +57,7 @@ impl<'k> ComposedKind<'k> {
 }
 
 /// Kubernetes' own kinds are asked with an object that has nothing but the field.
-fn missing_builtin(kind: builtin::Kind, path: &str) -> Option<&str> {
+fn missing_builtin(kind: builtin::BuiltinKind, path: &str) -> Option<&str> {
     let steps = patches::steps(path);
     let is_ours = |name: &str| ["apiVersion", "kind", "metadata"].contains(&name);
     if steps.iter().any(|(step, _)| *step == "*") || steps.first().is_none_or(|(step, _)| is_ours(step)) {
@@ -76,7 +76,7 @@ fn missing_builtin(kind: builtin::Kind, path: &str) -> Option<&str> {
     path.get(..steps[count - 1].1)
 }
 
-fn api_version(kind: builtin::Kind) -> String {
+fn api_version(kind: builtin::BuiltinKind) -> String {
     if kind.group().is_empty() {
         kind.version().to_owned()
     } else {

@@ -5,7 +5,7 @@ use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::structural::{Coercion, CustomResource};
 use serde_json::Value;
 
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use crate::manifest::Manifest;
 
 /// What is wrong with an object.
@@ -18,7 +18,7 @@ pub(super) fn check(resource: &CustomResource, manifest: &Manifest) -> Vec<Probl
     let unknown = match resource.admit(&mut object, Coercion::Strict) {
         Ok(unknown) => unknown,
         Err(refusal) => {
-            problems.push(Problem::new(Kind::Schema, manifest, "metadata", refusal.to_string()));
+            problems.push(Problem::new(ProblemKind::Schema, manifest, "metadata", refusal.to_string()));
             object = as_sent(manifest.object(), resource.is_namespaced);
             match resource.admit(&mut object, Coercion::Dropping) {
                 Ok(unknown) => unknown,
@@ -29,11 +29,13 @@ pub(super) fn check(resource: &CustomResource, manifest: &Manifest) -> Vec<Probl
     let object = Value::Object(object);
     let errors = resource.validate_shape(&object);
     let is_sound = errors.is_empty();
-    problems.extend(errors.iter().map(|error| Problem::of(Kind::Schema, manifest, error)));
-    problems.extend(unknown.iter().map(|field| Problem::unknown_field(Kind::UnknownField, manifest, field)));
+    problems.extend(errors.iter().map(|error| Problem::of(ProblemKind::Schema, manifest, error)));
+    problems.extend(
+        unknown.iter().map(|field| Problem::unknown_field(ProblemKind::UnknownField, manifest, field)),
+    );
     let errors = resource.schema.validate_rules(&object, None, &Path::NIL);
     let errors = errors.iter().filter(|error| is_sound || !is_unevaluated(error));
-    problems.extend(errors.map(|error| Problem::of(Kind::Cel, manifest, error)));
+    problems.extend(errors.map(|error| Problem::of(ProblemKind::Cel, manifest, error)));
     problems
 }
 

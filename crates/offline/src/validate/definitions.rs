@@ -5,7 +5,7 @@ use ferroplane_engine::{claim_definition, composite_definition, referenceable_ve
 use ferroplane_schema::structural::crd;
 use serde_json::Value;
 
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use super::kinds::Known;
 use crate::manifest::Manifest;
 
@@ -66,7 +66,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
     problems.extend(
         unreferenceable
             .iter()
-            .map(|error| Problem::new(Kind::Definition, manifest, &error.field, error.to_string())),
+            .map(|error| Problem::new(ProblemKind::Definition, manifest, &error.field, error.to_string())),
     );
     for mut definition in definitions {
         crd::default(&mut definition);
@@ -85,7 +85,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
             if is_derived && error.field.starts_with("status.") {
                 continue;
             }
-            let mut problem = Problem::of(Kind::Definition, manifest, &error);
+            let mut problem = Problem::of(ProblemKind::Definition, manifest, &error);
             let place = place(&error.field);
             problem.line = manifest.line_at(&place);
             // Whoever writes a definition of composite resources has never heard of what it becomes.
@@ -109,7 +109,7 @@ fn derive(manifest: &Manifest) -> Result<Vec<Object>, Problem> {
         Some(Defines::Custom) => vec![object.clone()],
         Some(Defines::Composite) => {
             let mistake = |error: ferroplane_engine::Underivable| {
-                Problem::new(Kind::Definition, manifest, &error.field, error.to_string())
+                Problem::new(ProblemKind::Definition, manifest, &error.field, error.to_string())
             };
             let composite = composite_definition(object).map_err(mistake)?;
             [Some(composite), claim_definition(object).map_err(mistake)?].into_iter().flatten().collect()
@@ -127,7 +127,7 @@ fn derive(manifest: &Manifest) -> Result<Vec<Object>, Problem> {
 }
 
 fn unreadable(manifest: &Manifest, error: &impl ToString) -> Problem {
-    Problem::new(Kind::Definition, manifest, "spec.versions", error.to_string())
+    Problem::new(ProblemKind::Definition, manifest, "spec.versions", error.to_string())
 }
 
 /// The version that compositions are for. Of several, the last one counts.

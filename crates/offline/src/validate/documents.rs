@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::manifest::{Error, Files, Located, Manifest, Source};
+use crate::manifest::{Error, Files, Located, Manifest, ManifestSource};
 
 /// Documents in files.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Documents {
 /// A part of a file.
 #[derive(Debug)]
 pub(crate) struct Document {
-    source: Arc<Source>,
+    source: Arc<ManifestSource>,
     text: Arc<str>,
     start: usize,
     end: usize,
@@ -48,7 +48,7 @@ impl Documents {
         &self.found
     }
 
-    fn split(&mut self, source: Source, text: String) {
+    fn split(&mut self, source: ManifestSource, text: String) {
         let (source, text): (_, Arc<str>) = (Arc::new(source), text.into());
         for (start, end, lines_before) in bounds(&text) {
             let (source, text) = (source.clone(), text.clone());

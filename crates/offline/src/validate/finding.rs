@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 /// What becomes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Status {
+pub(crate) enum Verdict {
     Valid,
     Invalid,
     /// Nothing says what objects of its kind look like.
@@ -20,7 +20,7 @@ pub(crate) enum Status {
 /// What kind of mistake it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Kind {
+pub(crate) enum ProblemKind {
     /// The object does not fit its schema.
     Schema,
     /// The object breaks a rule.
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Problem {
     #[serde(rename = "type")]
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProblemKind,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) field: String,
     pub(crate) message: String,
@@ -55,13 +55,18 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(kind: Kind, manifest: &Manifest, field: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        kind: ProblemKind,
+        manifest: &Manifest,
+        field: &str,
+        message: impl Into<String>,
+    ) -> Self {
         let line = manifest.line_at(field);
         Self { kind, field: field.to_owned(), message: message.into(), value: None, line }
     }
 
     /// A mistake in Kubernetes' words.
-    pub(crate) fn of(kind: Kind, manifest: &Manifest, error: &Error) -> Self {
+    pub(crate) fn of(kind: ProblemKind, manifest: &Manifest, error: &Error) -> Self {
         let value = match &error.value {
             BadValue::Json(Value::Null) | BadValue::Omitted => None,
             BadValue::Json(value) => Some(value.clone()),
@@ -71,7 +76,7 @@ impl Problem {
     }
 
     /// A field that no schema knows.
-    pub(crate) fn unknown_field(kind: Kind, manifest: &Manifest, field: &str) -> Self {
+    pub(crate) fn unknown_field(kind: ProblemKind, manifest: &Manifest, field: &str) -> Self {
         let name = field.rsplit('.').next().unwrap_or_default();
         let message = format!("{field}: Invalid value: \"{name}\": unknown field: \"{name}\"");
         Self { value: Some(name.into()), ..Self::new(kind, manifest, field, message) }
@@ -87,7 +92,7 @@ pub(crate) struct Finding {
     pub(crate) name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
-    pub(crate) status: Status,
+    pub(crate) status: Verdict,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) errors: Vec<Problem>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -109,7 +114,7 @@ impl Finding {
             kind: meta::kind(object).to_owned(),
             name: name.to_owned(),
             namespace: meta::namespace(object).to_owned(),
-            status: Status::Valid,
+            status: Verdict::Valid,
             errors: Vec::new(),
             warnings: Vec::new(),
             file: manifest.source().to_string(),
@@ -119,7 +124,7 @@ impl Finding {
 
     /// What somebody sees of it who only wants to see what is wrong.
     pub(crate) fn is_fine(&self) -> bool {
-        self.status == Status::Valid && self.warnings.is_empty()
+        self.status == Verdict::Valid && self.warnings.is_empty()
     }
 }
 
@@ -145,9 +150,9 @@ impl Report {
         let count = |status| resources.iter().filter(|finding| finding.status == status).count();
         let summary = Summary {
             total: resources.len(),
-            valid: count(Status::Valid),
-            invalid: count(Status::Invalid),
-            missing_schemas: count(Status::MissingSchema),
+            valid: count(Verdict::Valid),
+            invalid: count(Verdict::Invalid),
+            missing_schemas: count(Verdict::MissingSchema),
         };
         Self { summary, resources }
     }

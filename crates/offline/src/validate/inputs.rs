@@ -11,7 +11,7 @@ use ferroplane_schema::structural::Schema;
 use serde_json::Value;
 
 use super::bases;
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use super::kinds::Kinds;
 use super::patches::{self, Composite};
 use crate::manifest::Manifest;
@@ -75,7 +75,7 @@ impl Functions {
                 call.function,
                 self.similar(call.function)
             );
-            unknown.push(Problem::new(Kind::UnknownFunction, manifest, call.function_at, message));
+            unknown.push(Problem::new(ProblemKind::UnknownFunction, manifest, call.function_at, message));
         }
         // Whoever lists Functions lists all of them, and whoever nearly names one has misspelt it. Otherwise the function
         // may be installed where the composition is going to be used.
@@ -151,7 +151,7 @@ impl Functions {
         let Some(schema) = self.schema(function) else {
             if call.input.is_some() {
                 let message = format!("{}: function `{function}` takes no input", call.input_at);
-                warnings.push(Problem::new(Kind::FunctionInput, manifest, call.input_at, message));
+                warnings.push(Problem::new(ProblemKind::FunctionInput, manifest, call.input_at, message));
             }
             return Vec::new();
         };
@@ -187,7 +187,7 @@ impl Functions {
         let problem = |InputMistake { field, message }: InputMistake| {
             let at = call.input_at;
             let field = if field.is_empty() { at.to_owned() } else { format!("{at}.{field}") };
-            Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {message}"))
+            Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {message}"))
         };
         mistakes.into_iter().flatten().map(problem).collect()
     }
@@ -212,8 +212,8 @@ fn against(schema: &Schema, call: &Call<'_>, manifest: &Manifest) -> Vec<Problem
     errors.splice(0..0, schema.validate(&input, &at));
     errors.extend(schema.validate_rules(&input, None, &at));
     let unknown = unknown.iter().map(|field| {
-        Problem::unknown_field(Kind::FunctionInput, manifest, &format!("{}.{field}", call.input_at))
+        Problem::unknown_field(ProblemKind::FunctionInput, manifest, &format!("{}.{field}", call.input_at))
     });
-    let errors = errors.iter().map(|error| Problem::of(Kind::FunctionInput, manifest, error));
+    let errors = errors.iter().map(|error| Problem::of(ProblemKind::FunctionInput, manifest, error));
     errors.chain(unknown).collect()
 }

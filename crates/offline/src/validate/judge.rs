@@ -7,7 +7,7 @@ use ferroplane_schema::structural::strict_json::duplicate_field;
 use serde_json::Value;
 
 use super::documents::Documents;
-use super::finding::{Finding, Kind, Problem, Status};
+use super::finding::{Finding, Problem, ProblemKind, Verdict};
 use super::inputs::Functions;
 use super::kinds::Kinds;
 use super::{builtin, custom, definitions, parallel, pipelines, split};
@@ -170,13 +170,13 @@ impl Judge {
         let is_known = finding.errors.is_empty() && self.judge_known(&mut finding, manifest);
         let duplicates = manifest.duplicates().into_iter().map(|(field, line)| {
             let message = duplicate_field(&field);
-            Problem { kind: Kind::DuplicateField, field, message, value: None, line }
+            Problem { kind: ProblemKind::DuplicateField, field, message, value: None, line }
         });
         finding.errors.extend(duplicates);
         finding.status = match (finding.errors.is_empty(), is_known) {
-            (false, _) => Status::Invalid,
-            (true, true) => Status::Valid,
-            (true, false) => Status::MissingSchema,
+            (false, _) => Verdict::Invalid,
+            (true, true) => Verdict::Valid,
+            (true, false) => Verdict::MissingSchema,
         };
         // Upstream's `validate` counts the inputs of functions as objects of their own.
         if !self.splits_inputs {
@@ -202,7 +202,7 @@ impl Judge {
                     "{kind} ({group}) has no version {version}, only {}",
                     known.versions().join(", ")
                 );
-                let problem = Problem::new(Kind::MissingSchema, manifest, "apiVersion", message);
+                let problem = Problem::new(ProblemKind::MissingSchema, manifest, "apiVersion", message);
                 // Of our own kinds all versions are known. A definition that is given may be an old one.
                 let is_ours = self.kinds.given(group, kind).is_none();
                 if is_ours { &mut finding.errors } else { &mut finding.warnings }.push(problem);
@@ -213,7 +213,7 @@ impl Judge {
             && known.definition.versions.iter().any(|it| it.name == version && !it.is_served)
         {
             let message = format!("apiVersion: version {version} of {kind} ({group}) is not served");
-            finding.warnings.push(Problem::new(Kind::Schema, manifest, "apiVersion", message));
+            finding.warnings.push(Problem::new(ProblemKind::Schema, manifest, "apiVersion", message));
         }
         finding.errors.extend(definitions::check(manifest));
         pipelines::check(finding, manifest, &self.kinds, &self.functions);
@@ -230,7 +230,7 @@ fn identity(manifest: &Manifest) -> Vec<Problem> {
             Some(Value::String(_)) => return None,
             Some(other) => format!("{field}: Invalid value: {other}: must be text, not {}", kind_of(other)),
         };
-        Some(Problem::new(Kind::Schema, manifest, field, message))
+        Some(Problem::new(ProblemKind::Schema, manifest, field, message))
     };
     ["apiVersion", "kind"].iter().filter_map(problem).collect()
 }

@@ -1,6 +1,6 @@
 //! How findings are printed.
 
-use super::finding::{Finding, Kind, Problem, Report, Status};
+use super::finding::{Finding, Problem, ProblemKind, Report, Verdict};
 use crate::manifest::yaml;
 
 /// As what to print.
@@ -89,15 +89,15 @@ fn ours(finding: &Finding, style: Style, text: &mut String) {
         _ => format!("{}, {}", type_of(finding), finding.name),
     };
     let (mark, words) = match finding.status {
-        Status::Valid if !finding.warnings.is_empty() => {
+        Verdict::Valid if !finding.warnings.is_empty() => {
             (Mark::Look, format!("{what} is valid, with warnings"))
         }
-        Status::Valid => (Mark::Tick, format!("{what} validated successfully")),
-        Status::Invalid => (Mark::Cross, what),
-        Status::MissingSchema => (Mark::Look, format!("could not find CRD/XRD for: {what}")),
+        Verdict::Valid => (Mark::Tick, format!("{what} validated successfully")),
+        Verdict::Invalid => (Mark::Cross, what),
+        Verdict::MissingSchema => (Mark::Look, format!("could not find CRD/XRD for: {what}")),
     };
     *text += &format!("{} {words}\n", mark.print(style));
-    if finding.status == Status::MissingSchema && finding.warnings.is_empty() {
+    if finding.status == Verdict::MissingSchema && finding.warnings.is_empty() {
         *text += &format!("    {}:{}\n", finding.file, finding.line);
     }
     for problem in &finding.errors {
@@ -111,14 +111,14 @@ fn ours(finding: &Finding, style: Style, text: &mut String) {
 fn upstream(finding: &Finding, style: Style, text: &mut String) {
     let kind = type_of(finding);
     match finding.status {
-        Status::MissingSchema => {
+        Verdict::MissingSchema => {
             *text += &format!("{} could not find CRD/XRD for: {kind}\n", Mark::Look.print(style));
         }
-        Status::Valid => {
+        Verdict::Valid => {
             *text +=
                 &format!("{} {kind}, {} validated successfully\n", Mark::Tick.print(style), finding.name);
         }
-        Status::Invalid => {
+        Verdict::Invalid => {
             for problem in &finding.errors {
                 let what = upstream_kind(problem);
                 let mark = Mark::Cross.print(style);
@@ -130,8 +130,8 @@ fn upstream(finding: &Finding, style: Style, text: &mut String) {
 
 fn upstream_kind(problem: &Problem) -> &'static str {
     match problem.kind {
-        Kind::Cel => "CEL validation error",
-        Kind::Schema | Kind::UnknownField => "schema validation error",
+        ProblemKind::Cel => "CEL validation error",
+        ProblemKind::Schema | ProblemKind::UnknownField => "schema validation error",
         _ => "validation error",
     }
 }

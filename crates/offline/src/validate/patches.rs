@@ -5,7 +5,7 @@ use ferroplane_schema::structural::{Additional, Props};
 use serde_json::Value;
 
 use super::composed::ComposedKind;
-use super::finding::{Kind, Problem};
+use super::finding::{Problem, ProblemKind};
 use super::kinds::Kinds;
 use crate::manifest::Manifest;
 
@@ -27,7 +27,7 @@ pub(super) fn check(input: &Object, at: &str, composite: Composite<'_>, manifest
                 let at = format!("{at}.patches[{index}].{field}");
                 problems.extend(missing(composite.schema, path).map(|missing| {
                     let message = format!("{at}: {} has no field `{missing}`", composite.kind);
-                    Problem::new(Kind::FunctionInput, manifest, &at, message)
+                    Problem::new(ProblemKind::FunctionInput, manifest, &at, message)
                 }));
             }
         }
@@ -60,7 +60,7 @@ pub(super) fn check_composed(
                 let at = format!("{at}.{place}.{field}");
                 let Some(missing) = kind.missing(path) else { continue };
                 let message = format!("{at}: {} has no field `{missing}`", kind.kind);
-                let problem = Problem::new(Kind::FunctionInput, manifest, &at, message);
+                let problem = Problem::new(ProblemKind::FunctionInput, manifest, &at, message);
                 let problems: &mut Vec<Problem> = if is_set { &mut set } else { &mut read };
                 // A patch set is used by several resources.
                 if !problems.contains(&problem) {

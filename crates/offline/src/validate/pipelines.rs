@@ -4,7 +4,7 @@ use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
 use ferroplane_engine::{Pipeline, PipelineError, ineffective_fields, to_pipeline};
 use serde_json::Value;
 
-use super::finding::{Finding, Kind, Problem};
+use super::finding::{Finding, Problem, ProblemKind};
 use super::inputs::{Call, Functions};
 use super::kinds::Kinds;
 use super::patches::Composite;
@@ -94,7 +94,7 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
 /// What is said to no effect.
 fn ineffective(manifest: &Manifest) -> Vec<Problem> {
     let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
-    fields.into_iter().map(|it| Problem::new(Kind::NoEffect, manifest, it.field, it.message)).collect()
+    fields.into_iter().map(|it| Problem::new(ProblemKind::NoEffect, manifest, it.field, it.message)).collect()
 }
 
 /// A patch that would write where nothing can be written.
@@ -104,7 +104,7 @@ fn lost_patch(manifest: &Manifest, error: &PipelineError) -> Problem {
         _ => "resources",
     };
     let field = format!("spec.{patch}");
-    Problem::new(Kind::FunctionInput, manifest, &field, format!("{field}: {error}"))
+    Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {error}"))
 }
 
 /// Compositions are for the one referenceable version of composite resources.
@@ -120,7 +120,7 @@ fn wrong_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
              {wanted}"
         );
         let value = Some(api_version.into());
-        Problem { value, ..Problem::new(Kind::CompositeType, manifest, field, message) }
+        Problem { value, ..Problem::new(ProblemKind::CompositeType, manifest, field, message) }
     })
 }
 
@@ -132,7 +132,7 @@ fn unknown_type(manifest: &Manifest, kinds: &Kinds) -> Option<Problem> {
         let field = "spec.compositeTypeRef.kind";
         let given = kinds.given_word();
         let message = format!("{field}: no {given}CompositeResourceDefinition defines {kind} ({group})");
-        Problem::new(Kind::CompositeType, manifest, field, message)
+        Problem::new(ProblemKind::CompositeType, manifest, field, message)
     })
 }
 

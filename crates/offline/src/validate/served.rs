@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ferroplane_api::Object;
 use serde_json::Value;
 
-use super::finding::Kind;
+use super::finding::ProblemKind;
 use super::judge::Judge;
 use crate::manifest::Manifest;
 
@@ -26,7 +26,8 @@ pub fn composition_warnings(composition: &Object, served: &Served<'_>) -> Vec<St
     let judge = Judge::of_served(served.definitions, served.groups.clone(), served.functions);
     let steps = composition.get("spec").and_then(|spec| spec.get("pipeline")?.as_array());
     let problems = judge.pipeline_problems(&manifest).into_iter();
-    let problems = problems.filter(|problem| !matches!(problem.kind, Kind::UnknownFunction | Kind::NoEffect));
+    let problems = problems
+        .filter(|problem| !matches!(problem.kind, ProblemKind::UnknownFunction | ProblemKind::NoEffect));
     problems.map(|problem| by_step(problem.message, steps)).collect()
 }
 

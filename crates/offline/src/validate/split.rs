@@ -3,7 +3,7 @@
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
 
-use super::finding::{Finding, Kind, Problem, Status};
+use super::finding::{Finding, Problem, ProblemKind, Verdict};
 use crate::manifest::Manifest;
 
 /// Take what was found out about the inputs out of what was found out about a composition. Inputs come first.
@@ -17,7 +17,7 @@ pub(super) fn split(
         let Some(input) = step.get("input").and_then(Value::as_object) else { continue };
         let at = format!("spec.pipeline[{index}].input");
         let is_of_input =
-            |problem: &Problem| problem.kind == Kind::FunctionInput && problem.field.starts_with(&at);
+            |problem: &Problem| problem.kind == ProblemKind::FunctionInput && problem.field.starts_with(&at);
         let (errors, rest): (Vec<_>, Vec<_>) = whole.errors.into_iter().partition(is_of_input);
         whole.errors = rest;
         let function = step.pointer("/functionRef/name").and_then(Value::as_str).unwrap_or_default();
@@ -27,9 +27,9 @@ pub(super) fn split(
             name: meta::name(input).to_owned(),
             namespace: meta::namespace(input).to_owned(),
             status: match (errors.is_empty(), is_known(function, input)) {
-                (false, _) => Status::Invalid,
-                (true, true) => Status::Valid,
-                (true, false) => Status::MissingSchema,
+                (false, _) => Verdict::Invalid,
+                (true, true) => Verdict::Valid,
+                (true, false) => Verdict::MissingSchema,
             },
             errors: errors.into_iter().map(|problem| within(problem, &at)).collect(),
             warnings: Vec::new(),
@@ -37,8 +37,8 @@ pub(super) fn split(
             line: manifest.line_at(&at),
         });
     }
-    if whole.status == Status::Invalid && whole.errors.is_empty() {
-        whole.status = Status::Valid;
+    if whole.status == Verdict::Invalid && whole.errors.is_empty() {
+        whole.status = Verdict::Valid;
     }
     findings.push(whole);
     findings
@@ -57,6 +57,6 @@ fn within(problem: Problem, at: &str) -> Problem {
     let start = format!("{at}.");
     let field = problem.field.strip_prefix(&start).unwrap_or_default().to_owned();
     let is_unknown = problem.message.contains(": unknown field: ");
-    let kind = if is_unknown { Kind::UnknownField } else { Kind::Schema };
+    let kind = if is_unknown { ProblemKind::UnknownField } else { ProblemKind::Schema };
     Problem { kind, field, message: problem.message.replacen(&start, "", 1), ..problem }
 }

@@ -8,7 +8,7 @@
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::compare::{Comparison, Step, Walk};
+use super::compare::{Comparison, PathStep, ValueComparer};
 use super::list::{compare_items, first_run, sorted_positions};
 use super::path::are_equal;
 use super::shape::{Cursor, Form, Items, ListShape, MapShape};
@@ -40,7 +40,7 @@ pub fn combine<'a, 'c: 'a>(
     applied: &'c JsonObject,
     cursor: Cursor<'a>,
 ) -> (Option<Change<'c>>, Comparison<'a>) {
-    let mut walk = Walk::default();
+    let mut walk = ValueComparer::default();
     let change = match cursor.form(cursor.forms()) {
         Form::Map(map) => combine_fields(&mut walk, live, applied, map, cursor),
         _ => None,
@@ -49,7 +49,7 @@ pub fn combine<'a, 'c: 'a>(
 }
 
 fn combine_values<'a, 'c: 'a>(
-    walk: &mut Walk<'a>,
+    walk: &mut ValueComparer<'a>,
     live: &'a Value,
     applied: &'c Value,
     cursor: Cursor<'a>,
@@ -83,7 +83,7 @@ fn combine_values<'a, 'c: 'a>(
 }
 
 fn combine_fields<'a, 'c: 'a>(
-    walk: &mut Walk<'a>,
+    walk: &mut ValueComparer<'a>,
     live: &'a JsonObject,
     applied: &'c JsonObject,
     map: &'a MapShape,
@@ -92,7 +92,7 @@ fn combine_fields<'a, 'c: 'a>(
     let mut changes = Vec::new();
     for (name, applied) in applied {
         let field = cursor.field_or_deduced(map, name);
-        let step = Step::Field(name);
+        let step = PathStep::Field(name);
         let change = if let Some(live) = live.get(name) {
             walk.within(step, |walk| combine_values(walk, live, applied, field))
         } else {
@@ -105,7 +105,7 @@ fn combine_fields<'a, 'c: 'a>(
 }
 
 fn combine_items<'a, 'c: 'a>(
-    walk: &mut Walk<'a>,
+    walk: &mut ValueComparer<'a>,
     live: &'a [Value],
     applied: &'c [Value],
     list: &'a ListShape,
@@ -116,14 +116,14 @@ fn combine_items<'a, 'c: 'a>(
     // What is noted in order is noted fast.
     for position in sorted_positions(list, applied).into_iter().map(|position| position as usize) {
         let (item, found) = (&applied[position], pairs.old_of_new[position]);
-        let step = Step::Item(list, cursor, item);
+        let step = PathStep::Item(list, cursor, item);
         combined[position] = Some(combine_item(walk, step, live, found, item, cursor.at(list.element)));
     }
     let mut out = Vec::with_capacity(live.len().max(applied.len()));
     for source in pairs.order() {
         match source {
-            Source::Old(position) => out.push(Item::Old(position, None)),
-            Source::New(position) => out.extend(combined[position].take()),
+            ListSide::Old(position) => out.push(Item::Old(position, None)),
+            ListSide::New(position) => out.extend(combined[position].take()),
         }
     }
     let is_same = out.len() == live.len()
@@ -132,8 +132,8 @@ fn combine_items<'a, 'c: 'a>(
 }
 
 fn combine_item<'a, 'c: 'a>(
-    walk: &mut Walk<'a>,
-    step: Step<'a>,
+    walk: &mut ValueComparer<'a>,
+    step: PathStep<'a>,
     live: &'a [Value],
     found: Found,
     applied: &'c Value,
@@ -153,7 +153,7 @@ fn combine_item<'a, 'c: 'a>(
             walk.step(step, None, Some(applied), cursor);
             // Added and removed at once, so that owners of either copy lose it: upstream compares duplicates
             // as one piece.
-            walk.within(step, Walk::note_removed);
+            walk.within(step, ValueComparer::note_removed);
             Item::New(applied)
         }
     }
@@ -175,7 +175,7 @@ enum Found {
 
 /// Whose turn it is in a combined list.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum ListSide {
     Old(usize),
     New(usize),
 }
@@ -203,7 +203,7 @@ impl Pairs {
     /// Applied items keep their order, and items that were not applied keep their place among the shared ones.
     // Follows `visitListItems` in typed/merge.go step by step. It is stored, and a list that changes its
     // order on every apply would never come to rest.
-    fn order(&self) -> Vec<Source> {
+    fn order(&self) -> Vec<ListSide> {
         let (old_length, new_length) = (self.new_of_old.len(), self.old_of_new.len());
         let mut shared = (0..new_length).filter(|position| self.old_of_new[*position] != Found::Nowhere);
         let mut next_shared = shared.next();
@@ -215,7 +215,7 @@ impl Pairs {
             if old < old_length && new < new_length && counterpart.is_some() {
                 if counterpart == Some(new) {
                     is_taken[new] = true;
-                    out.push(Source::New(new));
+                    out.push(ListSide::New(new));
                     old += 1;
                     new += 1;
                     next_shared = shared.next();
@@ -231,7 +231,7 @@ impl Pairs {
             if old < old_length {
                 match counterpart {
                     None => {
-                        out.push(Source::Old(old));
+                        out.push(ListSide::Old(old));
                         old += 1;
                         continue;
                     }
@@ -241,7 +241,7 @@ impl Pairs {
             }
             if new < new_length {
                 is_taken[new] = true;
-                out.push(Source::New(new));
+                out.push(ListSide::New(new));
                 if next_shared == Some(new) {
                     next_shared = shared.next();
                 }

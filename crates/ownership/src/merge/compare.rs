@@ -42,7 +42,7 @@ pub fn compare<'a>(
     after: &'a JsonObject,
     cursor: Cursor<'a>,
 ) -> Result<Comparison<'a>, Problems> {
-    let mut walk = Walk::default();
+    let mut walk = ValueComparer::default();
     if let Form::Map(map) = cursor.form(cursor.forms()) {
         walk.map(Some(before), Some(after), map, cursor);
     }
@@ -51,12 +51,12 @@ pub fn compare<'a>(
 
 /// A step of a walk, which is named only if there is something to say about it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step<'a> {
+pub(super) enum PathStep<'a> {
     Field(&'a str),
     Item(&'a ListShape, Cursor<'a>, &'a Value),
 }
 
-impl<'a> Step<'a> {
+impl<'a> PathStep<'a> {
     fn element(self) -> Element<'a> {
         match self {
             Self::Field(name) => Element::field(name),
@@ -66,8 +66,8 @@ impl<'a> Step<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Walk<'a> {
-    steps: Vec<Step<'a>>,
+pub(super) struct ValueComparer<'a> {
+    steps: Vec<PathStep<'a>>,
     /// The steps that were named already.
     path: Vec<Element<'a>>,
     pub(super) comparison: Comparison<'a>,
@@ -81,11 +81,11 @@ enum Depth {
     Inner,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ValueComparer<'a> {
     /// Compares what lies behind a step.
     pub(super) fn step(
         &mut self,
-        step: Step<'a>,
+        step: PathStep<'a>,
         before: Option<&'a Value>,
         after: Option<&'a Value>,
         cursor: Cursor<'a>,
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Does something behind a step.
-    pub(super) fn within<T>(&mut self, step: Step<'a>, visit: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn within<T>(&mut self, step: PathStep<'a>, visit: impl FnOnce(&mut Self) -> T) -> T {
         self.steps.push(step);
         let result = visit(self);
         self.steps.pop();
@@ -233,12 +233,12 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
-            self.step(Step::Field(name), old, new, cursor.field_or_deduced(map, name));
+            self.step(PathStep::Field(name), old, new, cursor.field_or_deduced(map, name));
         }
     }
 
     fn is_at_managed_fields(&self, name: &str) -> bool {
-        name == "managedFields" && matches!(self.steps.as_slice(), [Step::Field("metadata")])
+        name == "managedFields" && matches!(self.steps.as_slice(), [PathStep::Field("metadata")])
     }
 
     fn list(&mut self, before: &'a [Value], after: &'a [Value], list: &'a ListShape, cursor: Cursor<'a>) {
@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
             if let Some(item) =
                 old_run.first().or(new_run.first()).filter(|item| check_item(list, cursor, item).is_ok())
             {
-                self.items(Step::Item(list, cursor, item), old_run, new_run, cursor.at(list.element));
+                self.items(PathStep::Item(list, cursor, item), old_run, new_run, cursor.at(list.element));
             }
         }
     }
@@ -281,7 +281,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares all items of one name. Those that exist more than once are compared as one piece.
-    fn items(&mut self, step: Step<'a>, before: Run<'a, '_>, after: Run<'a, '_>, cursor: Cursor<'a>) {
+    fn items(&mut self, step: PathStep<'a>, before: Run<'a, '_>, after: Run<'a, '_>, cursor: Cursor<'a>) {
         match (before.positions.len(), after.positions.len()) {
             (0 | 1, 0 | 1) => self.step(step, before.first(), after.first(), cursor),
             (2.., 2..) => {

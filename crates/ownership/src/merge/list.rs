@@ -9,7 +9,7 @@ use ferroplane_golang::strconv::quote;
 use serde_json::Value;
 
 use super::path::{Element, Scalar, compare_values};
-use super::shape::{Cursor, Items, Key, ListShape};
+use super::shape::{Cursor, Items, ListKey, ListShape};
 
 /// The step that leads to an item of a list, or why there is none.
 pub(super) fn item_element<'a>(
@@ -36,7 +36,7 @@ fn set_element(item: &Value) -> Result<Element<'_>, String> {
 }
 
 fn keyed_element<'a>(
-    keys: &'a [Key],
+    keys: &'a [ListKey],
     list: &ListShape,
     cursor: Cursor<'a>,
     item: &'a Value,
@@ -51,19 +51,19 @@ fn keyed_element<'a>(
 }
 
 /// The value of a key of an item. An item that says nothing is another one than those that do.
-fn key_value<'a>(key: &'a Key, item: &'a Value) -> Option<&'a Value> {
+fn key_value<'a>(key: &'a ListKey, item: &'a Value) -> Option<&'a Value> {
     item.as_object()?.get(&*key.name).or(key.default.as_ref())
 }
 
-fn check_keyed(keys: &[Key], list: &ListShape, cursor: Cursor<'_>, item: &Value) -> Result<(), String> {
+fn check_keyed(keys: &[ListKey], list: &ListShape, cursor: Cursor<'_>, item: &Value) -> Result<(), String> {
     let item_fields = match item {
         Value::Object(fields) => fields,
         Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
         _ => return Err("associative list with keys may not have non-map elements".to_owned()),
     };
     let is_map = cursor.at(list.element).shape().map.is_some();
-    let is_absent = |key: &&Key| !is_map && !item_fields.contains_key(&*key.name);
-    if let Some(Key { name, .. }) = keys.iter().filter(is_absent).min_by_key(|key| key.place) {
+    let is_absent = |key: &&ListKey| !is_map && !item_fields.contains_key(&*key.name);
+    if let Some(ListKey { name, .. }) = keys.iter().filter(is_absent).min_by_key(|key| key.place) {
         return Err(format!(
             "couldn't find default value for {name}: associative list may not have non-map types"
         ));
@@ -128,7 +128,7 @@ fn compare_options(one: Option<&Value>, other: Option<&Value>) -> Ordering {
 }
 
 /// Keys are compared in the order of their names, in which a list shape has them.
-fn compare_by_keys(keys: &[Key], one: &Value, other: &Value) -> Ordering {
+fn compare_by_keys(keys: &[ListKey], one: &Value, other: &Value) -> Ordering {
     if let [key] = keys {
         return compare_options(key_value(key, one), key_value(key, other));
     }

@@ -8,7 +8,7 @@
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::compare::{Comparison, Step, Walk};
+use super::compare::{Comparison, PathStep, ValueComparer};
 use super::fieldset::{field_set, value_set};
 use super::list::{compare_items, item_element, sorted_positions};
 use super::path::Element;
@@ -168,7 +168,7 @@ pub(crate) fn compare_without<'a>(
     items: &Set<'_>,
     cursor: Cursor<'a>,
 ) -> Comparison<'a> {
-    let mut walk = Walk::default();
+    let mut walk = ValueComparer::default();
     if let Form::Map(map) = cursor.form(cursor.forms()) {
         note_fields(&mut walk, object, items, map, cursor);
     }
@@ -176,7 +176,7 @@ pub(crate) fn compare_without<'a>(
 }
 
 fn note_fields<'a>(
-    walk: &mut Walk<'a>,
+    walk: &mut ValueComparer<'a>,
     object: &'a JsonObject,
     items: &Set<'_>,
     map: &'a MapShape,
@@ -185,11 +185,17 @@ fn note_fields<'a>(
     for node in &items.nodes {
         let Element::Field(name) = &node.element else { continue };
         let Some((name, value)) = object.get_key_value(&**name) else { continue };
-        note(walk, Step::Field(name), value, node, cursor.field_or_deduced(map, name));
+        note(walk, PathStep::Field(name), value, node, cursor.field_or_deduced(map, name));
     }
 }
 
-fn note<'a>(walk: &mut Walk<'a>, step: Step<'a>, value: &'a Value, node: &SetNode<'_>, cursor: Cursor<'a>) {
+fn note<'a>(
+    walk: &mut ValueComparer<'a>,
+    step: PathStep<'a>,
+    value: &'a Value,
+    node: &SetNode<'_>,
+    cursor: Cursor<'a>,
+) {
     if node.is_member {
         walk.step(step, Some(value), None, cursor);
         return;
@@ -202,7 +208,7 @@ fn note<'a>(walk: &mut Walk<'a>, step: Step<'a>, value: &'a Value, node: &SetNod
                 let found =
                     item_element(list, cursor, item).ok().and_then(|element| node.below.node(&element));
                 if let Some(node) = found {
-                    note(walk, Step::Item(list, cursor, item), item, node, cursor.at(list.element));
+                    note(walk, PathStep::Item(list, cursor, item), item, node, cursor.at(list.element));
                 }
             }
         }

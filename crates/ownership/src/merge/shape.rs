@@ -62,12 +62,12 @@ pub enum Items {
     /// By their values.
     Set,
     /// By the values of these fields, sorted by name.
-    Keyed(Vec<Key>),
+    Keyed(Vec<ListKey>),
 }
 
 /// A field that tells the items of a list apart.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct ListKey {
     pub(super) name: Arc<str>,
     /// What an item means that does not say.
     pub(super) default: Option<Value>,
@@ -78,7 +78,7 @@ pub struct Key {
 impl Items {
     /// Items that these fields tell apart, with what is meant by items that do not say.
     pub fn keyed<'n>(keys: impl IntoIterator<Item = (&'n str, Option<Value>)>) -> Self {
-        let key = |(place, (name, default)): (usize, (&str, Option<Value>))| Key {
+        let key = |(place, (name, default)): (usize, (&str, Option<Value>))| ListKey {
             name: Arc::from(name),
             default,
             place,

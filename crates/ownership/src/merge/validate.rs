@@ -59,19 +59,19 @@ pub enum Duplicates {
 
 /// Checks an object.
 pub fn validate(object: &JsonObject, cursor: Cursor<'_>, duplicates: Duplicates) -> Result<(), Problems> {
-    let mut walk = Walk { duplicates, problems: Vec::new() };
+    let mut walk = ValueValidator { duplicates, problems: Vec::new() };
     if let Form::Map(map) = cursor.form(cursor.forms()) {
         walk.map(object, map, cursor);
     }
     if walk.problems.is_empty() { Ok(()) } else { Err(Problems(walk.problems)) }
 }
 
-struct Walk {
+struct ValueValidator {
     duplicates: Duplicates,
     problems: Vec<Problem>,
 }
 
-impl Walk {
+impl ValueValidator {
     fn value(&mut self, value: &Value, cursor: Cursor<'_>) {
         if value.is_null() || cursor.takes_anything() {
             return;

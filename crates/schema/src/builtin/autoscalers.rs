@@ -24,11 +24,11 @@ const ANNOTATIONS: [&str; 6] = [
 const USUAL_UTILIZATION: i64 = 80;
 
 /// A field of a metric: its name in the first version, where it is in the second, and what it is if it is not said.
-type Field = (&'static str, &'static str, Option<&'static str>);
+type MetricField = (&'static str, &'static str, Option<&'static str>);
 /// The fields of a kind of metric.
-type Fields = (&'static str, &'static [Field]);
+type MetricFields = (&'static str, &'static [MetricField]);
 
-const WANTED: [Fields; 5] = [
+const WANTED: [MetricFields; 5] = [
     (
         "object",
         &[
@@ -75,7 +75,7 @@ const WANTED: [Fields; 5] = [
     ),
 ];
 
-const MEASURED: [Fields; 5] = [
+const MEASURED: [MetricFields; 5] = [
     (
         "object",
         &[
@@ -245,7 +245,7 @@ fn measured_utilization(metric: &Value) -> Option<Value> {
 }
 
 /// A metric as the first version writes it.
-fn flatten(metric: &Value, kinds: &[Fields]) -> Value {
+fn flatten(metric: &Value, kinds: &[MetricFields]) -> Value {
     let mut flat = json!({"type": metric["type"]});
     for (kind, fields) in kinds {
         let Some(source) = metric.get(*kind).filter(|source| !source.is_null()) else { continue };
@@ -363,7 +363,7 @@ fn processor(utilization: &Value) -> Value {
 }
 
 /// A metric as the second version has it. What is wanted says of which type it is.
-fn unfold(metric: &Value, kinds: &[Fields], typed: Option<&str>) -> Value {
+fn unfold(metric: &Value, kinds: &[MetricFields], typed: Option<&str>) -> Value {
     let mut out = json!({"type": metric.get("type").cloned().unwrap_or_default()});
     for (kind, fields) in kinds {
         let Some(source) = metric.get(*kind).filter(|source| source.is_object()) else { continue };

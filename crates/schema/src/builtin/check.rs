@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::location::FieldLocation;
 use super::read::Reader;
-use super::table::{Field, FieldType, Form, Type};
+use super::table::{FieldType, Form, Type, TypeField};
 use crate::field::{Error, ErrorKind, Path};
 use crate::structural::strict_json;
 
@@ -70,7 +70,7 @@ pub(super) fn check(of: &'static Type, object: &Value) -> Vec<Finding> {
         Finding { field: mismatch.path, cause }
     });
     let mut findings: Vec<_> = unknown.chain(mismatches).collect();
-    let mut walk = Walk { findings: &mut findings };
+    let mut walk = FieldChecker { findings: &mut findings };
     if let Value::Object(fields) = object {
         walk.structure(of, fields, &Path::NIL);
     }
@@ -78,11 +78,11 @@ pub(super) fn check(of: &'static Type, object: &Value) -> Vec<Finding> {
 }
 
 /// Looks for what is required or listed. Nothing is said here about values of other types.
-struct Walk<'w> {
+struct FieldChecker<'w> {
     findings: &'w mut Vec<Finding>,
 }
 
-impl Walk<'_> {
+impl FieldChecker<'_> {
     fn structure(&mut self, of: &'static Type, given: &Map<String, Value>, path: &Path<'_>) {
         for field in of.fields() {
             let here = path.child(field.name);
@@ -94,7 +94,7 @@ impl Walk<'_> {
         }
     }
 
-    fn field(&mut self, field: &'static Field, value: &Value, path: &Path<'_>) {
+    fn field(&mut self, field: &'static TypeField, value: &Value, path: &Path<'_>) {
         match (field.allowed(), value) {
             (Some(allowed), Value::Array(list)) => {
                 for (index, item) in list.iter().enumerate() {

@@ -11,21 +11,21 @@ mod rules;
 use serde_json::{Map, Value};
 
 use super::read::zero;
-use super::table::{Field, FieldType, Form, Type};
+use super::table::{FieldType, Form, Type, TypeField};
 
 /// Gives an object what it does not say.
 pub(super) fn apply(of: &'static Type, object: &mut Map<String, Value>) {
     rules::before(of, object);
-    let walk = Walk { kind: of.name };
+    let walk = Defaulter { kind: of.name };
     walk.structure(of, object);
     rules::after(of, object);
 }
 
-struct Walk {
+struct Defaulter {
     kind: &'static str,
 }
 
-impl Walk {
+impl Defaulter {
     fn structure(&self, of: &'static Type, fields: &mut Map<String, Value>) {
         rules::enter(of, fields);
         for field in of.fields() {
@@ -68,14 +68,14 @@ impl Walk {
     }
 }
 
-impl Walk {
+impl Defaulter {
     fn rounds(&self, shape: &FieldType) -> bool {
         shape.is_called("v1.ResourceList") && self.kind != "RuntimeClass"
     }
 }
 
 /// Whether Go sees nothing in a field.
-fn is_unset(field: &Field, fields: &Map<String, Value>) -> bool {
+fn is_unset(field: &TypeField, fields: &Map<String, Value>) -> bool {
     match fields.get(field.name) {
         None | Some(Value::Null) => true,
         // Without a pointer Go cannot tell zero from nothing, and defaults overwrite it.

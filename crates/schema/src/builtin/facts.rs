@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use super::table::{Field, FieldType, Form, Type};
-use crate::patch::facts::{Facts, Field as Fact, PatchShape, Strategy};
+use super::table::{FieldType, Form, Type, TypeField};
+use crate::patch::facts::{Facts, PatchField as Fact, PatchShape, Strategy};
 
 /// The facts about a kind, by the names of its types.
 pub(super) fn of(kind: &'static Type) -> Facts {
@@ -62,7 +62,7 @@ impl Collector {
     }
 }
 
-fn with_patch(field: &'static Field, shape: PatchShape) -> Fact {
+fn with_patch(field: &'static TypeField, shape: PatchShape) -> Fact {
     let strategies: Vec<_> = field.patch.unwrap_or_default().split(',').collect();
     let strategy = if strategies.contains(&"replace") {
         Strategy::Replace

@@ -10,12 +10,12 @@ use super::table::Type;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FieldLocation<'p> {
     parent: Option<&'p FieldLocation<'p>>,
-    step: Step<'p>,
+    step: LocationStep<'p>,
     depth: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step<'p> {
+enum LocationStep<'p> {
     Root,
     /// A field, and the type that has it.
     Field(&'p str, &'static Type),
@@ -25,21 +25,21 @@ enum Step<'p> {
 
 impl<'p> FieldLocation<'p> {
     pub(super) const ROOT: FieldLocation<'static> =
-        FieldLocation { parent: None, step: Step::Root, depth: 0 };
+        FieldLocation { parent: None, step: LocationStep::Root, depth: 0 };
 
     pub(super) fn field<'c>(&'c self, name: &'c str, owner: &'static Type) -> FieldLocation<'c> {
-        self.below(Step::Field(name, owner))
+        self.below(LocationStep::Field(name, owner))
     }
 
     pub(super) fn index(&'p self, index: usize) -> FieldLocation<'p> {
-        self.below(Step::Index(index))
+        self.below(LocationStep::Index(index))
     }
 
     pub(super) fn key<'c>(&'c self, key: &'c str) -> FieldLocation<'c> {
-        self.below(Step::Key(key))
+        self.below(LocationStep::Key(key))
     }
 
-    fn below<'c>(&'c self, step: Step<'c>) -> FieldLocation<'c> {
+    fn below<'c>(&'c self, step: LocationStep<'c>) -> FieldLocation<'c> {
         FieldLocation { parent: Some(self), step, depth: self.depth + 1 }
     }
 
@@ -59,12 +59,12 @@ impl<'p> FieldLocation<'p> {
             parent.write_path(path);
         }
         match self.step {
-            Step::Root => {}
-            Step::Index(index) => {
+            LocationStep::Root => {}
+            LocationStep::Index(index) => {
                 // Writing to a string cannot fail.
                 let _ = write!(path, "[{index}]");
             }
-            Step::Field(name, _) | Step::Key(name) => {
+            LocationStep::Field(name, _) | LocationStep::Key(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
@@ -89,7 +89,7 @@ impl<'p> FieldLocation<'p> {
     /// The innermost type that has the field.
     fn owner(&self) -> Option<&'static str> {
         match self.step {
-            Step::Field(_, owner) => Some(owner.name),
+            LocationStep::Field(_, owner) => Some(owner.name),
             _ => self.parent.and_then(FieldLocation::owner),
         }
     }
@@ -98,7 +98,7 @@ impl<'p> FieldLocation<'p> {
         if let Some(parent) = self.parent {
             parent.collect_fields(fields);
         }
-        if let Step::Field(name, owner) = self.step {
+        if let LocationStep::Field(name, owner) = self.step {
             // Go's decoder names embedded structs on the way as well.
             fields.extend(owner.inlined(name));
             fields.push(name);

@@ -10,7 +10,7 @@ mod wire;
 
 use serde_json::Value;
 
-use super::Kind;
+use super::BuiltinKind;
 
 /// What every body starts with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -77,8 +77,8 @@ fn read_names(bytes: &[u8], decoded: &mut Decoded) -> Result<(), Error> {
 }
 
 impl Decoded {
-    /// The object as JSON, with what the envelope says about its kind. It still has to be read: see [`Kind::read`].
-    pub fn object(&self, kind: Kind) -> Result<Value, Error> {
+    /// The object as JSON, with what the envelope says about its kind. It still has to be read: see [`BuiltinKind::read`].
+    pub fn object(&self, kind: BuiltinKind) -> Result<Value, Error> {
         let mut object = message::read(kind.of, &self.raw)?;
         for (name, value) in [("apiVersion", &self.api_version), ("kind", &self.kind)] {
             if !value.is_empty() {

@@ -8,7 +8,7 @@ mod value;
 use serde_json::{Map, Value};
 
 use super::location::FieldLocation;
-use super::table::{Field, FieldType, Form, Type};
+use super::table::{FieldType, Form, Type, TypeField};
 use super::{MAX_DEPTH, Read};
 
 /// More unknown fields than these are not told.
@@ -37,7 +37,7 @@ pub(super) struct Reader {
 }
 
 /// Nothing is a value that is null, or that did not fit. An error ends the reading.
-type Outcome = Result<Option<Value>, String>;
+type ReadResult = Result<Option<Value>, String>;
 
 pub(super) fn read(of: &'static Type, object: &Value) -> Result<Read, String> {
     let mut reader = Reader::default();
@@ -151,7 +151,7 @@ impl Reader {
 }
 
 /// What a field that is there is written as, if it is written.
-fn present(field: &Field, value: Value) -> Option<Value> {
+fn present(field: &TypeField, value: Value) -> Option<Value> {
     // A pointer tells "not said" from zero, so that zero is written.
     if field.is_pointer {
         return Some(value);
@@ -168,7 +168,7 @@ fn present(field: &Field, value: Value) -> Option<Value> {
 }
 
 /// What a field that is not there is written as, if it is written.
-fn absent(field: &Field) -> Option<Value> {
+fn absent(field: &TypeField) -> Option<Value> {
     if field.is_pointer {
         return field.is_always_written.then_some(Value::Null);
     }

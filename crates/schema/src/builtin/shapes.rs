@@ -8,7 +8,7 @@ use ferroplane_ownership::merge::shape::{Id, Items, MapShape, MergeShape, Scalar
 use serde_json::Value;
 
 use super::read::zero;
-use super::table::{Field, FieldType, Form, ListType, SchemaDefault, Type};
+use super::table::{FieldType, Form, ListType, SchemaDefault, Type, TypeField};
 
 /// The shapes of a kind.
 pub(super) fn of(kind: &'static Type) -> Shapes {
@@ -57,7 +57,7 @@ impl Builder {
         id
     }
 
-    fn field(&mut self, field: &'static Field) -> Id {
+    fn field(&mut self, field: &'static TypeField) -> Id {
         self.value(&field.shape, field.list.as_ref(), field.map_type)
     }
 
@@ -105,7 +105,7 @@ fn items(item: &'static FieldType, list: Option<&ListType>) -> Items {
 }
 
 /// What the schema of a field gives it.
-pub(super) fn schema_default(field: &'static Field) -> Option<Value> {
+pub(super) fn schema_default(field: &'static TypeField) -> Option<Value> {
     match &field.schema_default {
         SchemaDefault::None => None,
         SchemaDefault::Value(value) => Some(value.clone()),
@@ -114,7 +114,7 @@ pub(super) fn schema_default(field: &'static Field) -> Option<Value> {
 }
 
 /// What is always written has a default in its schema.
-fn implied_default(field: &'static Field) -> Option<Value> {
+fn implied_default(field: &'static TypeField) -> Option<Value> {
     if field.is_pointer {
         return None;
     }

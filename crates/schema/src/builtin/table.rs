@@ -79,20 +79,20 @@ pub(super) struct Type {
     pub(super) unions: Option<&'static str>,
     /// The fields in the order of Go.
     pub(super) rows: Vec<Row>,
-    flat: OnceLock<Vec<&'static Field>>,
+    flat: OnceLock<Vec<&'static TypeField>>,
 }
 
 /// A field, or all fields of another type.
 #[derive(Debug)]
 pub(super) enum Row {
-    Field(Box<Field>),
-    Inline { number: u32, of: Reference },
+    Field(Box<TypeField>),
+    Inline { number: u32, of: TypeReference },
 }
 
 /// A field of a type.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "they are facts, and independent of each other")]
-pub(super) struct Field {
+pub(super) struct TypeField {
     pub(super) name: &'static str,
     /// Its number in protobuf; zero if it has none.
     pub(super) number: u32,
@@ -176,12 +176,12 @@ pub(super) enum Form {
         is_message: bool,
     },
     Map(Box<FieldType>),
-    Struct(Reference),
+    Struct(TypeReference),
 }
 
 /// A type by name.
 #[derive(Debug)]
-pub(super) struct Reference {
+pub(super) struct TypeReference {
     pub(super) package: usize,
     pub(super) name: &'static str,
     found: OnceLock<&'static Type>,
@@ -224,7 +224,7 @@ impl Package {
 
 impl Type {
     /// All fields, also those of types that are inlined, sorted by name.
-    pub(super) fn fields(&'static self) -> &'static [&'static Field] {
+    pub(super) fn fields(&'static self) -> &'static [&'static TypeField] {
         self.flat.get_or_init(|| {
             let mut fields = Vec::with_capacity(self.rows.len());
             for row in &self.rows {
@@ -239,7 +239,7 @@ impl Type {
         })
     }
 
-    pub(super) fn field(&'static self, name: &str) -> Option<&'static Field> {
+    pub(super) fn field(&'static self, name: &str) -> Option<&'static TypeField> {
         let fields = self.fields();
         fields.binary_search_by(|field| field.name.cmp(name)).ok().map(|index| fields[index])
     }
@@ -271,7 +271,7 @@ impl Type {
     }
 }
 
-impl Field {
+impl TypeField {
     /// The values it may have, sorted, if they are known.
     pub(super) fn allowed(&self) -> Option<&'static [&'static str]> {
         let reference = self.values.as_ref()?;
@@ -281,7 +281,7 @@ impl Field {
     }
 }
 
-impl Reference {
+impl TypeReference {
     pub(super) fn get(&self) -> &'static Type {
         self.found.get_or_init(|| {
             let found = Package::get(self.package).find(self.name);

@@ -63,7 +63,7 @@ impl fmt::Display for Found<'_> {
     }
 }
 
-type Outcome<'v> = Result<Vec<Found<'v>>, String>;
+type FindResult<'v> = Result<Vec<Found<'v>>, String>;
 
 /// The results of every part of a template.
 pub(super) fn find<'v>(
@@ -71,25 +71,25 @@ pub(super) fn find<'v>(
     value: &'v Value,
     allows_missing: bool,
 ) -> Result<Vec<Vec<Found<'v>>>, String> {
-    let mut walk = Walk { allows_missing, left: MAX_VALUES };
+    let mut walk = PathEvaluator { allows_missing, left: MAX_VALUES };
     parts.iter().map(|part| walk.step(vec![Found::Json(value)], part)).collect()
 }
 
-struct Walk {
+struct PathEvaluator {
     allows_missing: bool,
     /// How many values may still be passed on.
     left: usize,
 }
 
-impl Walk {
-    fn nodes<'v>(&mut self, mut input: Vec<Found<'v>>, nodes: &[PathNode]) -> Outcome<'v> {
+impl PathEvaluator {
+    fn nodes<'v>(&mut self, mut input: Vec<Found<'v>>, nodes: &[PathNode]) -> FindResult<'v> {
         for node in nodes {
             input = self.step(input, node)?;
         }
         Ok(input)
     }
 
-    fn step<'v>(&mut self, input: Vec<Found<'v>>, node: &PathNode) -> Outcome<'v> {
+    fn step<'v>(&mut self, input: Vec<Found<'v>>, node: &PathNode) -> FindResult<'v> {
         let count = input.len();
         let output = match node {
             PathNode::List(nodes) => self.nodes(input, nodes)?,
@@ -127,7 +127,7 @@ impl Walk {
         Ok(())
     }
 
-    fn field<'v>(&self, input: &[Found<'v>], name: &str) -> Outcome<'v> {
+    fn field<'v>(&self, input: &[Found<'v>], name: &str) -> FindResult<'v> {
         let found: Vec<_> = input
             .iter()
             .filter_map(|value| match value {
@@ -142,7 +142,7 @@ impl Walk {
     }
 
     /// All values that have something inside, from the outermost inwards.
-    fn recursive<'v>(&mut self, input: Vec<Found<'v>>) -> Outcome<'v> {
+    fn recursive<'v>(&mut self, input: Vec<Found<'v>>) -> FindResult<'v> {
         let mut output = Vec::new();
         // A stack instead of recursion, because objects may be nested as deep as JSON can be.
         let mut pending: Vec<_> = input.into_iter().rev().collect();
@@ -163,7 +163,7 @@ impl Walk {
         left: &[PathNode],
         operator: &str,
         right: &[PathNode],
-    ) -> Outcome<'v> {
+    ) -> FindResult<'v> {
         let mut output = Vec::new();
         for value in input {
             let Found::Json(Value::Array(items)) = value else {
@@ -230,7 +230,7 @@ fn inside<'v>(value: &Found<'v>) -> Vec<Found<'v>> {
     }
 }
 
-fn items<'v>(input: &[Found<'v>], slice: Slice) -> Outcome<'v> {
+fn items<'v>(input: &[Found<'v>], slice: Slice) -> FindResult<'v> {
     let mut output = Vec::new();
     for value in input.iter().filter(|value| !value.is_null()) {
         let Found::Json(Value::Array(items)) = value else {

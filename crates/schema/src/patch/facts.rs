@@ -13,12 +13,12 @@ use super::Error;
 /// The types that kinds are made of.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    types: BTreeMap<String, BTreeMap<String, Field>>,
+    types: BTreeMap<String, BTreeMap<String, PatchField>>,
 }
 
 /// A field of a type.
 #[derive(Debug, Clone)]
-pub struct Field {
+pub struct PatchField {
     shape: PatchShape,
     strategy: Strategy,
     merge_key: String,
@@ -45,7 +45,7 @@ pub enum Strategy {
     Replace,
 }
 
-impl Field {
+impl PatchField {
     pub fn new(shape: PatchShape) -> Self {
         Self { shape, strategy: Strategy::Usual, merge_key: String::new() }
     }
@@ -88,49 +88,49 @@ impl PatchShape {
 impl Facts {
     /// Says what a field of a type is like.
     #[must_use]
-    pub fn with(mut self, type_name: &str, field: &str, fact: Field) -> Self {
+    pub fn with(mut self, type_name: &str, field: &str, fact: PatchField) -> Self {
         self.add(type_name, field, fact);
         self
     }
 
     /// Says what a field of a type is like.
-    pub fn add(&mut self, type_name: &str, field: &str, fact: Field) {
+    pub fn add(&mut self, type_name: &str, field: &str, fact: PatchField) {
         self.types.entry(type_name.to_owned()).or_default().insert(field.to_owned(), fact);
     }
 
     /// The facts about a kind, none if it is not known.
-    pub fn kind(&self, type_name: &str) -> Option<Kind<'_>> {
+    pub fn kind(&self, type_name: &str) -> Option<PatchedKind<'_>> {
         let (name, fields) = self.types.get_key_value(type_name)?;
-        Some(Kind(Scope { facts: self, place: At::Type(name, fields) }))
+        Some(PatchedKind(PatchScope { facts: self, place: At::Type(name, fields) }))
     }
 }
 
 /// A kind that can be patched.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind<'f>(pub(super) Scope<'f>);
+pub struct PatchedKind<'f>(pub(super) PatchScope<'f>);
 
 /// Where in a kind we are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scope<'f> {
+pub(super) struct PatchScope<'f> {
     facts: &'f Facts,
     place: At<'f>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum At<'f> {
-    Type(&'f str, &'f BTreeMap<String, Field>),
+    Type(&'f str, &'f BTreeMap<String, PatchField>),
     Shape(&'f PatchShape),
 }
 
 /// How to go on with a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'f> {
-    pub(super) scope: Scope<'f>,
+    pub(super) scope: PatchScope<'f>,
     pub(super) strategy: Strategy,
     pub(super) merge_key: &'f str,
 }
 
-impl<'f> Scope<'f> {
+impl<'f> PatchScope<'f> {
     /// What is known about a field that holds an object.
     pub(super) fn object(self, name: &str) -> Result<Found<'f>, Error> {
         let field = self.field(name)?;
@@ -157,7 +157,7 @@ impl<'f> Scope<'f> {
         }
     }
 
-    fn found(self, field: &'f Field, shape: &'f PatchShape) -> Found<'f> {
+    fn found(self, field: &'f PatchField, shape: &'f PatchShape) -> Found<'f> {
         let place = match shape {
             PatchShape::Object(name) => match self.facts.types.get(name) {
                 Some(fields) => At::Type(name, fields),
@@ -165,11 +165,11 @@ impl<'f> Scope<'f> {
             },
             _ => At::Shape(shape),
         };
-        let scope = Scope { facts: self.facts, place };
+        let scope = PatchScope { facts: self.facts, place };
         Found { scope, strategy: field.strategy, merge_key: &field.merge_key }
     }
 
-    fn field(self, name: &str) -> Result<&'f Field, Error> {
+    fn field(self, name: &str) -> Result<&'f PatchField, Error> {
         let (type_name, fields) = match self.place {
             At::Type(type_name, fields) => (type_name, Some(fields)),
             At::Shape(PatchShape::Object(type_name)) => (type_name.as_str(), None),

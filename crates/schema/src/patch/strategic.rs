@@ -1,5 +1,5 @@
 //! Strategic merge patches: like merge patches, but lists of objects are merged item by item, by the key that the
-//! [`Kind`] names, and directives say what cannot be said by example.
+//! [`PatchedKind`] names, and directives say what cannot be said by example.
 //!
 //! * `$patch: replace` or `delete` in an object or in an item of a list;
 //! * `$deleteFromPrimitiveList/<field>`: values to take out of a list;
@@ -18,9 +18,9 @@ use ferroplane_golang::fmt;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::facts::{Found, Kind, Scope, Strategy};
+use super::facts::{Found, PatchScope, PatchedKind, Strategy};
 use super::{Error, MAX_DEPTH};
-use key::Key;
+use key::MergeKey;
 use list::Mode;
 
 const DIRECTIVE: &str = "$patch";
@@ -29,14 +29,14 @@ const SET_ORDER: &str = "$setElementOrder";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList";
 
 /// Applies a strategic merge patch to an object of a kind. If it fails, part of it may have been applied.
-pub fn apply(object: &mut JsonObject, patch: JsonObject, kind: Kind<'_>) -> Result<(), Error> {
+pub fn apply(object: &mut JsonObject, patch: JsonObject, kind: PatchedKind<'_>) -> Result<(), Error> {
     merge(object, patch, kind.0, 0)
 }
 
 fn merge(
     object: &mut JsonObject,
     mut patch: JsonObject,
-    scope: Scope<'_>,
+    scope: PatchScope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
@@ -65,7 +65,7 @@ fn merge_field(
     object: &mut JsonObject,
     name: String,
     value: Value,
-    scope: Scope<'_>,
+    scope: PatchScope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
     let is_deletion = name.starts_with(DELETE_VALUES);
@@ -123,7 +123,7 @@ fn retain_keys(object: &mut JsonObject, patch: &mut JsonObject) -> Result<(), Er
     let Value::Array(keys) = keys else { return Err(malformed(WRONG)) };
     let mut retained = std::collections::BTreeSet::new();
     for key in &keys {
-        if let Key::Text(key) = Key::of(key)? {
+        if let MergeKey::Text(key) = MergeKey::of(key)? {
             retained.insert(key);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ferroplane_golang::regexp::Expression;
 use serde_json::Value;
 
-use super::expressions::Rules;
+use super::expressions::CompiledRules;
 use super::format::{self, Check};
 use super::props::{Additional, Props};
 use super::surround;
@@ -17,7 +17,7 @@ use super::surround;
 pub struct Schema {
     pub(super) root: Arc<SchemaNode>,
     /// Rules in the language of expressions, if there are any.
-    pub(super) rules: Option<Arc<Rules>>,
+    pub(super) rules: Option<Arc<CompiledRules>>,
 }
 
 impl Schema {
@@ -26,7 +26,7 @@ impl Schema {
         let mut root = SchemaNode::compile(props, Purpose::Objects, false);
         // Old definitions may have defaults with unknown fields; every object would carry them otherwise.
         surround::prune_defaults(&mut root);
-        Self { root: Arc::new(root), rules: Rules::compile(props, true).map(Arc::new) }
+        Self { root: Arc::new(root), rules: CompiledRules::compile(props, true).map(Arc::new) }
     }
 
     /// The schema of a property, for example `status`.

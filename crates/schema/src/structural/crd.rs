@@ -22,7 +22,7 @@ mod strictness;
 use serde_json::{Map, Value, json};
 
 pub use check::{validate, validate_update};
-pub use definition::{Column, Definition, Names, Subresources, Version};
+pub use definition::{Column, DefinedVersion, Definition, Names, Subresources};
 
 /// Puts in what a definition need not say.
 pub fn default(definition: &mut Map<String, Value>) {

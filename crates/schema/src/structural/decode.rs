@@ -8,7 +8,7 @@ use ferroplane_golang::json;
 use serde_json::{Map, Value};
 
 use super::MAX_DEPTH;
-use super::props::{Additional, Dependency, Documentation, Items, Props, Rule};
+use super::props::{Additional, Dependency, Documentation, Items, Props, ValidationRule};
 
 /// Why something is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +67,7 @@ fn decode(json: &Value, depth: usize) -> Decoded<Props> {
     };
     let mut props = Props::default();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-        let field = Field { name, value, depth };
+        let field = PresentField { name, value, depth };
         // Four groups only because a single function would not fit a screen; a field belongs to one of them.
         if !field.text(&mut props)?
             && !field.bound(&mut props)?
@@ -81,13 +81,13 @@ fn decode(json: &Value, depth: usize) -> Decoded<Props> {
 }
 
 /// A field with a value that is not null.
-pub(crate) struct Field<'j> {
+pub(crate) struct PresentField<'j> {
     pub(crate) name: &'j str,
     pub(crate) value: &'j Value,
     pub(crate) depth: usize,
 }
 
-impl Field<'_> {
+impl PresentField<'_> {
     fn text(&self, props: &mut Props) -> Decoded<bool> {
         match self.name {
             "id" => props.id = self.string()?,
@@ -214,7 +214,7 @@ impl Field<'_> {
                 Value::String(text) => Ok(text.clone()),
                 // Go decodes null to the zero value of the element.
                 Value::Null => Ok(String::new()),
-                other => Field { name: self.name, value: other, depth: self.depth }.wrong("string"),
+                other => PresentField { name: self.name, value: other, depth: self.depth }.wrong("string"),
             })
             .collect()
     }
@@ -253,7 +253,7 @@ impl Field<'_> {
         Ok(match value {
             Value::Object(_) => Dependency { schema: Some(Box::new(self.nested(value)?)), property: None },
             Value::Array(_) => {
-                let field = Field { name: self.name, value, depth: self.depth };
+                let field = PresentField { name: self.name, value, depth: self.depth };
                 Dependency { schema: None, property: Some(field.strings()?) }
             }
             _ => Dependency::default(),
@@ -277,11 +277,11 @@ fn optional_text_of(fields: &Map<String, Value>, name: &str, owner: &str) -> Dec
     }
 }
 
-fn rule(json: &Value) -> Decoded<Rule> {
+fn rule(json: &Value) -> Decoded<ValidationRule> {
     const OWNER: &str = "ValidationRule";
     let fields = match json {
         Value::Object(fields) => fields,
-        Value::Null => return Ok(Rule::default()),
+        Value::Null => return Ok(ValidationRule::default()),
         other => {
             return Err(DecodeError::Value { found: describe(other), wanted: "v1.ValidationRule" });
         }
@@ -297,7 +297,7 @@ fn rule(json: &Value) -> Decoded<Rule> {
             });
         }
     };
-    Ok(Rule {
+    Ok(ValidationRule {
         rule: text_of(fields, "rule", OWNER)?,
         message: text_of(fields, "message", OWNER)?,
         message_expression: text_of(fields, "messageExpression", OWNER)?,

@@ -20,7 +20,7 @@ use super::correlate::Correlation;
 use super::props::Props;
 use crate::field::{Error, Path};
 use rule::Compiled;
-use walk::{Ratchet, Walk};
+use walk::{Ratchet, RuleValidator};
 
 /// What all rules about one object may cost.
 pub(super) const BUDGET: i64 = 10_000_000;
@@ -62,7 +62,7 @@ impl Props {
 
 /// The rules of a schema and of all within it.
 #[derive(Debug, Clone)]
-pub(super) struct Rules {
+pub(super) struct CompiledRules {
     compiled: Vec<Compiled>,
     /// Expressions see the value so. There only if there are rules here.
     shape: Arc<ValueSchema>,
@@ -71,9 +71,9 @@ pub(super) struct Rules {
     /// There are rules, but expressions cannot see such a value.
     is_invisible: bool,
     node: Arc<SchemaNode>,
-    properties: Vec<(Box<str>, Rules)>,
-    items: Option<Box<Rules>>,
-    additional: Option<Box<Rules>>,
+    properties: Vec<(Box<str>, CompiledRules)>,
+    items: Option<Box<CompiledRules>>,
+    additional: Option<Box<CompiledRules>>,
 }
 
 impl Schema {
@@ -83,7 +83,7 @@ impl Schema {
         // One budget for the object, not for each rule: many cheap rules on many items add up.
         let mut budget = BUDGET;
         let current = old.map(|old| Correlation { old, new: object, node: &self.root });
-        let mut walk = Walk { errors: Vec::new(), budget: &mut budget };
+        let mut walk = RuleValidator { errors: Vec::new(), budget: &mut budget };
         walk.node(rules, object, old, Ratchet { current, nearest: None }, path);
         walk.errors
     }
@@ -104,7 +104,7 @@ fn correlating(props: &Props) -> Arc<SchemaNode> {
     Arc::new(SchemaNode::compile(&skeleton, Purpose::Defaults, false))
 }
 
-impl Rules {
+impl CompiledRules {
     pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Self> {
         if !props.has(&mut |schema| !schema.validations().is_empty()) {
             return None;
@@ -188,7 +188,7 @@ impl Rules {
         path: &Path<'_>,
         budget: &mut i64,
     ) -> Vec<Error> {
-        let mut walk = Walk { errors: Vec::new(), budget };
+        let mut walk = RuleValidator { errors: Vec::new(), budget };
         walk.node(self, value, old, Ratchet { current: None, nearest: None }, path);
         walk.errors
     }

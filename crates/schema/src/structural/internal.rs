@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ferroplane_golang::json;
 use serde_json::Value;
 
-use super::props::{Additional, Dependency, Items, Props, Rule};
+use super::props::{Additional, Dependency, Items, Props, ValidationRule};
 use crate::field::BadValue;
 
 impl Props {
@@ -19,12 +19,12 @@ impl Props {
     /// The order of fields is that of Go's struct, and every field is shown, even if it is empty: errors print it with
     /// `encoding/json` and no tags.
     pub(crate) fn internal(&self) -> String {
-        let fields = self.described(Fields::default());
+        let fields = self.described(GoStruct::default());
         let fields = self.composed(self.limited(fields));
         self.extended(fields).close()
     }
 
-    fn described(&self, fields: Fields) -> Fields {
+    fn described(&self, fields: GoStruct) -> GoStruct {
         fields
             .text("ID", &self.id)
             .text("Schema", &self.schema)
@@ -37,7 +37,7 @@ impl Props {
             .raw("Default", &optional(self.default.as_ref()))
     }
 
-    fn limited(&self, fields: Fields) -> Fields {
+    fn limited(&self, fields: GoStruct) -> GoStruct {
         fields
             .raw("Maximum", &number(self.maximum))
             .flag("ExclusiveMaximum", self.exclusive_maximum)
@@ -56,7 +56,7 @@ impl Props {
             .raw("Required", &texts(self.required.as_ref()))
     }
 
-    fn composed(&self, fields: Fields) -> Fields {
+    fn composed(&self, fields: GoStruct) -> GoStruct {
         fields
             .raw("Items", &self.items.as_ref().map_or_else(null, Items::internal))
             .raw("AllOf", &list(self.all_of.as_ref(), Self::internal))
@@ -71,9 +71,9 @@ impl Props {
             .raw("Definitions", &map(self.definitions.as_ref(), |schema| schema.internal()))
     }
 
-    fn extended(&self, fields: Fields) -> Fields {
+    fn extended(&self, fields: GoStruct) -> GoStruct {
         let docs = self.external_docs.as_ref().map_or_else(null, |docs| {
-            Fields::default().text("Description", &docs.description).text("URL", &docs.url).close()
+            GoStruct::default().text("Description", &docs.description).text("URL", &docs.url).close()
         });
         fields
             .raw("ExternalDocs", &docs)
@@ -84,13 +84,13 @@ impl Props {
             .raw("XListMapKeys", &texts(self.list_map_keys.as_ref()))
             .raw("XListType", &optional_text(self.list_type.as_ref()))
             .raw("XMapType", &optional_text(self.map_type.as_ref()))
-            .raw("XValidations", &list(self.validations.as_ref(), Rule::internal))
+            .raw("XValidations", &list(self.validations.as_ref(), ValidationRule::internal))
     }
 }
 
 impl Dependency {
     fn internal(&self) -> String {
-        Fields::default()
+        GoStruct::default()
             .raw("Schema", &self.schema.as_ref().map_or_else(null, |schema| schema.internal()))
             .raw("Property", &texts(self.property.as_ref()))
             .close()
@@ -99,16 +99,16 @@ impl Dependency {
 
 impl Items {
     pub(crate) fn internal(&self) -> String {
-        Fields::default()
+        GoStruct::default()
             .raw("Schema", &self.schema.as_ref().map_or_else(null, |schema| schema.internal()))
             .raw("JSONSchemas", &list(self.schemas.as_ref(), Props::internal))
             .close()
     }
 }
 
-impl Rule {
+impl ValidationRule {
     pub(crate) fn internal(&self) -> String {
-        Fields::default()
+        GoStruct::default()
             .text("Rule", &self.rule)
             .text("Message", &self.message)
             .text("MessageExpression", &self.message_expression)
@@ -121,9 +121,9 @@ impl Rule {
 
 /// Writes a struct field by field.
 #[derive(Default)]
-pub(crate) struct Fields(String);
+pub(crate) struct GoStruct(String);
 
-impl Fields {
+impl GoStruct {
     pub(crate) fn raw(mut self, name: &str, value: &str) -> Self {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         json::push_string(name, &mut self.0);
@@ -189,14 +189,14 @@ pub(crate) fn texts(values: Option<&Vec<String>>) -> String {
 fn map<T>(values: Option<&BTreeMap<String, T>>, write: impl Fn(&T) -> String) -> String {
     values.map_or_else(null, |values| {
         let fields =
-            values.iter().fold(Fields::default(), |fields, (key, value)| fields.raw(key, &write(value)));
+            values.iter().fold(GoStruct::default(), |fields, (key, value)| fields.raw(key, &write(value)));
         fields.close()
     })
 }
 
 fn additional(value: Option<&Additional>) -> String {
     value.map_or_else(null, |additional| {
-        Fields::default()
+        GoStruct::default()
             .flag("Allows", additional.allows())
             .raw("Schema", &additional.schema().map_or_else(null, Props::internal))
             .close()

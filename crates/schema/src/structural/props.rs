@@ -54,7 +54,7 @@ pub struct Props {
     pub list_map_keys: Option<Vec<String>>,
     pub list_type: Option<String>,
     pub map_type: Option<String>,
-    pub validations: Option<Vec<Rule>>,
+    pub validations: Option<Vec<ValidationRule>>,
 }
 
 /// What `items` says: one schema, or a list of them, which is refused later.
@@ -100,7 +100,7 @@ pub struct Documentation {
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rule {
+pub struct ValidationRule {
     pub rule: String,
     pub message: String,
     pub message_expression: String,
@@ -109,7 +109,7 @@ pub struct Rule {
     pub optional_old_self: Option<bool>,
 }
 
-impl Rule {
+impl ValidationRule {
     /// What to call the rule in messages.
     pub(crate) fn words(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
@@ -154,7 +154,7 @@ impl Props {
         slice(self.list_map_keys.as_ref())
     }
 
-    pub fn validations(&self) -> &[Rule] {
+    pub fn validations(&self) -> &[ValidationRule] {
         slice(self.validations.as_ref())
     }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::props::{Additional, Dependency, Props, Rule, slice};
+use super::props::{Additional, Dependency, Props, ValidationRule, slice};
 
 impl Props {
     /// The schema as JSON, without what is absent or empty.
@@ -133,7 +133,11 @@ impl Props {
         );
         put(json, "x-kubernetes-list-type", self.list_type.clone());
         put(json, "x-kubernetes-map-type", self.map_type.clone());
-        put_list(json, "x-kubernetes-validations", self.validations().iter().map(Rule::to_json).collect());
+        put_list(
+            json,
+            "x-kubernetes-validations",
+            self.validations().iter().map(ValidationRule::to_json).collect(),
+        );
     }
 }
 
@@ -147,7 +151,7 @@ impl Dependency {
     }
 }
 
-impl Rule {
+impl ValidationRule {
     fn to_json(&self) -> Value {
         let mut json = Map::new();
         json.insert("rule".to_owned(), Value::from(self.rule.as_str()));

@@ -28,28 +28,28 @@ impl Schema {
         }
         let mut report = Report::default();
         let correlation = Correlation { old, new: value, node: &self.root };
-        Walk { report: &mut report }.node(&self.root, value, At::Root, Some(correlation));
+        SchemaValidator { report: &mut report }.node(&self.root, value, At::Root, Some(correlation));
         report.into_errors(path)
     }
 }
 
 pub(super) fn validate(node: &SchemaNode, value: &Value, path: &Path<'_>) -> Vec<Error> {
     let mut report = Report::default();
-    Walk { report: &mut report }.node(node, value, At::Root, None);
+    SchemaValidator { report: &mut report }.node(node, value, At::Root, None);
     report.into_errors(path)
 }
 
 fn is_valid(node: &SchemaNode, value: &Value) -> bool {
     let mut probe = Report::probe();
-    Walk { report: &mut probe }.check(node, value, At::Root, None);
+    SchemaValidator { report: &mut probe }.check(node, value, At::Root, None);
     probe.is_valid()
 }
 
-struct Walk<'r> {
+struct SchemaValidator<'r> {
     report: &'r mut Report,
 }
 
-impl Walk<'_> {
+impl SchemaValidator<'_> {
     /// Validates, and forgives everything if the old value was the same.
     fn node(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
         let before = self.report.mistakes.len();
@@ -303,7 +303,7 @@ impl Walk<'_> {
         // Within an alternative the matches count, so that it is validated in full at once.
         if self.report.is_plain() {
             let mut probe = Report::probe();
-            Walk { report: &mut probe }.alternatives(checks, value, at);
+            SchemaValidator { report: &mut probe }.alternatives(checks, value, at);
             if probe.is_valid() {
                 return;
             }
@@ -323,7 +323,7 @@ impl Walk<'_> {
         }
         if let Some(not) = &checks.not {
             let mut probe = Report::probe();
-            Walk { report: &mut probe }.check(not, value, at, None);
+            SchemaValidator { report: &mut probe }.check(not, value, at, None);
             if probe.is_valid() {
                 self.compose(at, "must not validate the schema (not)");
             }
@@ -336,7 +336,7 @@ impl Walk<'_> {
 
     fn branch(&self, node: &SchemaNode, value: &Value, at: At<'_>) -> Report {
         let mut report = self.report.branch();
-        Walk { report: &mut report }.check(node, value, at, None);
+        SchemaValidator { report: &mut report }.check(node, value, at, None);
         report
     }
 

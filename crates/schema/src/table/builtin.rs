@@ -13,7 +13,7 @@ mod workloads;
 
 use serde_json::Value;
 
-use super::{Column, Source};
+use super::{CellSource, Column};
 use seen::Seen;
 
 /// A column as the tables of this module write it down.
@@ -74,7 +74,7 @@ impl Column {
             format: format.to_owned(),
             description: String::new(),
             priority: known.is_on_demand.into(),
-            source: Source::Computed(Computed(known.cell)),
+            source: CellSource::Computed(Computed(known.cell)),
         }
     }
 }

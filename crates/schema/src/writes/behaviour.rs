@@ -62,7 +62,7 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     fn reset_fields(&self, part: Part) -> Option<&ResetFields>;
 
     /// What strategic merge patches need to know, if they may be sent at all.
-    fn strategy(&self) -> Option<facts::Kind<'_>>;
+    fn strategy(&self) -> Option<facts::PatchedKind<'_>>;
 
     /// Whether an update without a resource version is taken as one of the newest.
     fn allows_unconditional_update(&self) -> bool;

@@ -23,11 +23,11 @@ use rules::Rules;
 /// One of Kubernetes' own kinds, ready to be written to.
 #[derive(Debug)]
 pub struct Builtin {
-    kind: builtin::Kind,
+    kind: builtin::BuiltinKind,
     resource: Resource,
     api_version: String,
     /// The kind in all its versions, if it has several, each with its group and version.
-    forms: Vec<(String, builtin::Kind)>,
+    forms: Vec<(String, builtin::BuiltinKind)>,
     is_namespaced: bool,
     has_status: bool,
     rules: Rules,
@@ -82,7 +82,7 @@ impl Builtin {
 
     fn details(&self) -> &Details {
         self.details.get_or_init(|| {
-            let version = |(api_version, kind): &(String, builtin::Kind)| Version {
+            let version = |(api_version, kind): &(String, builtin::BuiltinKind)| Version {
                 api_version: api_version.clone(),
                 shapes: Arc::new(kind.shapes()),
             };
@@ -147,7 +147,7 @@ impl Behaviour for Builtin {
         }
     }
 
-    fn strategy(&self) -> Option<facts::Kind<'_>> {
+    fn strategy(&self) -> Option<facts::PatchedKind<'_>> {
         self.details().facts.kind(self.kind.name())
     }
 

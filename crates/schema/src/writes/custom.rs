@@ -86,7 +86,7 @@ impl Behaviour for Custom {
         }
     }
 
-    fn strategy(&self) -> Option<facts::Kind<'_>> {
+    fn strategy(&self) -> Option<facts::PatchedKind<'_>> {
         None
     }
 

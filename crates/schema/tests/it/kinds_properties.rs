@@ -1,11 +1,11 @@
 //! What holds for objects of Kubernetes' own kinds whatever they are: reading and defaulting twice is once, and no bytes
 //! make the decoder of protobuf fall over.
 
-use ferroplane_schema::builtin::{self, Kind, protobuf};
+use ferroplane_schema::builtin::{self, BuiltinKind, protobuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn kinds() -> Vec<Kind> {
+fn kinds() -> Vec<BuiltinKind> {
     builtin::kinds().collect()
 }
 
@@ -66,7 +66,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn settles(kind: Kind, object: &Value) -> Result<(), TestCaseError> {
+fn settles(kind: BuiltinKind, object: &Value) -> Result<(), TestCaseError> {
     let _ = kind.check(object);
     let Ok(mut read) = kind.read(object) else { return Ok(()) };
     let again = kind.read(&Value::Object(read.object.clone())).unwrap();

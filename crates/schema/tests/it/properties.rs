@@ -1,7 +1,7 @@
 //! What must hold for whatever comes: patches, selectors, paths, tables.
 
 use ferroplane_schema::jsonpath::JsonPath;
-use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy as PatchStrategy};
+use ferroplane_schema::patch::facts::{Facts, PatchField, PatchShape, Strategy as PatchStrategy};
 use ferroplane_schema::patch::{json, merge, strategic};
 use ferroplane_schema::selector::{FieldSelector, LabelSelector};
 use ferroplane_schema::table::{Include, Instant, Printer, human_duration};
@@ -42,12 +42,12 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 
 /// A type whose lists are merged, and whose items are of the same type.
 fn facts() -> Facts {
-    let merged = |shape| Field::new(shape).with_strategy(PatchStrategy::Merge);
+    let merged = |shape| PatchField::new(shape).with_strategy(PatchStrategy::Merge);
     Facts::default()
         .with("Thing", "items", merged(PatchShape::list(PatchShape::object("Thing"))).with_merge_key("name"))
         .with("Thing", "values", merged(PatchShape::list(PatchShape::other("string"))))
-        .with("Thing", "a", Field::new(PatchShape::object("Thing")))
-        .with("Thing", "b", Field::new(PatchShape::list(PatchShape::object("Thing"))))
+        .with("Thing", "a", PatchField::new(PatchShape::object("Thing")))
+        .with("Thing", "b", PatchField::new(PatchShape::list(PatchShape::object("Thing"))))
 }
 
 fn without_nulls(value: &mut Value) {

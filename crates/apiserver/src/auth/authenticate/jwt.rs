@@ -17,13 +17,13 @@ use super::token_error::TokenError;
 const LONGEST: usize = 16 << 10;
 
 /// A key that signs tokens and verifies them.
-pub(super) struct Key {
+pub(super) struct SigningKey {
     pair: EcdsaKeyPair,
     id: String,
     pem: String,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SigningKey {
     fn fmt(&self, output: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(output, "Key({})", self.id)
     }
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Key {
 #[error("the key is not a private key on the curve P-256 in PEM")]
 pub struct KeyError;
 
-impl Key {
+impl SigningKey {
     pub(super) fn generate() -> Result<Self, KeyError> {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(|_| KeyError)?;
         Self::from_pem(&pair.serialize_pem())
@@ -90,7 +90,7 @@ struct Header {
 }
 
 /// The claims of a token that one of the keys signed.
-pub(super) fn verify(token: &str, keys: &[Key]) -> Result<Value, TokenError> {
+pub(super) fn verify(token: &str, keys: &[SigningKey]) -> Result<Value, TokenError> {
     const INVALID: TokenError = TokenError::Invalid;
     if token.len() > LONGEST {
         return Err(INVALID);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// A token with the header given, signed properly.
-    fn with_header(key: &Key, header: &Value) -> String {
+    fn with_header(key: &SigningKey, header: &Value) -> String {
         let message = format!("{}.{}", encode(header), encode(&json!({"sub": "bob"})));
         let signature = key.pair.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
@@ -132,33 +132,33 @@ mod tests {
 
     #[test]
     fn token_says_what_was_signed() {
-        let key = Key::generate().unwrap();
-        let again = Key::from_pem(key.pem()).unwrap();
+        let key = SigningKey::generate().unwrap();
+        let again = SigningKey::from_pem(key.pem()).unwrap();
         let token = key.sign(&json!({"sub": "bob"})).unwrap();
         assert_eq!(verify(&token, &[again]), Ok(json!({"sub": "bob"})));
     }
 
     #[test]
     fn token_of_another_key_is_refused() {
-        let (ours, theirs) = (Key::generate().unwrap(), Key::generate().unwrap());
+        let (ours, theirs) = (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
         let token = theirs.sign(&json!({})).unwrap();
         assert_eq!(verify(&token, &[ours]), Err(TokenError::UnknownKey));
         // One that claims to be ours, too.
-        let ours = Key::generate().unwrap();
+        let ours = SigningKey::generate().unwrap();
         let token = with_header(&theirs, &json!({"alg": "ES256", "kid": ours.id}));
         assert_eq!(verify(&token, &[ours]), Err(TokenError::Signature));
     }
 
     #[test]
     fn token_without_a_key_id_is_tried_with_all_keys() {
-        let (old, new) = (Key::generate().unwrap(), Key::generate().unwrap());
+        let (old, new) = (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
         let token = with_header(&old, &json!({"alg": "ES256"}));
         verify(&token, &[new, old]).unwrap();
     }
 
     #[test]
     fn other_algorithms_are_refused_whatever_the_signature() {
-        let key = Key::generate().unwrap();
+        let key = SigningKey::generate().unwrap();
         for header in [
             json!({"alg": "none"}),
             json!({"alg": "HS256", "kid": key.id}),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn huge_and_deep_tokens_are_refused() {
-        let key = Key::generate().unwrap();
+        let key = SigningKey::generate().unwrap();
         verify(&"a.".repeat(1 << 20), std::slice::from_ref(&key)).unwrap_err();
         let deep = format!("{}.e30.e30", URL_SAFE_NO_PAD.encode("[".repeat(9_000)));
         verify(&deep, &[key]).unwrap_err();
@@ -183,15 +183,15 @@ mod tests {
 
     #[test]
     fn key_is_not_shown() {
-        let key = Key::generate().unwrap();
+        let key = SigningKey::generate().unwrap();
         assert_eq!(format!("{key:?}"), format!("Key({})", key.id));
-        assert!(Key::from_pem("nonsense").is_err());
+        assert!(SigningKey::from_pem("nonsense").is_err());
     }
 
     proptest! {
         #[test]
         fn changed_token_is_refused(position in 0_usize..1_000, replacement in "[A-Za-z0-9_.-]") {
-            let key = Key::generate().unwrap();
+            let key = SigningKey::generate().unwrap();
             let token = key.sign(&json!({"sub": "bob"})).unwrap();
             let position = position % token.len();
             let mut changed = token.clone();
@@ -201,7 +201,7 @@ mod tests {
 
         #[test]
         fn garbage_is_refused(token in "[\\PC.]{0,60}") {
-            prop_assert!(verify(&token, &[Key::generate().unwrap()]).is_err());
+            prop_assert!(verify(&token, &[SigningKey::generate().unwrap()]).is_err());
         }
     }
 }

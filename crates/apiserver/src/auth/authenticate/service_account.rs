@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::jwt::{self, Key, KeyError};
+use super::jwt::{self, KeyError, SigningKey};
 use super::static_tokens::fingerprint;
 use super::token_error::TokenError;
 use super::{CREDENTIAL_ID, intersection};
@@ -85,7 +85,7 @@ pub struct ServiceAccountTokens {
     issuer: String,
     audiences: Vec<String>,
     /// The first one signs. Others are on their way out.
-    keys: Vec<Key>,
+    keys: Vec<SigningKey>,
     lookup: Box<Lookup>,
     /// For how many seconds a token holds at most.
     max_expiration: i64,
@@ -125,10 +125,10 @@ impl ServiceAccountTokens {
 
     /// Issues tokens with a key that nobody keeps.
     pub fn ephemeral(issuer: &str, lookup: Box<Lookup>) -> Result<Self, KeyError> {
-        Ok(Self::new(issuer, vec![Key::generate()?], lookup))
+        Ok(Self::new(issuer, vec![SigningKey::generate()?], lookup))
     }
 
-    fn new(issuer: &str, keys: Vec<Key>, lookup: Box<Lookup>) -> Self {
+    fn new(issuer: &str, keys: Vec<SigningKey>, lookup: Box<Lookup>) -> Self {
         let (issuer, audiences) = (issuer.to_owned(), vec![issuer.to_owned()]);
         let max_expiration = DEFAULT_MAX_EXPIRATION.as_secs().cast_signed();
         Self { issuer, audiences, keys, lookup, max_expiration, signed: Mutex::default() }
@@ -151,7 +151,7 @@ impl ServiceAccountTokens {
 
     /// `/openid/v1/jwks`: the keys to verify tokens with.
     pub fn key_set(&self) -> Value {
-        json!({"keys": self.keys.iter().map(Key::to_jwk).collect::<Vec<_>>()})
+        json!({"keys": self.keys.iter().map(SigningKey::to_jwk).collect::<Vec<_>>()})
     }
 
     /// `/.well-known/openid-configuration`: where to find the keys.
@@ -257,15 +257,16 @@ impl ServiceAccountTokens {
     }
 }
 
-fn read_key(path: &Path) -> Result<Option<Key>, Error> {
+fn read_key(path: &Path) -> Result<Option<SigningKey>, Error> {
     let shown = || path.display().to_string();
     let text = private_file::read(path).map_err(|source| Error::File { path: shown(), source })?;
-    text.map(|pem| Key::from_pem(&pem).map_err(|source| Error::Key { path: shown(), source })).transpose()
+    text.map(|pem| SigningKey::from_pem(&pem).map_err(|source| Error::Key { path: shown(), source }))
+        .transpose()
 }
 
-fn make_key(path: &Path) -> Result<Key, Error> {
+fn make_key(path: &Path) -> Result<SigningKey, Error> {
     let shown = || path.display().to_string();
-    let key = Key::generate().map_err(|source| Error::Key { path: shown(), source })?;
+    let key = SigningKey::generate().map_err(|source| Error::Key { path: shown(), source })?;
     private_file::write(path, key.pem().as_bytes())
         .map_err(|source| Error::File { path: shown(), source })?;
     Ok(key)

@@ -11,11 +11,11 @@ use ferroplane_schema::selector::LabelSelector;
 
 use super::objects::Role;
 use super::rule_index::RuleIndex;
-use super::{Policy, Rule};
+use super::{Policy, PolicyRule};
 
 impl Policy {
     /// Aggregated roles whose stored rules are not what they grant, with the rules to store.
-    pub fn stale_aggregations(&self) -> Vec<(&str, Arc<[Rule]>)> {
+    pub fn stale_aggregations(&self) -> Vec<(&str, Arc<[PolicyRule]>)> {
         let wanted = self.aggregated();
         let stale = |(name, role): (&'_ String, &Arc<Role>)| {
             wanted.get(name).filter(|rules| **rules != role.rules).map(Arc::clone)
@@ -26,7 +26,7 @@ impl Policy {
 }
 
 /// The rules of all aggregated roles.
-pub(super) fn aggregate(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Arc<[Rule]>> {
+pub(super) fn aggregate(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, Arc<[PolicyRule]>> {
     let aggregated = roles.iter().filter(|(_, role)| role.is_aggregated());
     aggregated.map(|(name, _)| (name.clone(), gather(name, roles).into())).collect()
 }
@@ -95,7 +95,7 @@ pub(super) fn aggregates(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String,
 }
 
 /// The rules of everything that a role selects, directly or not, each once, in the order Kubernetes has them.
-fn gather(name: &str, roles: &BTreeMap<String, Arc<Role>>) -> Vec<Rule> {
+fn gather(name: &str, roles: &BTreeMap<String, Arc<Role>>) -> Vec<PolicyRule> {
     let mut visited = HashSet::from([name]);
     // A stack of our own: how deep roles select each other is up to users.
     let mut pending = selected(name, roles);

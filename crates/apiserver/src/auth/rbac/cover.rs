@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Rule;
+use super::PolicyRule;
 use super::rule::{covers_path, has};
 
 /// How many comparisons of rules one check may take, some tens of milliseconds.
@@ -18,13 +18,13 @@ const MOST_LISTED: usize = 500;
 /// What is not held.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    Rules(Vec<Rule>),
+    Rules(Vec<PolicyRule>),
     /// There are more combinations than can be checked.
     TooMany,
 }
 
 /// Everything in `wanted` that is not `held`.
-pub(super) fn missing(held: &[&Rule], wanted: &[Rule]) -> Missing {
+pub(super) fn missing(held: &[&PolicyRule], wanted: &[PolicyRule]) -> Missing {
     let mut budget = MOST_COMPARISONS;
     let mut missing = Vec::new();
     for rule in wanted {
@@ -34,15 +34,15 @@ pub(super) fn missing(held: &[&Rule], wanted: &[Rule]) -> Missing {
         let cost = pieces(rule).saturating_mul(held.len().max(1));
         let Some(rest) = budget.checked_sub(cost) else { return Missing::TooMany };
         budget = rest;
-        let is_missing = |piece: &Rule| !held.iter().any(|holder| covers(holder, piece));
+        let is_missing = |piece: &PolicyRule| !held.iter().any(|holder| covers(holder, piece));
         missing.extend(break_down(rule).filter(is_missing));
     }
     Missing::Rules(missing)
 }
 
 /// How a refusal lists what is missing.
-pub(super) fn list(missing: Vec<Rule>) -> String {
-    let lines: BTreeSet<_> = compact(missing).iter().map(Rule::compact).collect();
+pub(super) fn list(missing: Vec<PolicyRule>) -> String {
+    let lines: BTreeSet<_> = compact(missing).iter().map(PolicyRule::compact).collect();
     let rest = lines.len().saturating_sub(MOST_LISTED);
     let mut lines: Vec<_> = lines.into_iter().take(MOST_LISTED).collect();
     if rest > 0 {
@@ -51,7 +51,7 @@ pub(super) fn list(missing: Vec<Rule>) -> String {
     lines.join("\n")
 }
 
-fn pieces(rule: &Rule) -> usize {
+fn pieces(rule: &PolicyRule) -> usize {
     let names = rule.resource_names.len().max(1);
     let lists = [rule.api_groups.len(), rule.resources.len(), names];
     let resources = lists.into_iter().fold(1_usize, usize::saturating_mul);
@@ -59,7 +59,7 @@ fn pieces(rule: &Rule) -> usize {
 }
 
 /// Rules of one verb and one resource or path, which together mean the same.
-fn break_down(rule: &Rule) -> impl Iterator<Item = Rule> {
+fn break_down(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> {
     let one = |text: &String| vec![text.clone()];
     let names: Vec<Vec<String>> = if rule.resource_names.is_empty() {
         vec![Vec::new()]
@@ -70,25 +70,26 @@ fn break_down(rule: &Rule) -> impl Iterator<Item = Rule> {
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                pieces.extend(names.iter().map(|names| Rule {
+                pieces.extend(names.iter().map(|names| PolicyRule {
                     verbs: one(verb),
                     api_groups: one(group),
                     resources: one(resource),
                     resource_names: names.clone(),
-                    ..Rule::default()
+                    ..PolicyRule::default()
                 }));
             }
         }
     }
     for url in &rule.non_resource_urls {
-        let piece = |verb| Rule { verbs: one(verb), non_resource_urls: one(url), ..Rule::default() };
+        let piece =
+            |verb| PolicyRule { verbs: one(verb), non_resource_urls: one(url), ..PolicyRule::default() };
         pieces.extend(rule.verbs.iter().map(piece));
     }
     pieces.into_iter()
 }
 
 /// Whether one rule grants all that another does.
-fn covers(holder: &Rule, rule: &Rule) -> bool {
+fn covers(holder: &PolicyRule, rule: &PolicyRule) -> bool {
     let has_all = |held: &[String], wanted: &[String]| wanted.iter().all(|value| has(held, value));
     let names_are_covered = holder.resource_names.is_empty()
         || !rule.resource_names.is_empty()
@@ -111,8 +112,8 @@ fn covers_resource(held: &[String], resource: &str) -> bool {
 }
 
 /// Joins pieces that differ in their verbs only.
-fn compact(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut compacted: BTreeMap<_, Rule> = BTreeMap::new();
+fn compact(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
+    let mut compacted: BTreeMap<_, PolicyRule> = BTreeMap::new();
     let mut others = Vec::new();
     for rule in rules {
         if rule.api_groups.len() != 1 || rule.resources.len() != 1 || !rule.non_resource_urls.is_empty() {
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn rules(value: Value) -> Vec<Rule> {
+    fn rules(value: Value) -> Vec<PolicyRule> {
         serde_json::from_value(value).unwrap()
     }
 

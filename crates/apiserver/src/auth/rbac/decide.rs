@@ -8,7 +8,7 @@ use ferroplane_golang::strconv::quote;
 use ferroplane_schema::status::Status;
 
 use super::objects::{Binding, RoleReference, describe};
-use super::{Attributes, GROUP, Policy, Rule};
+use super::{Attributes, GROUP, Policy, PolicyRule};
 use crate::auth::identity::{Identity, MASTERS};
 
 /// The answer.
@@ -84,7 +84,7 @@ impl Policy {
         &'p self,
         identity: &'p Identity,
         namespace: &str,
-        mut visitor: impl FnMut(Result<&'p [Rule], RoleNotFound>) -> ControlFlow<()>,
+        mut visitor: impl FnMut(Result<&'p [PolicyRule], RoleNotFound>) -> ControlFlow<()>,
     ) {
         let mut visited = std::collections::HashSet::new();
         for binding in self.bindings_of(identity, namespace) {

@@ -14,7 +14,7 @@ use super::cover::{self, Missing};
 use super::decide::join;
 use super::objects::RoleReference;
 use super::rule::quote_list;
-use super::{Attributes, GROUP, Policy, RbacKind, Rule};
+use super::{Attributes, GROUP, Policy, PolicyRule, RbacKind};
 use crate::auth::identity::{Identity, MASTERS};
 
 /// A role or binding that is about to be written.
@@ -64,7 +64,7 @@ impl Policy {
         if self.decide(identity, &escalate).is_allowed() {
             return Ok(());
         }
-        let rules = write.new.get("rules").map_or(Ok(None), Option::<Vec<Rule>>::deserialize);
+        let rules = write.new.get("rules").map_or(Ok(None), Option::<Vec<PolicyRule>>::deserialize);
         let rules = rules.map_err(|error| Status::bad_request(&error.to_string()))?.unwrap_or_default();
         self.check_holds(identity, namespace, &rules).map_err(|error| write.forbidden(&error.to_string()))?;
         // What a selector will gather is not known beforehand.
@@ -108,7 +108,7 @@ impl Policy {
     }
 
     /// Refuses someone who does not hold all rules.
-    fn check_holds(&self, identity: &Identity, namespace: &str, rules: &[Rule]) -> Result<(), NotHeld> {
+    fn check_holds(&self, identity: &Identity, namespace: &str, rules: &[PolicyRule]) -> Result<(), NotHeld> {
         let mut held = Vec::new();
         let mut complaints = Vec::new();
         self.visit(identity, namespace, |found| {
@@ -137,11 +137,11 @@ impl Write<'_> {
 }
 
 /// The rules of someone who may do everything.
-pub(super) fn everything() -> [Rule; 2] {
+pub(super) fn everything() -> [PolicyRule; 2] {
     let all = || vec!["*".to_owned()];
     [
-        Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() },
-        Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() },
+        PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() },
+        PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() },
     ]
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::rule_index::RuleIndex;
-use super::{Attributes, GROUP, Rule};
+use super::{Attributes, GROUP, PolicyRule};
 use crate::auth::identity::{Identity, split_service_account};
 
 /// So many rules are looked at one by one.
@@ -66,7 +66,7 @@ impl Metadata {
 /// A role, of a namespace or of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Role {
-    pub(super) rules: Arc<[Rule]>,
+    pub(super) rules: Arc<[PolicyRule]>,
     /// Only of roles with many rules, once it is needed.
     index: OnceLock<RuleIndex>,
     labels: BTreeMap<String, String>,
@@ -76,7 +76,7 @@ pub(super) struct Role {
 
 impl Role {
     pub(super) fn read(object: &Map<String, Value>, metadata: Metadata) -> serde_json::Result<Self> {
-        let rules = object.get("rules").map_or(Ok(None), Option::<Vec<Rule>>::deserialize)?;
+        let rules = object.get("rules").map_or(Ok(None), Option::<Vec<PolicyRule>>::deserialize)?;
         Ok(Self {
             rules: rules.unwrap_or_default().into(),
             index: OnceLock::new(),

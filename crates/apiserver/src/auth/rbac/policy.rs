@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::aggregation::Aggregate;
 use super::custom_groups::CustomGroups;
 use super::objects::{Binding, Metadata, Role, RoleReference};
-use super::{Attributes, RbacKind, Rule, aggregation};
+use super::{Attributes, PolicyRule, RbacKind, aggregation};
 use crate::auth::identity::{Identity, service_account_name};
 
 /// Everything that decides who may do what.
@@ -19,7 +19,7 @@ pub struct Policy {
     cluster_bindings: Bindings,
     bindings: HashMap<String, Bindings>,
     /// The rules of aggregated roles, found when they are first needed after a change.
-    aggregated: OnceLock<HashMap<String, Arc<[Rule]>>>,
+    aggregated: OnceLock<HashMap<String, Arc<[PolicyRule]>>>,
     /// What each aggregated role selects. Few roles aggregate others, and these change seldom.
     aggregates: OnceLock<HashMap<String, Aggregate>>,
     pub(super) custom_groups: CustomGroups,
@@ -129,17 +129,17 @@ impl Policy {
     }
 
     /// The rules of a role of the cluster: its own, or those it aggregates.
-    pub(super) fn cluster_role(&self, name: &str) -> Option<&[Rule]> {
+    pub(super) fn cluster_role(&self, name: &str) -> Option<&[PolicyRule]> {
         let role = self.cluster_roles.get(name)?;
         if role.is_aggregated() { self.aggregated().get(name).map(AsRef::as_ref) } else { Some(&role.rules) }
     }
 
-    pub(super) fn aggregated(&self) -> &HashMap<String, Arc<[Rule]>> {
+    pub(super) fn aggregated(&self) -> &HashMap<String, Arc<[PolicyRule]>> {
         self.aggregated.get_or_init(|| aggregation::aggregate(&self.cluster_roles))
     }
 
     /// The rules that a binding of the namespace refers to, none if there is no such role.
-    pub(super) fn referenced(&self, role: &RoleReference, namespace: &str) -> Option<&[Rule]> {
+    pub(super) fn referenced(&self, role: &RoleReference, namespace: &str) -> Option<&[PolicyRule]> {
         match role.kind.as_str() {
             "ClusterRole" => self.cluster_role(&role.name),
             "Role" => self.roles.get(namespace)?.get(&role.name).map(|role| role.rules.as_ref()),

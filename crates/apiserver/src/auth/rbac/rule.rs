@@ -8,7 +8,7 @@ use super::Attributes;
 /// Who holds the rule may use any of the verbs on any of the resources in any of the groups, or on any of the paths.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rule {
+pub struct PolicyRule {
     #[serde(deserialize_with = "list")]
     pub verbs: Vec<String>,
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
@@ -26,7 +26,7 @@ fn list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-impl Rule {
+impl PolicyRule {
     pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
         if !has(&self.verbs, attributes.verb) {
             return false;
@@ -98,12 +98,12 @@ mod tests {
     }
 
     fn allows(resources: &[&str], names: &[&str], resource: &str, subresource: &str, name: &str) -> bool {
-        let rule = Rule {
+        let rule = PolicyRule {
             verbs: texts(&["get"]),
             api_groups: texts(&["apps"]),
             resources: texts(resources),
             resource_names: texts(names),
-            ..Rule::default()
+            ..PolicyRule::default()
         };
         let attributes =
             Attributes { verb: "get", group: "apps", resource, subresource, name, ..Attributes::default() };
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn group_or_verb_of_another_kind_does_not_count() {
-        let rule: Rule = serde_json::from_value(serde_json::json!({
+        let rule: PolicyRule = serde_json::from_value(serde_json::json!({
             "verbs": ["get"], "nonResourceURLs": ["/metrics"], "resources": null,
         }))
         .unwrap();

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Attributes, Rule};
+use super::{Attributes, PolicyRule};
 
 /// Rules of roles, by what they are about.
 #[derive(Debug, Default)]
@@ -21,19 +21,19 @@ pub(super) struct RuleIndex {
 #[derive(Debug, Clone)]
 struct IndexedRule {
     role: Arc<str>,
-    rules: Arc<[Rule]>,
+    rules: Arc<[PolicyRule]>,
     position: usize,
 }
 
 impl IndexedRule {
-    fn rule(&self) -> &Rule {
+    fn rule(&self) -> &PolicyRule {
         &self.rules[self.position]
     }
 }
 
 impl RuleIndex {
     /// Learn of the rules of a role, which must not be known.
-    pub(super) fn insert(&mut self, role: &str, rules: &Arc<[Rule]>) {
+    pub(super) fn insert(&mut self, role: &str, rules: &Arc<[PolicyRule]>) {
         let role = Arc::<str>::from(role);
         for (position, rule) in rules.iter().enumerate() {
             let indexed = IndexedRule { role: Arc::clone(&role), rules: Arc::clone(rules), position };
@@ -50,7 +50,7 @@ impl RuleIndex {
     }
 
     /// Forget the rules of a role.
-    pub(super) fn remove(&mut self, role: &str, rules: &[Rule]) {
+    pub(super) fn remove(&mut self, role: &str, rules: &[PolicyRule]) {
         if rules.iter().any(|rule| !rule.non_resource_urls.is_empty()) {
             self.paths.retain(|indexed| *indexed.role != *role);
         }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::decide::join;
 use super::escalation::everything;
-use super::{Policy, Rule};
+use super::{Policy, PolicyRule};
 use crate::auth::identity::{Identity, MASTERS};
 
 /// The rules of one user in one namespace.
 #[derive(Debug, Default)]
 pub struct Rules {
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRule>,
     complaint: String,
 }
 
@@ -56,7 +56,7 @@ impl Rules {
     }
 }
 
-fn resource_rule(rule: &Rule) -> Value {
+fn resource_rule(rule: &PolicyRule) -> Value {
     let mut shown = json!({"verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources});
     if !rule.resource_names.is_empty() {
         shown["resourceNames"] = json!(rule.resource_names);

@@ -7,7 +7,7 @@ use super::RemainingContent;
 
 /// A condition that speaks of trouble, or of its absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(super) struct NamespaceCondition {
     kind: &'static str,
     is_true: bool,
     reason: &'static str,
@@ -32,13 +32,13 @@ const FINE: [(&str, &str, &str); 5] = [
 ];
 
 /// All conditions, given what is left and what could not be deleted.
-pub(super) fn of(left: &RemainingContent, failures: &[Status]) -> Vec<Condition> {
+pub(super) fn of(left: &RemainingContent, failures: &[Status]) -> Vec<NamespaceCondition> {
     FINE.iter()
         .map(|(kind, reason, message)| {
             let trouble = trouble(kind, left, failures);
             let is_true = trouble.is_some();
             let (reason, message) = trouble.unwrap_or((*reason, (*message).to_owned()));
-            Condition { kind, is_true, reason, message }
+            NamespaceCondition { kind, is_true, reason, message }
         })
         .collect()
 }
@@ -71,7 +71,7 @@ fn trouble(kind: &str, left: &RemainingContent, failures: &[Status]) -> Option<(
 }
 
 /// The conditions after these came to be. What has not changed keeps its time.
-pub(super) fn updated(old: &[Value], new: &[Condition], now: &str) -> Vec<Value> {
+pub(super) fn updated(old: &[Value], new: &[NamespaceCondition], now: &str) -> Vec<Value> {
     let mut conditions = old.to_vec();
     for condition in new {
         let status = if condition.is_true { "True" } else { "False" };

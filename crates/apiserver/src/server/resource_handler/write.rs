@@ -16,7 +16,7 @@ use crate::negotiate::{BodyForm, PatchForm, Presentation, error_form};
 use crate::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions};
 use crate::registry::Origin;
 use crate::response::{self, Body};
-use crate::verbs::{self, Deleted, ObjectLocation, Outcome, Page, Selection, VersionedObject};
+use crate::verbs::{self, Deleted, ObjectLocation, Page, Selection, VersionedObject, WriteOutcome};
 
 impl ResourceHandler<'_> {
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
@@ -197,8 +197,12 @@ impl ResourceHandler<'_> {
     }
 
     /// What a client is told of a write.
-    async fn written(&self, presentation: Presentation, outcome: Outcome) -> Result<Response<Body>, Status> {
-        let Outcome { bytes, is_presented, is_created, warnings } = outcome;
+    async fn written(
+        &self,
+        presentation: Presentation,
+        outcome: WriteOutcome,
+    ) -> Result<Response<Body>, Status> {
+        let WriteOutcome { bytes, is_presented, is_created, warnings } = outcome;
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = if self.location().part == Part::Scale {
             let object = if is_presented {

@@ -1,9 +1,10 @@
 //! `ConversionReview`: the document that a converter is sent, and the one that it sends back.
 
+use ferroplane_golang::json::JsonObject;
 use ferroplane_schema::field::{self, Path};
 use ferroplane_schema::meta;
 use ferroplane_schema::status::Status;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::admission_review::{self, ReviewError};
 use super::super::connections::{self, Reply};
@@ -11,8 +12,6 @@ use super::super::destination;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
-
-type Object = Map<String, Value>;
 
 /// Why there are no converted objects.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl ConversionProblem {
 }
 
 /// The document to send.
-pub(super) fn ask(version: &str, uid: &str, api_version: &str, objects: &[&Object]) -> String {
+pub(super) fn ask(version: &str, uid: &str, api_version: &str, objects: &[&JsonObject]) -> String {
     let request = json!({"uid": uid, "desiredAPIVersion": api_version, "objects": objects});
     json!({"kind": KIND, "apiVersion": format!("{GROUP}/{version}"), "request": request}).to_string()
 }
@@ -120,9 +119,9 @@ fn check_kind(document: &Value) -> Result<(), CallError> {
 /// The objects that came back, if each is what the one that was sent is in another version.
 pub(super) fn check(
     converted: Vec<Value>,
-    sent: &[&Object],
+    sent: &[&JsonObject],
     api_version: &str,
-) -> Result<Vec<Object>, ConversionProblem> {
+) -> Result<Vec<JsonObject>, ConversionProblem> {
     if converted.len() != sent.len() {
         return Err(ConversionProblem::Count { found: converted.len(), expected: sent.len() });
     }
@@ -179,12 +178,13 @@ impl Refusal {
     }
 }
 
-fn accept(converted: Value, sent: &Object, api_version: &str) -> Result<Object, Refusal> {
+fn accept(converted: Value, sent: &JsonObject, api_version: &str) -> Result<JsonObject, Refusal> {
     let Value::Object(mut converted) = converted else {
         return Err(Refusal::Kind("it is no object".to_owned()));
     };
-    let text =
-        |object: &Object, name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |object: &JsonObject, name: &str| {
+        object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let found = text(&converted, "apiVersion");
     if found != api_version {
         let words = format!("invalid groupVersion (expected {api_version}, received {found})");
@@ -204,12 +204,12 @@ fn accept(converted: Value, sent: &Object, api_version: &str) -> Result<Object, 
     Ok(converted)
 }
 
-fn metadata_text<'o>(object: &'o Object, name: &str) -> &'o str {
+fn metadata_text<'o>(object: &'o JsonObject, name: &str) -> &'o str {
     object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Puts the metadata back as it was, but for labels and annotations.
-fn restore_metadata(converted: &mut Object, sent: &Object) -> Result<(), MetadataError> {
+fn restore_metadata(converted: &mut JsonObject, sent: &JsonObject) -> Result<(), MetadataError> {
     let theirs = match converted.remove("metadata") {
         None => return Err(MetadataError::Missing),
         Some(Value::Object(theirs)) => theirs,
@@ -244,7 +244,7 @@ fn check_texts(name: &'static str, field: &Value) -> Result<(), MetadataError> {
     }
 }
 
-fn check_changed(name: &str, metadata: &Object) -> Result<(), MetadataError> {
+fn check_changed(name: &str, metadata: &JsonObject) -> Result<(), MetadataError> {
     let root = Path::new("metadata");
     let mut errors = Vec::new();
     if name == "labels" {

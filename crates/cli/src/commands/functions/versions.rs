@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use ferroplane_engine::versions::{Question, State, Version, resolve};
+use ferroplane_engine::versions::{LifecycleState, Question, Version, resolve};
 use ferroplane_functions::{Filter, Library};
 use ferroplane_offline::functions::used::{Uses, find};
 use ferroplane_offline::manifest::{Files, yaml};
@@ -33,7 +33,7 @@ pub(crate) struct Versions {
 
     /// Only versions in these states
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<State>,
+    state: Vec<LifecycleState>,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
@@ -124,16 +124,24 @@ fn conclusion(uses: &Uses, release: &Version) -> String {
 fn summary_table(document: &Value, room: Option<usize>) -> String {
     let rows: Vec<_> = items(&document["functions"])
         .map(|function| {
-            let in_state = |state: State| {
+            let in_state = |state: LifecycleState| {
                 let versions =
                     items(&function["versions"]).filter(|version| version["state"] == state.as_str());
                 let named = versions.map(|version| match (state, version["removedIn"].as_str()) {
-                    (State::Deprecated, Some(release)) => format!("{} ({release})", text(version, "version")),
+                    (LifecycleState::Deprecated, Some(release)) => {
+                        format!("{} ({release})", text(version, "version"))
+                    }
                     _ => text(version, "version"),
                 });
                 or_dash(named.collect::<Vec<_>>().join(", "))
             };
-            let cells = [State::Stable, State::Available, State::Deprecated, State::Removed].map(in_state);
+            let cells = [
+                LifecycleState::Stable,
+                LifecycleState::Available,
+                LifecycleState::Deprecated,
+                LifecycleState::Removed,
+            ]
+            .map(in_state);
             [vec![text(function, "name")], cells.to_vec(), vec![text(function, "about")]].concat()
         })
         .collect();

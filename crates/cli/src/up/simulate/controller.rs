@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::kind::{SimulatedKind, Step};
+use super::kind::{SimulatedKind, StatusChange};
 use super::requests::Requests;
 use crate::up::follow::Followed;
 
@@ -75,10 +75,10 @@ impl Controller {
             return;
         };
         match self.next(&key, &object) {
-            Step::Rest => drop(self.due.remove(&key)),
-            Step::Write(status) => self.write(key, &object, status).await,
+            StatusChange::Rest => drop(self.due.remove(&key)),
+            StatusChange::Write(status) => self.write(key, &object, status).await,
             // What changes again meanwhile is finished no later.
-            Step::WriteAfter(delay, _) => {
+            StatusChange::WriteAfter(delay, _) => {
                 let time = Instant::now() + delay;
                 self.due.entry(key).and_modify(|due| *due = time.min(*due)).or_insert(time);
             }
@@ -88,7 +88,7 @@ impl Controller {
     async fn finish(&mut self, key: String) {
         self.due.remove(&key);
         let Some(object) = self.object(&key) else { return };
-        if let Step::Write(status) | Step::WriteAfter(_, status) = self.next(&key, &object) {
+        if let StatusChange::Write(status) | StatusChange::WriteAfter(_, status) = self.next(&key, &object) {
             self.write(key, &object, status).await;
         }
     }
@@ -98,9 +98,9 @@ impl Controller {
         informer.to_object(&informer.get_by_key(key)?)
     }
 
-    fn next(&self, key: &str, object: &Object) -> Step {
+    fn next(&self, key: &str, object: &Object) -> StatusChange {
         match self.given_up.get(key) {
-            Some(attempt) if *attempt == self.attempt(object) => Step::Rest,
+            Some(attempt) if *attempt == self.attempt(object) => StatusChange::Rest,
             _ => self.kind.next(object, self.delay, &now()),
         }
     }

@@ -34,7 +34,7 @@ enum Controlled {
 
 /// What to do about an object.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum StatusChange {
     /// It is as it should be, or somebody else looks after it.
     Rest,
     /// Write this status now.
@@ -103,14 +103,14 @@ impl SimulatedKind {
     }
 
     /// What to do about an object, at this time in RFC 3339.
-    pub(super) fn next(&self, object: &Object, usual_delay: Duration, now: &str) -> Step {
+    pub(super) fn next(&self, object: &Object, usual_delay: Duration, now: &str) -> StatusChange {
         let requests = self.requests(object);
         let is_paused = meta::annotation(object, keys::PAUSED) == "true";
         if requests.is_ignored || is_paused || meta::is_being_deleted(object) || self.has_owner(object) {
-            return Step::Rest;
+            return StatusChange::Rest;
         }
         let phase = requests.failure.as_deref().map_or(Phase::Ready, Phase::Failed);
-        let Some(mut wanted) = self.status(object, phase, now) else { return Step::Rest };
+        let Some(mut wanted) = self.status(object, phase, now) else { return StatusChange::Rest };
         if let Some(status) = &requests.status
             && phase == Phase::Ready
         {
@@ -118,15 +118,15 @@ impl SimulatedKind {
         }
         let present = object.get("status").and_then(Value::as_object);
         if present.map_or(wanted.is_empty(), |present| *present == wanted) {
-            return Step::Rest;
+            return StatusChange::Rest;
         }
         let delay = requests.delay.unwrap_or(usual_delay);
         if delay.is_zero() {
-            return Step::Write(wanted);
+            return StatusChange::Write(wanted);
         }
         match self.status(object, Phase::Creating, now) {
-            Some(creating) if !self.is_begun(object) => Step::Write(creating),
-            _ => Step::WriteAfter(delay, wanted),
+            Some(creating) if !self.is_begun(object) => StatusChange::Write(creating),
+            _ => StatusChange::WriteAfter(delay, wanted),
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
         }))
     }
 
-    fn next(database: &Object) -> Step {
+    fn next(database: &Object) -> StatusChange {
         SimulatedKind::of_definition(&definition()).unwrap().next(database, Duration::ZERO, NOW)
     }
 
@@ -220,37 +220,37 @@ mod tests {
     fn object_becomes_ready_and_is_written_once() {
         let mut database =
             database(&json!({STATUS: "{atProvider: {id: '${spec.region}/${metadata.name}'}}"}));
-        let Step::Write(status) = next(&database) else { panic!("it is written at once") };
+        let StatusChange::Write(status) = next(&database) else { panic!("it is written at once") };
         assert_eq!(status["conditions"][1]["type"], "Ready");
         assert_eq!(status["conditions"][1]["status"], "True");
         assert_eq!(status["conditions"][1]["observedGeneration"], 1);
         assert_eq!(status["atProvider"]["id"], "eu/db");
         assert!(!status.contains_key("observedGeneration"), "the schema has no such field: {status:?}");
         database.insert("status".to_owned(), status.into());
-        assert_eq!(next(&database), Step::Rest);
+        assert_eq!(next(&database), StatusChange::Rest);
     }
 
     #[test]
     fn delay_shows_an_object_in_the_making_first() {
         let mut database = database(&json!({DELAY: "5s"}));
-        let Step::Write(creating) = next(&database) else { panic!("what begins is said at once") };
+        let StatusChange::Write(creating) = next(&database) else { panic!("what begins is said at once") };
         assert_eq!(creating["conditions"][1]["reason"], "Creating");
         database.insert("status".to_owned(), creating.into());
-        let Step::WriteAfter(delay, ready) = next(&database) else { panic!("it takes a while") };
+        let StatusChange::WriteAfter(delay, ready) = next(&database) else { panic!("it takes a while") };
         assert_eq!((delay.as_secs(), &ready["conditions"][1]["status"]), (5, &json!("True")));
     }
 
     #[test]
     fn failure_that_was_asked_for_heals_when_it_is_asked_for_no_longer() {
         let mut failing = database(&json!({FAILURE: "no quota"}));
-        let Step::Write(status) = next(&failing) else { panic!("it is written at once") };
+        let StatusChange::Write(status) = next(&failing) else { panic!("it is written at once") };
         assert_eq!(status["conditions"][0]["message"], "no quota");
         assert_eq!(status["conditions"][1]["status"], "False");
         failing.insert("status".to_owned(), status.clone().into());
-        assert_eq!(next(&failing), Step::Rest);
+        assert_eq!(next(&failing), StatusChange::Rest);
         let mut healed = database(&json!({}));
         healed.insert("status".to_owned(), status.into());
-        let Step::Write(status) = next(&healed) else { panic!("it heals") };
+        let StatusChange::Write(status) = next(&healed) else { panic!("it heals") };
         assert_eq!(status["conditions"][1]["status"], "True");
         assert!(status["conditions"][0].get("message").is_none(), "{status:?}");
     }
@@ -264,7 +264,7 @@ mod tests {
         owned["metadata"]["managedFields"] = entry;
         let annotated = [json!({IGNORE: "true"}), json!({"crossplane.io/paused": "true"})];
         for database in annotated.iter().map(database).chain([going, owned]) {
-            assert_eq!(next(&database), Step::Rest, "{database:?}");
+            assert_eq!(next(&database), StatusChange::Rest, "{database:?}");
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
         plain["spec"]["versions"][0].as_object_mut().unwrap().remove("subresources");
         let kind = SimulatedKind::of_definition(&plain).unwrap();
         assert_eq!(kind.subresource, Subresource::None);
-        let Step::Write(status) = kind.next(&database(&json!({})), Duration::ZERO, NOW) else {
+        let StatusChange::Write(status) = kind.next(&database(&json!({})), Duration::ZERO, NOW) else {
             panic!("it is written at once")
         };
         assert!(status["conditions"][1].get("observedGeneration").is_none(), "{status:?}");

@@ -7,7 +7,7 @@ use ferroplane_client::{ObjectPath, Resource, Subresource, cache_key};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::settle::Problem;
+use super::settle::ClaimProblem;
 
 /// Reasons of events.
 pub(super) const PROPAGATE: &str = "PropagateConnectionSecret";
@@ -32,7 +32,11 @@ pub(super) struct Propagated {
 impl Controller {
     /// Hand on connection details. What was handed on before is not asked for again until the composite resource says that
     /// it has published something else.
-    pub(super) async fn propagate(&self, claim: &Object, composite: &Object) -> Result<Handover, Problem> {
+    pub(super) async fn propagate(
+        &self,
+        claim: &Object,
+        composite: &Object,
+    ) -> Result<Handover, ClaimProblem> {
         let Some(details) = details(claim, composite) else { return Ok(Handover::default()) };
         let name = cache_key(meta::namespace(claim), meta::name(claim));
         if self.propagated.lock().unwrap_or_else(PoisonError::into_inner).get(&name) == Some(&details) {
@@ -55,32 +59,36 @@ impl Controller {
     }
 
     /// The connection details of a composite resource, if they are its own: nobody gets to read a Secret by way of it.
-    async fn read(&self, composite: &Object, from: &Value) -> Result<Option<Value>, Problem> {
+    async fn read(&self, composite: &Object, from: &Value) -> Result<Option<Value>, ClaimProblem> {
         let text = |field: &str| from.get(field).and_then(Value::as_str).unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
         let path = ObjectPath { resource: &secrets(), namespace, name };
         let secret = self.context.cluster.get_object(path).await;
-        let secret =
-            secret.map_err(Problem::doing(PROPAGATE, "read the composite resource's connection secret"))?;
+        let secret = secret
+            .map_err(ClaimProblem::doing(PROPAGATE, "read the composite resource's connection secret"))?;
         let Some(mut secret) = secret else {
             let message =
                 format!("cannot find the composite resource's connection secret `{namespace}/{name}`");
-            return Err(Problem::new(PROPAGATE, Cause::ConnectionSecretNotFound, message).looked_at_again());
+            return Err(
+                ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretNotFound, message).looked_at_again()
+            );
         };
         if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
             let message = format!(
                 "cannot hand on the secret `{namespace}/{name}`: the composite resource does not control it"
             );
-            return Err(Problem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again());
+            return Err(
+                ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again()
+            );
         }
         Ok(secret.remove("data"))
     }
 
     /// Make the claim's Secret say this. Whether that changed anything.
-    async fn write(&self, claim: &Object, name: &str, data: Option<Value>) -> Result<bool, Problem> {
+    async fn write(&self, claim: &Object, name: &str, data: Option<Value>) -> Result<bool, ClaimProblem> {
         let (resource, namespace) = (secrets(), meta::namespace(claim));
         let path = ObjectPath { resource: &resource, namespace, name };
-        let fail = Problem::doing(PROPAGATE, "write the connection secret");
+        let fail = ClaimProblem::doing(PROPAGATE, "write the connection secret");
         let Some(mut present) = self.context.cluster.get_object(path).await.map_err(&fail)? else {
             let secret = secret(claim, name, data);
             self.context.cluster.create(&resource, namespace, &secret).await.map_err(&fail)?;
@@ -110,7 +118,7 @@ fn details(claim: &Object, composite: &Object) -> Option<Propagated> {
 }
 
 /// A Secret that belongs to somebody else, or that holds something else, is not written to.
-fn refuse_another(claim: &Object, secret: &Object) -> Result<(), Problem> {
+fn refuse_another(claim: &Object, secret: &Object) -> Result<(), ClaimProblem> {
     let is_ours = match meta::controller_uid(secret) {
         Some(controller) => controller == meta::uid(claim),
         None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
@@ -120,7 +128,7 @@ fn refuse_another(claim: &Object, secret: &Object) -> Result<(), Problem> {
     }
     let message =
         format!("cannot write the connection secret `{}`: it belongs to somebody else", meta::name(secret));
-    Err(Problem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
+    Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
 }
 
 fn secret(claim: &Object, name: &str, data: Option<Value>) -> Object {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::task::JoinHandle;
 use tracing::info;
 
-use super::Kind;
+use super::ClaimKind;
 use super::connection::Propagated;
 use crate::context::Context;
 use crate::runtime::events::Recorder;
@@ -27,7 +27,7 @@ const COMPONENT: &str = "offered/compositeresourcedefinition.apiextensions.cross
 pub(super) type Name = String;
 
 pub(super) struct Controller {
-    pub(super) kind: Kind,
+    pub(super) kind: ClaimKind,
     /// What is claimed.
     pub(super) type_ref: TypeRef,
     pub(super) context: Arc<Context>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Controller {
 }
 
 impl Controller {
-    pub(super) fn start(kind: Kind, context: Arc<Context>) -> Arc<Self> {
+    pub(super) fn start(kind: ClaimKind, context: Arc<Context>) -> Arc<Self> {
         info!(definition = kind.definition, "starts to serve claims");
         let name = format!("claim/{}", kind.definition);
         context.metrics.controller_started(&name);
@@ -100,7 +100,7 @@ impl Controller {
     }
 
     /// Whether it looks after just this kind.
-    pub(super) fn is_of(&self, kind: &Kind) -> bool {
+    pub(super) fn is_of(&self, kind: &ClaimKind) -> bool {
         self.kind.resource == kind.resource && self.kind.composite == kind.composite
     }
 
@@ -146,16 +146,16 @@ fn claim_of(composite: &CachedObject) -> Option<Name> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec {
-        claim_ref: Option<Reference>,
+        claim_ref: Option<ObjectReference>,
     }
     #[derive(Deserialize)]
-    struct Reference {
+    struct ObjectReference {
         #[serde(default)]
         namespace: String,
         #[serde(default)]
         name: String,
     }
     let composite: Composite = serde_json::from_slice(&composite.bytes).ok()?;
-    let Reference { namespace, name } = composite.spec.claim_ref?;
+    let ObjectReference { namespace, name } = composite.spec.claim_ref?;
     Some(cache_key(&namespace, &name))
 }

@@ -6,42 +6,42 @@ use serde_json::Value;
 
 use super::controller::Controller;
 use super::reconcile::Case;
-use super::settle::{Outcome, Problem};
+use super::settle::{ClaimOutcome, ClaimProblem};
 use crate::runtime::finalizers;
 
 /// Reasons of events.
 pub(super) const DELETE: &str = "DeleteCompositeResource";
 
 impl Controller {
-    pub(super) async fn let_go(&self, case: &mut Case) -> Result<Outcome, Problem> {
+    pub(super) async fn let_go(&self, case: &mut Case) -> Result<ClaimOutcome, ClaimProblem> {
         if !finalizers::has(&case.claim, keys::CLAIM_FINALIZER) {
-            return Ok(Outcome::Gone);
+            return Ok(ClaimOutcome::Gone);
         }
         let policy = case.claim.get("spec").and_then(|spec| spec.get("compositeDeletePolicy"));
         let waits = policy.and_then(Value::as_str) == Some("Foreground");
         self.delete_composite(case, waits).await?;
         // When it is gone, the claim is looked at again.
         if waits && case.composite.is_some() {
-            return Ok(Outcome::Deleting);
+            return Ok(ClaimOutcome::Deleting);
         }
         self.recorder.normal(&case.claim, DELETE, "Deleted the composite resource");
         let (namespace, name) = (meta::namespace(&case.claim).to_owned(), meta::name(&case.claim).to_owned());
         let path = self.path(&namespace, &name);
         let released =
             finalizers::remove(&self.context.cluster, path, &case.claim, keys::CLAIM_FINALIZER).await;
-        if let Some(written) = released.map_err(Problem::doing(DELETE, "remove the finalizer"))? {
+        if let Some(written) = released.map_err(ClaimProblem::doing(DELETE, "remove the finalizer"))? {
             self.take_in(case, &written);
         }
-        Ok(Outcome::Gone)
+        Ok(ClaimOutcome::Gone)
     }
 
-    async fn delete_composite(&self, case: &Case, waits: bool) -> Result<(), Problem> {
+    async fn delete_composite(&self, case: &Case, waits: bool) -> Result<(), ClaimProblem> {
         let Some(composite) = case.composite.as_ref().filter(|it| !meta::is_being_deleted(it)) else {
             return Ok(());
         };
         let propagation = if waits { Propagation::Foreground } else { Propagation::Background };
         let path = self.composite_path(meta::name(composite));
         let deleted = self.context.cluster.delete(path, Some(meta::uid(composite)), propagation).await;
-        deleted.map_err(Problem::doing(DELETE, "delete the composite resource"))
+        deleted.map_err(ClaimProblem::doing(DELETE, "delete the composite resource"))
     }
 }

@@ -10,7 +10,7 @@ use ferroplane_ownership::holds;
 use serde_json::{Value, json};
 
 use super::controller::{Controller, Name};
-use super::settle::{Outcome, Problem};
+use super::settle::{ClaimOutcome, ClaimProblem};
 use crate::runtime::finalizers;
 use crate::runtime::queue::Next;
 use crate::takeover::take_over;
@@ -39,9 +39,9 @@ impl Controller {
     }
 
     /// Each line must hold before the next may happen.
-    async fn look_after(&self, case: &mut Case) -> Result<Outcome, Problem> {
+    async fn look_after(&self, case: &mut Case) -> Result<ClaimOutcome, ClaimProblem> {
         if meta::annotation(&case.claim, keys::PAUSED) == "true" {
-            return Ok(Outcome::Paused);
+            return Ok(ClaimOutcome::Paused);
         }
         case.composite = self.find(&case.claim).await?;
         refuse_another(case)?;
@@ -51,13 +51,13 @@ impl Controller {
         self.marry(case).await?;
         let composite = case.composite.as_ref();
         let Some(composite) = composite.filter(|composite| is_ready(composite)) else {
-            return Ok(Outcome::Waiting);
+            return Ok(ClaimOutcome::Waiting);
         };
-        self.propagate(&case.claim, composite).await.map(Outcome::Available)
+        self.propagate(&case.claim, composite).await.map(ClaimOutcome::Available)
     }
 
     /// The composite resource that the claim names, if it is there.
-    async fn find(&self, claim: &Object) -> Result<Option<Object>, Problem> {
+    async fn find(&self, claim: &Object) -> Result<Option<Object>, ClaimProblem> {
         let name = composite_name(claim);
         if name.is_empty() {
             return Ok(None);
@@ -67,11 +67,11 @@ impl Controller {
         }
         // It may have been made a moment ago.
         let found = self.context.cluster.get_object(self.composite_path(name)).await;
-        found.map_err(Problem::doing(BIND, "read the composite resource"))
+        found.map_err(ClaimProblem::doing(BIND, "read the composite resource"))
     }
 
     /// Bind claim and composite resource, and have both say what they should.
-    async fn marry(&self, case: &mut Case) -> Result<(), Problem> {
+    async fn marry(&self, case: &mut Case) -> Result<(), ClaimProblem> {
         let name = match composite_name(&case.claim) {
             "" => self.free_name(&case.claim).await?,
             name => name.to_owned(),
@@ -91,20 +91,20 @@ impl Controller {
     }
 
     /// A name for the composite resource that no other has.
-    async fn free_name(&self, claim: &Object) -> Result<String, Problem> {
+    async fn free_name(&self, claim: &Object) -> Result<String, ClaimProblem> {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
             let taken = self.context.cluster.get(self.composite_path(&name)).await;
-            if taken.map_err(Problem::doing(BIND, "look for a name"))?.is_none() {
+            if taken.map_err(ClaimProblem::doing(BIND, "look for a name"))?.is_none() {
                 return Ok(name);
             }
         }
         let message = "cannot find a name for the composite resource: all that were tried are taken";
-        Err(Problem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
+        Err(ClaimProblem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
     }
 
     /// Change what the claim has to say, and see to it that it cannot go unnoticed. If it is so already, nothing is sent.
-    async fn change_claim(&self, case: &mut Case, changes: Option<Value>) -> Result<(), Problem> {
+    async fn change_claim(&self, case: &mut Case, changes: Option<Value>) -> Result<(), ClaimProblem> {
         let claim = &case.claim;
         if changes.is_none() && finalizers::has(claim, keys::CLAIM_FINALIZER) {
             return Ok(());
@@ -116,12 +116,12 @@ impl Controller {
         }
         let target = self.path(meta::namespace(claim), meta::name(claim));
         let written = self.context.cluster.merge(target, Subresource::None, &patch).await;
-        let written = written.map_err(Problem::doing(BIND, "update the claim"))?;
+        let written = written.map_err(ClaimProblem::doing(BIND, "update the claim"))?;
         self.take_in(case, &written);
         Ok(())
     }
 
-    async fn apply(&self, case: &mut Case, name: &str, wanted: &Object) -> Result<(), Problem> {
+    async fn apply(&self, case: &mut Case, name: &str, wanted: &Object) -> Result<(), ClaimProblem> {
         if case.composite.as_ref().is_some_and(|present| holds(wanted, present, keys::CLAIM_MANAGER, "")) {
             return Ok(());
         }
@@ -129,11 +129,11 @@ impl Controller {
         if let Some(present) = &case.composite {
             let is_ours = |manager: &str| manager == keys::CLAIM_MANAGER;
             let taken_over = take_over(&self.context.cluster, target, present, is_ours).await;
-            taken_over.map_err(Problem::doing(BIND, "take over the composite resource"))?;
+            taken_over.map_err(ClaimProblem::doing(BIND, "take over the composite resource"))?;
         }
         let applied =
             self.context.cluster.apply(target, Subresource::None, keys::CLAIM_MANAGER, wanted).await;
-        let applied = applied.map_err(Problem::doing(BIND, "apply the composite resource"))?;
+        let applied = applied.map_err(ClaimProblem::doing(BIND, "apply the composite resource"))?;
         self.composites.insert_written(&applied);
         case.composite = serde_json::from_slice(&applied).ok();
         Ok(())
@@ -149,13 +149,13 @@ impl Controller {
 }
 
 /// Who is bound to another claim is not ours to change, to delete, or to learn from.
-fn refuse_another(case: &mut Case) -> Result<(), Problem> {
+fn refuse_another(case: &mut Case) -> Result<(), ClaimProblem> {
     let Some(composite) = &case.composite else { return Ok(()) };
     let Some(other) = bound_elsewhere(&case.claim, composite) else { return Ok(()) };
     let name = meta::name(composite);
     let message = format!("cannot bind the composite resource `{name}`: it is bound to the claim `{other}`");
     case.composite = None;
-    Err(Problem::new(BIND, Cause::CompositeResourceBound, message))
+    Err(ClaimProblem::new(BIND, Cause::CompositeResourceBound, message))
 }
 
 fn has_claim(composite: &Object) -> bool {

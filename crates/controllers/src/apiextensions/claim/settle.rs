@@ -20,7 +20,7 @@ const NEXT_SECOND: Duration = Duration::from_secs(1);
 
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ClaimOutcome {
     Paused,
     /// The composite resource is not ready yet.
     Waiting,
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
     Gone,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     fn next(self) -> Next {
         match self {
             Self::Available(Handover { is_fresh: true, .. }) => Next::After(NEXT_SECOND),
@@ -43,14 +43,14 @@ impl Outcome {
 
 /// Why a claim is not what it should be.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct ClaimProblem {
     reason: &'static str,
     message: String,
     cause: Cause,
     next: Next,
 }
 
-impl Problem {
+impl ClaimProblem {
     /// One that only a change can solve.
     pub(super) fn new(reason: &'static str, cause: Cause, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), cause, next: Next::Rest }
@@ -72,9 +72,9 @@ impl Problem {
 }
 
 impl Controller {
-    pub(super) async fn settle(&self, case: &Case, result: Result<Outcome, Problem>) -> Next {
+    pub(super) async fn settle(&self, case: &Case, result: Result<ClaimOutcome, ClaimProblem>) -> Next {
         let (conditions, next) = match &result {
-            Ok(Outcome::Gone) => return Next::Rest,
+            Ok(ClaimOutcome::Gone) => return Next::Rest,
             // Somebody else was faster: look again, tell nobody.
             Err(problem) if problem.next == Next::Conflict => return Next::Conflict,
             Ok(outcome) => (self.report(case, *outcome), outcome.next()),
@@ -83,7 +83,7 @@ impl Controller {
         let (now, composite) = (self.context.clock.now(), case.composite.as_ref());
         let mut status = claim_status(&case.claim, composite);
         set_claim_conditions(&mut status, composite, conditions, meta::generation(&case.claim), &now);
-        if matches!(result, Ok(Outcome::Available(Handover { is_changed: true, .. }))) {
+        if matches!(result, Ok(ClaimOutcome::Available(Handover { is_changed: true, .. }))) {
             status.insert("connectionDetails".to_owned(), json!({"lastPublishedTime": now}));
         }
         match self.write_status(&case.claim, status).await {
@@ -92,31 +92,31 @@ impl Controller {
         }
     }
 
-    fn report(&self, case: &Case, outcome: Outcome) -> Vec<Condition> {
+    fn report(&self, case: &Case, outcome: ClaimOutcome) -> Vec<Condition> {
         let normal = |reason: &str, message: &str| self.recorder.normal(&case.claim, reason, message);
         let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
         match outcome {
-            Outcome::Paused => {
+            ClaimOutcome::Paused => {
                 normal(RECONCILIATION_PAUSED, PAUSED_EVENT);
                 let paused = Condition::new("Synced", Status::False, "ReconcilePaused");
                 vec![paused.with_message(PAUSED_CONDITION)]
             }
-            Outcome::Waiting => {
+            ClaimOutcome::Waiting => {
                 normal(BIND, "The composite resource is not ready yet");
                 let waiting = Condition::new("Ready", Status::False, "Waiting");
                 vec![synced, waiting.with_message("Waiting until the composite resource is ready")]
             }
-            Outcome::Available(handover) => {
+            ClaimOutcome::Available(handover) => {
                 if handover.is_changed {
                     normal(PROPAGATE, "Handed on the connection details of the composite resource");
                 }
                 vec![synced, Condition::new("Ready", Status::True, "Available")]
             }
-            Outcome::Deleting | Outcome::Gone => vec![deleting()],
+            ClaimOutcome::Deleting | ClaimOutcome::Gone => vec![deleting()],
         }
     }
 
-    fn complain(&self, case: &Case, problem: &Problem) -> Vec<Condition> {
+    fn complain(&self, case: &Case, problem: &ClaimProblem) -> Vec<Condition> {
         self.recorder.failure(&case.claim, problem.reason, problem.message.clone(), problem.cause);
         let failed = Condition::new("Synced", Status::False, "ReconcileError")
             .with_message(problem.message.clone())

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::memory::{Memory, Name};
 use super::triggers::follow_composites;
-use super::{GroupKind, Kind, Shared};
+use super::{CompositeKind, GroupKind, Shared};
 use crate::metrics::Tally;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
@@ -25,7 +25,7 @@ const COMPONENT: &str = "defined/compositeresourcedefinition.apiextensions.cross
 
 #[derive(Debug)]
 pub(super) struct Controller {
-    pub(super) kind: Kind,
+    pub(super) kind: CompositeKind,
     pub(super) layout: Layout,
     pub(super) defaults: Defaults,
     pub(super) type_ref: TypeRef,
@@ -42,7 +42,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    pub(super) fn start(kind: Kind, shared: Arc<Shared>) -> Arc<Self> {
+    pub(super) fn start(kind: CompositeKind, shared: Arc<Shared>) -> Arc<Self> {
         info!(definition = kind.definition, "started a composite controller");
         let (resource, metrics) = (kind.resource.clone(), shared.context.metrics.clone());
         let name = format!("composite/{}", kind.definition);
@@ -92,9 +92,10 @@ impl Controller {
     }
 
     /// Whether another controller would do the same.
-    pub(super) fn is_of(&self, kind: &Kind) -> bool {
+    pub(super) fn is_of(&self, kind: &CompositeKind) -> bool {
         // Annotations belong to no generation.
-        let annotation = |kind: &Kind| meta::annotation(&kind.object, keys::SENSITIVE_FIELDS).to_owned();
+        let annotation =
+            |kind: &CompositeKind| meta::annotation(&kind.object, keys::SENSITIVE_FIELDS).to_owned();
         self.kind.generation == kind.generation && annotation(&self.kind) == annotation(kind)
     }
 

@@ -12,7 +12,7 @@ use ferroplane_schema::structural::crd;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::report::Failure;
+use super::report::DefinitionFailure;
 use crate::context::Context;
 use crate::setup::install::{definitions, is_established};
 
@@ -61,7 +61,7 @@ impl CustomKinds {
     }
 
     /// Make a `CustomResourceDefinition` what it should be. One that is as it should be costs no request.
-    pub(super) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, Failure> {
+    pub(super) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, DefinitionFailure> {
         let name = meta::name(wanted);
         self.expect(name, xrd);
         let digest = Sha256::digest(serde_json::to_vec(wanted).unwrap_or_default()).into();
@@ -70,7 +70,7 @@ impl CustomKinds {
         }
         let Some(present) = self.get(name).await? else {
             let created = self.context.cluster.create(&self.resource, "", wanted).await;
-            let created = created.map_err(Failure::doing("create the CustomResourceDefinition"))?;
+            let created = created.map_err(DefinitionFailure::doing("create the CustomResourceDefinition"))?;
             return Ok(Standing { is_served: self.settle(name, digest, &created), change: Change::Created });
         };
         if meta::is_being_deleted(&present) {
@@ -85,21 +85,21 @@ impl CustomKinds {
             return Ok(Standing { is_served, change: Change::Nothing });
         }
         let replaced = self.context.cluster.replace(self.path(name), Subresource::None, &adopted).await;
-        let replaced = replaced.map_err(Failure::doing("replace the CustomResourceDefinition"))?;
+        let replaced = replaced.map_err(DefinitionFailure::doing("replace the CustomResourceDefinition"))?;
         Ok(Standing { is_served: self.settle(name, digest, &replaced), change: Change::Replaced })
     }
 
     /// The `CustomResourceDefinition` if it is made of this definition.
-    pub(super) async fn owned(&self, xrd: &Object, name: &str) -> Result<Option<Object>, Failure> {
+    pub(super) async fn owned(&self, xrd: &Object, name: &str) -> Result<Option<Object>, DefinitionFailure> {
         self.expect(name, xrd);
         let present = self.get(name).await?;
         Ok(present.filter(|present| meta::controller_uid(present) == Some(meta::uid(xrd))))
     }
 
-    pub(super) async fn delete(&self, crd: &Object) -> Result<(), Failure> {
+    pub(super) async fn delete(&self, crd: &Object) -> Result<(), DefinitionFailure> {
         let (name, uid) = (meta::name(crd), meta::uid(crd));
         let deleted = self.context.cluster.delete(self.path(name), Some(uid), Propagation::Background).await;
-        deleted.map_err(Failure::doing("delete the CustomResourceDefinition"))
+        deleted.map_err(DefinitionFailure::doing("delete the CustomResourceDefinition"))
     }
 
     /// A definition is gone.
@@ -137,9 +137,9 @@ impl CustomKinds {
         is_served
     }
 
-    async fn get(&self, name: &str) -> Result<Option<Object>, Failure> {
+    async fn get(&self, name: &str) -> Result<Option<Object>, DefinitionFailure> {
         let object = self.context.cluster.get_object(self.path(name)).await;
-        object.map_err(Failure::doing("read the CustomResourceDefinition"))
+        object.map_err(DefinitionFailure::doing("read the CustomResourceDefinition"))
     }
 
     fn path<'p>(&'p self, name: &'p str) -> ObjectPath<'p> {

@@ -14,7 +14,7 @@ use ferroplane_client::{Informer, ObjectPath};
 use ferroplane_engine::Defined;
 
 use super::custom_kind::{Change, CustomKinds};
-use super::report::{Failure, State, observed};
+use super::report::{DefinitionFailure, DefinitionState, observed};
 use super::side::Side;
 use crate::context::Context;
 use crate::runtime::events::Recorder;
@@ -79,30 +79,30 @@ impl<S: Side> Definer<S> {
     }
 
     /// Each line must hold before the next may happen.
-    async fn establish(&self, xrd: &mut Object) -> Result<State, Failure> {
-        let Some(defined) = S::derive(xrd)? else { return Ok(State::Idle) };
+    async fn establish(&self, xrd: &mut Object) -> Result<DefinitionState, DefinitionFailure> {
+        let Some(defined) = S::derive(xrd)? else { return Ok(DefinitionState::Idle) };
         self.hold(xrd).await?;
         if !self.define(xrd, &defined).await? {
-            return Ok(State::Idle);
+            return Ok(DefinitionState::Idle);
         }
         self.start(xrd, &defined);
-        Ok(State::Watching { api_version: defined.api_version, kind: defined.kind })
+        Ok(DefinitionState::Watching { api_version: defined.api_version, kind: defined.kind })
     }
 
     /// See to it that the definition cannot go before what it defines.
-    async fn hold(&self, xrd: &mut Object) -> Result<(), Failure> {
+    async fn hold(&self, xrd: &mut Object) -> Result<(), DefinitionFailure> {
         let path = ObjectPath {
             resource: self.context.definitions.resource(),
             namespace: "",
             name: meta::name(xrd),
         };
         let held = finalizers::add(&self.context.cluster, path, xrd, S::WORDS.finalizer).await;
-        self.take_in(xrd, held.map_err(Failure::doing("add the finalizer"))?);
+        self.take_in(xrd, held.map_err(DefinitionFailure::doing("add the finalizer"))?);
         Ok(())
     }
 
     /// See to it that the kind is defined. Whether it is served.
-    async fn define(&self, xrd: &Object, defined: &Defined) -> Result<bool, Failure> {
+    async fn define(&self, xrd: &Object, defined: &Defined) -> Result<bool, DefinitionFailure> {
         let standing = self.kinds.ensure(xrd, &defined.definition).await?;
         if standing.change == Change::Created {
             // One that looked after a kind of that name before would wait for it for too long.

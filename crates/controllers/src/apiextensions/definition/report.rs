@@ -14,7 +14,7 @@ use crate::runtime::refused::cause_of;
 
 /// What became of a definition.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum DefinitionState {
     /// There is nothing to say.
     Idle,
     /// The controller of the kind runs.
@@ -27,7 +27,7 @@ pub(super) enum State {
 
 /// Why a definition is not what it should be.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum DefinitionFailure {
     #[error("cannot make a CustomResourceDefinition of this")]
     Underivable(#[from] Underivable),
     #[error(transparent)]
@@ -36,7 +36,7 @@ pub(super) enum Failure {
     Request { doing: &'static str, source: Error },
 }
 
-impl Failure {
+impl DefinitionFailure {
     pub(super) fn doing(doing: &'static str) -> impl Fn(Error) -> Self {
         move |source| Self::Request { doing, source }
     }
@@ -79,15 +79,19 @@ pub(super) fn observed<S: Side>(xrd: &Object) -> Observed<'_> {
 }
 
 impl<S: Side> Definer<S> {
-    pub(super) async fn settle(&self, xrd: &Object, result: Result<State, Failure>) -> Next {
+    pub(super) async fn settle(
+        &self,
+        xrd: &Object,
+        result: Result<DefinitionState, DefinitionFailure>,
+    ) -> Next {
         match result {
-            Ok(State::Idle) => Next::Rest,
-            Ok(State::Watching { api_version, kind }) => {
+            Ok(DefinitionState::Idle) => Next::Rest,
+            Ok(DefinitionState::Watching { api_version, kind }) => {
                 let condition = Condition::new(S::WORDS.condition, Status::True, S::WORDS.watching);
                 let reference = json!({"apiVersion": api_version, "kind": kind});
                 self.write(xrd, at(xrd, condition), Some(reference)).await
             }
-            Ok(State::Terminating) => {
+            Ok(DefinitionState::Terminating) => {
                 let condition = Condition::new(S::WORDS.condition, Status::False, S::WORDS.terminating);
                 self.write(xrd, at(xrd, condition), None).await
             }
@@ -96,11 +100,11 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    async fn complain(&self, xrd: &Object, failure: &Failure) -> Next {
+    async fn complain(&self, xrd: &Object, failure: &DefinitionFailure) -> Next {
         let message = chain(failure);
         warn!(definition = meta::name(xrd), problem = message, "cannot make a definition what it should be");
         let reason = match failure {
-            Failure::Underivable(_) => "RenderCRD",
+            DefinitionFailure::Underivable(_) => "RenderCRD",
             _ if meta::is_being_deleted(xrd) => S::WORDS.terminate,
             _ => S::WORDS.establish,
         };

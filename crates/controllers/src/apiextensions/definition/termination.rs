@@ -8,15 +8,15 @@ use ferroplane_client::{Informer, InformerScope, ObjectHeader, ObjectPath, Query
 use serde_json::Value;
 
 use super::definer::Definer;
-use super::report::{Failure, State};
+use super::report::{DefinitionFailure, DefinitionState};
 use super::side::Side;
 use crate::runtime::finalizers;
 
 impl<S: Side> Definer<S> {
-    pub(super) async fn terminate(&self, xrd: &mut Object) -> Result<State, Failure> {
+    pub(super) async fn terminate(&self, xrd: &mut Object) -> Result<DefinitionState, DefinitionFailure> {
         if !finalizers::has(xrd, S::WORDS.finalizer) {
             self.forget(meta::name(xrd));
-            return Ok(State::Idle);
+            return Ok(DefinitionState::Idle);
         }
         let crd = match self.definition_name(xrd) {
             Some(name) => self.kinds.owned(xrd, &name).await?,
@@ -26,11 +26,11 @@ impl<S: Side> Definer<S> {
         let Some(crd) = crd else { return self.let_go(xrd).await };
         if let Some(others) = S::comes_after(xrd) {
             self.say_waiting(xrd, others);
-            return Ok(State::Terminating);
+            return Ok(DefinitionState::Terminating);
         }
         if !self.clear(xrd, resource(&crd)).await? {
             self.say_waiting(xrd, S::WORDS.objects);
-            return Ok(State::Terminating);
+            return Ok(DefinitionState::Terminating);
         }
         // The controller of a kind that is no longer served would only complain.
         self.side.stop(meta::name(xrd));
@@ -40,22 +40,22 @@ impl<S: Side> Definer<S> {
             let message = format!("Deleted the CustomResourceDefinition {}", meta::name(&crd));
             self.recorder.normal(xrd, S::WORDS.terminate, message);
         }
-        Ok(State::Terminating)
+        Ok(DefinitionState::Terminating)
     }
 
     /// Nothing is left of this side.
-    async fn let_go(&self, xrd: &mut Object) -> Result<State, Failure> {
+    async fn let_go(&self, xrd: &mut Object) -> Result<DefinitionState, DefinitionFailure> {
         self.forget(meta::name(xrd));
         let resource = self.context.definitions.resource().clone();
         let name = meta::name(xrd).to_owned();
         let path = ObjectPath { resource: &resource, namespace: "", name: &name };
         let released = finalizers::remove(&self.context.cluster, path, xrd, S::WORDS.finalizer).await;
-        self.take_in(xrd, released.map_err(Failure::doing("remove the finalizer"))?);
-        Ok(State::Idle)
+        self.take_in(xrd, released.map_err(DefinitionFailure::doing("remove the finalizer"))?);
+        Ok(DefinitionState::Idle)
     }
 
     /// Delete every object of the kind. Whether none is left.
-    async fn clear(&self, xrd: &Object, kind: Resource) -> Result<bool, Failure> {
+    async fn clear(&self, xrd: &Object, kind: Resource) -> Result<bool, DefinitionFailure> {
         let informer = self.follow(meta::name(xrd), kind);
         if informer.synced_or_failed().await.is_err() {
             return self.is_empty(informer.resource()).await;
@@ -71,7 +71,7 @@ impl<S: Side> Definer<S> {
         let namespaces: BTreeSet<_> = left.map(|header| header.metadata.namespace.as_ref()).collect();
         for namespace in namespaces {
             let deleted = self.context.cluster.delete_all(informer.resource(), namespace).await;
-            deleted.map_err(Failure::doing("delete what is defined"))?;
+            deleted.map_err(DefinitionFailure::doing("delete what is defined"))?;
         }
         Ok(false)
     }
@@ -85,11 +85,11 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    async fn is_empty(&self, kind: &Resource) -> Result<bool, Failure> {
+    async fn is_empty(&self, kind: &Resource) -> Result<bool, DefinitionFailure> {
         let query = Query { limit: Some(1), ..Query::default() };
         match self.context.cluster.list(kind, "", &query).await {
             Err(error) if error.is_not_found() => Ok(true),
-            Err(error) => Err(Failure::doing("list what is defined")(error)),
+            Err(error) => Err(DefinitionFailure::doing("list what is defined")(error)),
             Ok(page) => Ok(page.is_empty()),
         }
     }

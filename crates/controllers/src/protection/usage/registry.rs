@@ -46,7 +46,7 @@ impl Flavour {
 
 /// A usage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct UsageKey {
     pub(crate) flavour: Flavour,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -62,8 +62,8 @@ pub(crate) struct Usages {
 /// What is used by what.
 #[derive(Debug, Default)]
 struct Index {
-    used: HashMap<Key, Used>,
-    usages: HashMap<Used, BTreeSet<Key>>,
+    used: HashMap<UsageKey, Used>,
+    usages: HashMap<Used, BTreeSet<UsageKey>>,
     /// How many usages there are of objects of a group and kind.
     kinds: HashMap<(String, String), usize>,
 }
@@ -98,7 +98,7 @@ impl Usages {
     }
 
     /// Say which usages there are, and which change from now on.
-    pub(crate) fn listen(&self, listener: impl Fn(Key) + Send + Sync + 'static) {
+    pub(crate) fn listen(&self, listener: impl Fn(UsageKey) + Send + Sync + 'static) {
         let listener = Arc::new(listener);
         for flavour in Flavour::ALL {
             let listener = listener.clone();
@@ -110,12 +110,12 @@ impl Usages {
         self.informer(flavour).resource()
     }
 
-    pub(crate) fn object(&self, key: &Key) -> Option<Object> {
+    pub(crate) fn object(&self, key: &UsageKey) -> Option<Object> {
         self.informer(key.flavour).object(&key.namespace, &key.name)
     }
 
     /// Learn at once what a write came to.
-    pub(crate) fn learn(&self, key: &Key, bytes: &Bytes) {
+    pub(crate) fn learn(&self, key: &UsageKey, bytes: &Bytes) {
         self.informer(key.flavour).insert_written(bytes);
         if let Some(usage) = self.object(key) {
             self.index().put(key.clone(), used_by(&usage));
@@ -123,7 +123,7 @@ impl Usages {
     }
 
     /// The usages of an object. Those without a namespace mean objects of that name in all of them.
-    pub(crate) fn of(&self, used: &Used) -> Vec<Key> {
+    pub(crate) fn of(&self, used: &Used) -> Vec<UsageKey> {
         let index = self.index();
         let everywhere = Used { namespace: String::new(), ..used.clone() };
         let exact = index.usages.get(used).into_iter().flatten();
@@ -160,7 +160,7 @@ impl Usages {
 
 impl Index {
     /// A usage is of this now, or of nothing.
-    fn put(&mut self, key: Key, used: Option<Used>) {
+    fn put(&mut self, key: UsageKey, used: Option<Used>) {
         if self.used.get(&key) == used.as_ref() {
             return;
         }
@@ -174,7 +174,7 @@ impl Index {
         }
     }
 
-    fn take(&mut self, key: &Key, used: &Used) {
+    fn take(&mut self, key: &UsageKey, used: &Used) {
         if let Some(usages) = self.usages.get_mut(used) {
             usages.remove(key);
             if usages.is_empty() {
@@ -191,9 +191,9 @@ impl Index {
     }
 }
 
-fn key(flavour: Flavour, change: Change<'_>) -> Key {
+fn key(flavour: Flavour, change: Change<'_>) -> UsageKey {
     let metadata = &change.header().metadata;
-    Key { flavour, namespace: metadata.namespace.to_string(), name: metadata.name.to_string() }
+    UsageKey { flavour, namespace: metadata.namespace.to_string(), name: metadata.name.to_string() }
 }
 
 /// What an object is when it is used.

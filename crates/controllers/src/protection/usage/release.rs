@@ -8,25 +8,35 @@ use ferroplane_engine::{chain, used_by};
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::{Controller, Failure, Key, is_within_reach, used_place};
+use super::{Controller, UsageFailure, UsageKey, is_within_reach, used_place};
 use crate::runtime::queue::Next;
 
 impl Controller {
     /// Each line must hold before the next may happen: as long as the finalizer is there, all of it can be done again.
-    pub(super) async fn release(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<Next, Failure> {
+    pub(super) async fn release(
+        &self,
+        key: &UsageKey,
+        usage: &Object,
+        spec: &UsageSpec,
+    ) -> Result<Next, UsageFailure> {
         let Some(released) = without_finalizer(usage) else { return Ok(Next::Rest) };
         if self.must_wait(key, usage, spec).await? {
             return Ok(Next::Rest);
         }
         self.let_go(key, usage, spec).await?;
         match self.context.cluster.replace(self.path(key), Subresource::None, &released).await {
-            Err(error) if !error.is_not_found() => Err(Failure::api("RemoveFinalizer")(error)),
+            Err(error) if !error.is_not_found() => Err(UsageFailure::api("RemoveFinalizer")(error)),
             _ => Ok(Next::Rest),
         }
     }
 
     /// A usage that is composed goes together with what it is about. It must not go before what uses something does.
-    async fn must_wait(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<bool, Failure> {
+    async fn must_wait(
+        &self,
+        key: &UsageKey,
+        usage: &Object,
+        spec: &UsageSpec,
+    ) -> Result<bool, UsageFailure> {
         const REASON: &str = "GetUsingResource";
         let reference = spec.by.as_ref().and_then(|by| Some((by, by.reference()?)));
         let Some((by, reference)) = reference.filter(|_| !meta::label(usage, keys::COMPOSITE).is_empty())
@@ -35,9 +45,10 @@ impl Controller {
         };
         let resource = self.context.cluster.resource(&by.api_version, &by.kind).await;
         // A kind that is gone has no objects.
-        let Some(resource) = resource.map_err(Failure::api(REASON))? else { return Ok(false) };
+        let Some(resource) = resource.map_err(UsageFailure::api(REASON))? else { return Ok(false) };
         let (namespace, name) = (meta::namespace(usage), &reference.name);
-        let waits = self.waits.start(key, resource, namespace, name).await.map_err(Failure::api(REASON))?;
+        let waits =
+            self.waits.start(key, resource, namespace, name).await.map_err(UsageFailure::api(REASON))?;
         if waits {
             let message = format!("waits for {} `{name}` to be deleted, which uses it", by.kind);
             self.recorder(key).normal(usage, "WaitingUsingDeleted", message);
@@ -45,22 +56,25 @@ impl Controller {
         Ok(waits)
     }
 
-    async fn let_go(&self, key: &Key, usage: &Object, spec: &UsageSpec) -> Result<(), Failure> {
+    async fn let_go(&self, key: &UsageKey, usage: &Object, spec: &UsageSpec) -> Result<(), UsageFailure> {
         let is_last = self.is_last(key, usage);
         let Some((name, namespace)) = used_place(usage, spec).filter(|_| is_last) else { return Ok(()) };
         let (api_version, kind) = (&spec.of.api_version, &spec.of.kind);
         let resource = self.context.cluster.resource(api_version, kind).await;
-        let resource = resource.map_err(Failure::api("GetUsedResource"))?;
+        let resource = resource.map_err(UsageFailure::api("GetUsedResource"))?;
         // What a usage does not reach it has not marked, and must not delete.
         let Some(resource) = resource.filter(|resource| is_within_reach(usage, resource)) else {
             return Ok(());
         };
         let path = ObjectPath { resource: &resource, namespace, name };
-        let used = self.context.cluster.get_object(path).await.map_err(Failure::api("GetUsedResource"))?;
+        let used =
+            self.context.cluster.get_object(path).await.map_err(UsageFailure::api("GetUsedResource"))?;
         let Some(used) = used else { return Ok(()) };
         if !meta::label(&used, keys::IN_USE).is_empty() {
             match self.set_mark(path, &used, &Value::Null).await {
-                Err(error) if !error.is_not_found() => return Err(Failure::api("RemoveInUseLabel")(error)),
+                Err(error) if !error.is_not_found() => {
+                    return Err(UsageFailure::api("RemoveInUseLabel")(error));
+                }
                 _ => {}
             }
         }
@@ -71,7 +85,7 @@ impl Controller {
     }
 
     /// Whether nothing else protects what a usage is of. Of usages that end at the same time, one is the last.
-    fn is_last(&self, key: &Key, usage: &Object) -> bool {
+    fn is_last(&self, key: &UsageKey, usage: &Object) -> bool {
         let mut releasing = self.releasing.lock().unwrap_or_else(PoisonError::into_inner);
         releasing.insert(key.clone());
         let usages = used_by(usage).map(|used| self.usages.of(&used)).unwrap_or_default();
@@ -79,7 +93,7 @@ impl Controller {
     }
 
     /// Delete what somebody wanted to delete while it was in use. It is not marked any more, so nobody refuses.
-    async fn replay(&self, path: ObjectPath<'_>, used: &Object) -> Result<(), Failure> {
+    async fn replay(&self, path: ObjectPath<'_>, used: &Object) -> Result<(), UsageFailure> {
         let propagation = match meta::annotation(used, keys::DELETION_ATTEMPT) {
             "" => return Ok(()),
             "Foreground" => Propagation::Foreground,
@@ -100,13 +114,13 @@ impl Controller {
                     "cannot make up for a deletion"
                 );
             }
-            Err(error) => return Err(Failure::api("ReplayDeletion")(error)),
+            Err(error) => return Err(UsageFailure::api("ReplayDeletion")(error)),
         }
         Ok(())
     }
 
     /// A usage is gone.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn forget(&self, key: &UsageKey) {
         self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.waits.stop(key);
         self.watches.tidy(&self.usages);

@@ -11,7 +11,7 @@ use ferroplane_client::{
 use ferroplane_engine::Used;
 use tokio::task::JoinHandle;
 
-use super::registry::{Key, Usages};
+use super::registry::{UsageKey, Usages};
 use crate::runtime::queue::Queue;
 
 /// How long to wait for what is there to be read, before it is asked for one by one.
@@ -23,12 +23,12 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct Watches {
     cluster: ApiClient,
     usages: Weak<Usages>,
-    queue: Queue<Key>,
+    queue: Queue<UsageKey>,
     informers: Mutex<BTreeMap<Resource, Arc<Informer>>>,
 }
 
 impl Watches {
-    pub(super) fn new(cluster: ApiClient, usages: &Arc<Usages>, queue: &Queue<Key>) -> Self {
+    pub(super) fn new(cluster: ApiClient, usages: &Arc<Usages>, queue: &Queue<UsageKey>) -> Self {
         Self { cluster, usages: Arc::downgrade(usages), queue: queue.clone(), informers: Mutex::default() }
     }
 
@@ -95,19 +95,19 @@ impl Drop for Watches {
 /// Waits for objects to go, each for one usage.
 pub(super) struct Waits {
     cluster: ApiClient,
-    queue: Queue<Key>,
-    tasks: Mutex<HashMap<Key, JoinHandle<()>>>,
+    queue: Queue<UsageKey>,
+    tasks: Mutex<HashMap<UsageKey, JoinHandle<()>>>,
 }
 
 impl Waits {
-    pub(super) fn new(cluster: ApiClient, queue: &Queue<Key>) -> Self {
+    pub(super) fn new(cluster: ApiClient, queue: &Queue<UsageKey>) -> Self {
         Self { cluster, queue: queue.clone(), tasks: Mutex::default() }
     }
 
     /// Have the usage looked at again when an object is gone. False if it is gone already.
     pub(super) async fn start(
         &self,
-        key: &Key,
+        key: &UsageKey,
         resource: Arc<Resource>,
         namespace: &str,
         name: &str,
@@ -132,11 +132,11 @@ impl Waits {
         Ok(true)
     }
 
-    pub(super) fn stop(&self, key: &Key) {
+    pub(super) fn stop(&self, key: &UsageKey) {
         self.replace(key, None);
     }
 
-    fn replace(&self, key: &Key, task: Option<JoinHandle<()>>) {
+    fn replace(&self, key: &UsageKey, task: Option<JoinHandle<()>>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match task {
             Some(task) => tasks.insert(key.clone(), task),

@@ -1,10 +1,10 @@
 //! Jobs, and those that start jobs.
 
-use super::Object;
+use super::JsonObject;
 use super::typed::{Malformed, Typed};
 
 /// A job is healthy when it is complete, unless a condition before that one says that it failed or is suspended.
-pub(super) fn is_job_healthy(object: &Object) -> Result<bool, Malformed> {
+pub(super) fn is_job_healthy(object: &JsonObject) -> Result<bool, Malformed> {
     let conditions = Typed::new(object)?.status()?.conditions()?;
     let decisive = conditions
         .iter()
@@ -13,7 +13,7 @@ pub(super) fn is_job_healthy(object: &Object) -> Result<bool, Malformed> {
 }
 
 /// A cron job is healthy while it is suspended, while a job of it runs, and when its last job succeeded.
-pub(super) fn is_cron_job_healthy(object: &Object) -> Result<bool, Malformed> {
+pub(super) fn is_cron_job_healthy(object: &JsonObject) -> Result<bool, Malformed> {
     let job = Typed::new(object)?;
     let status = job.status()?;
     let (scheduled, succeeded) = (status.time("lastScheduleTime")?, status.time("lastSuccessfulTime")?);

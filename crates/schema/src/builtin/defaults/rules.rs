@@ -7,7 +7,7 @@ use ferroplane_cel::quantity::Quantity;
 use ferroplane_golang::json::JsonObject;
 use serde_json::{Value, json};
 
-use super::super::table::{Field, Type};
+use super::super::table::{Type, TypeField};
 use super::{image, pod_resources};
 
 fn text<'f>(fields: &'f JsonObject, name: &str) -> &'f str {
@@ -40,7 +40,7 @@ fn objects<'f>(fields: &'f mut JsonObject, name: &str) -> impl Iterator<Item = &
 }
 
 /// Whether a default of the tables is one here.
-pub(super) fn applies(of: &Type, field: &Field, fields: &JsonObject) -> bool {
+pub(super) fn applies(of: &Type, field: &TypeField, fields: &JsonObject) -> bool {
     match (of.name, field.name) {
         ("DeploymentStrategy" | "DaemonSetUpdateStrategy", "rollingUpdate") => {
             matches!(text(fields, "type"), "" | "RollingUpdate")
@@ -179,7 +179,7 @@ fn is_no_port(port: Option<&Value>) -> bool {
 }
 
 /// Whether nothing is done to what is in a field.
-pub(super) fn is_left_alone(of: &Type, field: &Field, fields: &JsonObject) -> bool {
+pub(super) fn is_left_alone(of: &Type, field: &TypeField, fields: &JsonObject) -> bool {
     matches!(of.name, "DeploymentStrategy" | "DaemonSetUpdateStrategy" | "StatefulSetUpdateStrategy")
         && field.name == "rollingUpdate"
         && text(fields, "type") != "RollingUpdate"

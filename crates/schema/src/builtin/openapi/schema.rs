@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::shapes::schema_default;
-use super::super::table::{Field, FieldType, Form, ListType, Package, Type};
+use super::super::table::{FieldType, Form, ListType, Package, Type, TypeField};
 use super::super::{kind, kinds};
 use crate::structural::openapi::Edition;
 
@@ -80,7 +80,7 @@ impl Collector {
         schema
     }
 
-    fn field(&mut self, field: &'static Field) -> Value {
+    fn field(&mut self, field: &'static TypeField) -> Value {
         let default = schema_default(field);
         let mut extensions = Map::new();
         let mut extend = |name: &str, value: Value| extensions.insert(format!("x-kubernetes-{name}"), value);
@@ -110,7 +110,7 @@ impl Collector {
         schema
     }
 
-    fn value(&mut self, shape: &'static FieldType, field: &'static Field, has_more: bool) -> Value {
+    fn value(&mut self, shape: &'static FieldType, field: &'static TypeField, has_more: bool) -> Value {
         let typed = |kind: &str| json!({"type": kind});
         let formatted = |kind: &str, format: &str| json!({"type": kind, "format": format});
         match &shape.form {
@@ -142,7 +142,7 @@ impl Collector {
     }
 
     /// What is in lists and maps is never absent, which its schema says by a default.
-    fn element(&mut self, item: &'static FieldType, field: &'static Field) -> Value {
+    fn element(&mut self, item: &'static FieldType, field: &'static TypeField) -> Value {
         let default = match item.form {
             Form::Struct(_) => Some(json!({})),
             Form::Text => Some(json!("")),

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::super::MAX_DEPTH;
-use super::super::table::{Field, FieldType, Form, Package, Row, Type};
+use super::super::table::{FieldType, Form, Package, Row, Type, TypeField};
 use super::Error;
 use super::wire::{self, Reader};
 use crate::structural::number_to_json;
@@ -61,7 +61,7 @@ fn number_of(row: &Row) -> u32 {
 }
 
 fn member(
-    field: &'static Field,
+    field: &'static TypeField,
     value: wire::Value<'_>,
     fields: &mut Map<String, Value>,
     depth: usize,

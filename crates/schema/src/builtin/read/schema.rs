@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::location::FieldLocation;
 use super::super::table::{Package, Type};
-use super::{Outcome, Reader};
+use super::{ReadResult, Reader};
 
 /// The type of schemas.
 fn schema() -> Option<&'static Type> {
@@ -14,7 +14,7 @@ fn schema() -> Option<&'static Type> {
 }
 
 impl Reader {
-    fn schema(&mut self, json: &Value, place: &FieldLocation<'_>) -> Outcome {
+    fn schema(&mut self, json: &Value, place: &FieldLocation<'_>) -> ReadResult {
         match schema() {
             Some(of) => Ok(Some(Value::Object(self.structure(of, json, place)?))),
             None => Ok(None),
@@ -22,7 +22,7 @@ impl Reader {
     }
 
     /// A schema, or a list of them.
-    pub(super) fn schema_or_list(&mut self, json: &Value, place: &FieldLocation<'_>) -> Outcome {
+    pub(super) fn schema_or_list(&mut self, json: &Value, place: &FieldLocation<'_>) -> ReadResult {
         match json {
             Value::Object(_) => self.schema(json, place),
             Value::Array(list) => {
@@ -37,7 +37,7 @@ impl Reader {
     }
 
     /// A schema, or whether there may be anything.
-    pub(super) fn schema_or_flag(&mut self, json: &Value, place: &FieldLocation<'_>) -> Outcome {
+    pub(super) fn schema_or_flag(&mut self, json: &Value, place: &FieldLocation<'_>) -> ReadResult {
         match json {
             Value::Object(_) => self.schema(json, place),
             Value::Bool(_) => Ok(Some(json.clone())),
@@ -46,7 +46,7 @@ impl Reader {
     }
 
     /// A schema, or names of fields.
-    pub(super) fn schema_or_texts(&mut self, json: &Value, place: &FieldLocation<'_>) -> Outcome {
+    pub(super) fn schema_or_texts(&mut self, json: &Value, place: &FieldLocation<'_>) -> ReadResult {
         match json {
             Value::Object(_) => self.schema(json, place),
             Value::Array(list) => {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::super::location::FieldLocation;
 use super::super::table::{FieldType, Form};
-use super::{Outcome, Reader, zero};
+use super::{ReadResult, Reader, zero};
 use crate::structural::number_to_json;
 use crate::structural::object_meta::time;
 
@@ -20,7 +20,7 @@ impl Reader {
         shape: &'static FieldType,
         json: &Value,
         place: &FieldLocation<'_>,
-    ) -> Outcome {
+    ) -> ReadResult {
         if json.is_null() {
             return Ok(None);
         }

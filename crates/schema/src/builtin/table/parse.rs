@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{
-    Default, EnumReference, Field, FieldType, Form, KindRow, ListType, Package, Reference, Row,
-    SchemaDefault, Type,
+    Default, EnumReference, FieldType, Form, KindRow, ListType, Package, Row, SchemaDefault, Type, TypeField,
+    TypeReference,
 };
 
 /// Reads the table of a package.
@@ -76,7 +76,7 @@ fn row(package: usize, go_name: &str, words: &mut impl Iterator<Item = &'static 
         let Form::Struct(of) = shape.form else { return None };
         return Some(Row::Inline { number, of });
     }
-    let mut field = Field {
+    let mut field = TypeField {
         name,
         number,
         shape,
@@ -97,7 +97,7 @@ fn row(package: usize, go_name: &str, words: &mut impl Iterator<Item = &'static 
     Some(Row::Field(Box::new(field)))
 }
 
-fn fact(package: usize, field: &mut Field, word: &'static str) -> Option<()> {
+fn fact(package: usize, field: &mut TypeField, word: &'static str) -> Option<()> {
     match word {
         "r" => field.is_required = true,
         "*" => field.is_pointer = true,
@@ -188,7 +188,7 @@ fn shape(package: usize, package_name: &str, text: &'static str) -> Option<Field
                 Form::Map(inner(rest)?)
             } else {
                 let (package, name) = qualified(package, text.strip_prefix('@')?)?;
-                Form::Struct(Reference { package, name, found: OnceLock::new() })
+                Form::Struct(TypeReference { package, name, found: OnceLock::new() })
             }
         }
     };

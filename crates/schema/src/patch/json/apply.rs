@@ -15,7 +15,7 @@ const FAILED: &str = "test failed";
 const NO_PATH: &str = "operation missing path field: missing value";
 const NO_FROM: &str = "operation, missing from field: missing value";
 
-type Outcome = Result<(), String>;
+type ApplyResult = Result<(), String>;
 
 /// What the operations of one patch have used up.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Operation {
         Ok(())
     }
 
-    fn add(self, document: &mut Value, usage: &mut Usage) -> Outcome {
+    fn add(self, document: &mut Value, usage: &mut Usage) -> ApplyResult {
         // Whatever is wrong with the path, it is said to be missing.
         let path =
             self.path.get(MISSING).map_err(|_| format!("add operation failed to decode path: {MISSING}"))?;
@@ -55,7 +55,7 @@ impl Operation {
         place.insert(value, usage).map_err(|error| format!("error in add for path: '{path}': {error}"))
     }
 
-    fn remove(self, document: &mut Value, usage: &mut Usage) -> Outcome {
+    fn remove(self, document: &mut Value, usage: &mut Usage) -> ApplyResult {
         let path = self
             .path
             .get(MISSING)
@@ -67,7 +67,7 @@ impl Operation {
         removed.map(drop).map_err(|error| format!("error in remove for path: '{path}': {error}"))
     }
 
-    fn replace(self, document: &mut Value) -> Outcome {
+    fn replace(self, document: &mut Value) -> ApplyResult {
         let path = self.path.get(NO_PATH);
         let path = path.map_err(|error| format!("replace operation failed to decode path: {error}"))?;
         let value = self.value.unwrap_or(Value::Null);
@@ -87,7 +87,7 @@ impl Operation {
             .map_err(|()| format!("replace operation does not apply: doc is missing key: {path}: {MISSING}"))
     }
 
-    fn relocate(self, document: &mut Value, usage: &mut Usage) -> Outcome {
+    fn relocate(self, document: &mut Value, usage: &mut Usage) -> ApplyResult {
         let from = self.from.get(NO_FROM);
         let from = from.map_err(|error| format!("move operation failed to decode from: {error}"))?;
         let place = pointer::find(document, from).ok_or_else(|| {
@@ -105,7 +105,7 @@ impl Operation {
         place.insert(value, usage).map_err(|error| format!("error in move for path: '{path}': {error}"))
     }
 
-    fn test(self, document: &mut Value) -> Outcome {
+    fn test(self, document: &mut Value) -> ApplyResult {
         let path = self.path.get(NO_PATH);
         let path = path.map_err(|error| format!("test operation failed to decode path: {error}"))?;
         let failed = || format!("testing value {path} failed: {FAILED}");
@@ -121,7 +121,7 @@ impl Operation {
         if is_met { Ok(()) } else { Err(failed()) }
     }
 
-    fn copy(self, document: &mut Value, usage: &mut Usage) -> Outcome {
+    fn copy(self, document: &mut Value, usage: &mut Usage) -> ApplyResult {
         let from = self.from.get(NO_FROM);
         let from = from.map_err(|error| format!("copy operation failed to decode from: {error}"))?;
         let place = pointer::find(document, from).ok_or_else(|| {
@@ -161,7 +161,7 @@ impl<'v> PointerTarget<'v> {
         }
     }
 
-    fn insert(self, value: Value, usage: &mut Usage) -> Outcome {
+    fn insert(self, value: Value, usage: &mut Usage) -> ApplyResult {
         match self.container {
             Value::Object(fields) => {
                 fields.insert(self.key, value);

@@ -9,7 +9,7 @@ use crate::patch::Error;
 
 /// A value that items can be told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Key<'v> {
+pub(super) enum MergeKey<'v> {
     Null,
     Truth(bool),
     Integer(i64),
@@ -18,7 +18,7 @@ pub(super) enum Key<'v> {
     Text(&'v str),
 }
 
-impl<'v> Key<'v> {
+impl<'v> MergeKey<'v> {
     /// The value itself as a key. Lists and objects are none.
     pub(super) fn of(value: &'v Value) -> Result<Self, Error> {
         Ok(match value {

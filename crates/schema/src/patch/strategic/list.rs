@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use ferroplane_golang::fmt;
 use serde_json::Value;
 
-use super::key::Key;
+use super::key::MergeKey;
 use super::order::{self, Rank};
 use super::plan::plan;
 use super::{DIRECTIVE, no_merge_key, wrong_type};
@@ -88,8 +88,8 @@ pub(super) fn is_of_objects(current: &[Value], patch: &[Value]) -> Result<bool, 
 }
 
 fn delete_values(mut current: Vec<Value>, patch: &[Value]) -> Result<Merged, Error> {
-    let deleted = patch.iter().map(Key::of).collect::<Result<HashSet<_>, _>>()?;
-    current.retain(|item| Key::of(item).is_ok_and(|key| !deleted.contains(&key)));
+    let deleted = patch.iter().map(MergeKey::of).collect::<Result<HashSet<_>, _>>()?;
+    current.retain(|item| MergeKey::of(item).is_ok_and(|key| !deleted.contains(&key)));
     Ok(current.into())
 }
 
@@ -107,7 +107,7 @@ fn merge_values(current: Vec<Value>, patch: Vec<Value>, merge_key: &str) -> Resu
         let wanted = positions(&patch)?;
         let mut seen = HashSet::new();
         for (index, item) in current.iter().chain(&patch).enumerate() {
-            let key = Key::of(item)?;
+            let key = MergeKey::of(item)?;
             if seen.insert(key) {
                 kept[index] = true;
                 ranks.push(Rank { wanted: wanted.get(&key).copied(), known: known.get(&key).copied() });
@@ -120,10 +120,10 @@ fn merge_values(current: Vec<Value>, patch: Vec<Value>, merge_key: &str) -> Resu
 }
 
 /// Where each value is first.
-fn positions(items: &[Value]) -> Result<HashMap<Key<'_>, usize>, Error> {
+fn positions(items: &[Value]) -> Result<HashMap<MergeKey<'_>, usize>, Error> {
     let mut positions = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        positions.entry(Key::of(item)?).or_insert(index);
+        positions.entry(MergeKey::of(item)?).or_insert(index);
     }
     Ok(positions)
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::key::Key;
+use super::key::MergeKey;
 use super::no_merge_key;
 use super::order::Rank;
 use crate::patch::Error;
@@ -32,20 +32,21 @@ pub(super) fn plan(
     merge_key: &str,
     memory: Vec<Value>,
 ) -> Result<Plan, Error> {
-    let keys = current.iter().map(|item| Key::of_item(item, merge_key)).collect::<Result<Vec<_>, _>>()?;
+    let keys =
+        current.iter().map(|item| MergeKey::of_item(item, merge_key)).collect::<Result<Vec<_>, _>>()?;
     let (is_kept, mut memory) = delete(&keys, deletions, memory)?;
     let remaining: Vec<_> =
         keys.iter().zip(&is_kept).filter_map(|(key, kept)| kept.then_some(*key)).collect();
     let mut known = HashMap::with_capacity(remaining.len());
     for (index, key) in remaining.iter().enumerate() {
         // The first of several with one key: upstream searches from the front.
-        known.entry(key.unwrap_or(Key::Null)).or_insert(index);
+        known.entry(key.unwrap_or(MergeKey::Null)).or_insert(index);
     }
     let (mut merged, mut failure) = (remaining.clone(), None);
     let (mut targets, mut wanted, mut added) =
         (Vec::with_capacity(patch.len()), HashMap::new(), HashMap::new());
     for (index, item) in patch.iter().enumerate() {
-        let Some(key) = Key::of_item(item, merge_key)? else {
+        let Some(key) = MergeKey::of_item(item, merge_key)? else {
             // Not returned yet: upstream merges as it goes, and an error in an item before this one comes
             // first.
             failure = Some(no_merge_key(item, merge_key));
@@ -80,7 +81,7 @@ fn nth_kept<'v>(current: &'v [Value], is_kept: &[bool], index: usize) -> &'v Val
 /// Which items stay, and the keys that the memory of the list holds afterwards: items move up, and what they leave
 /// behind at the end stays.
 fn delete(
-    keys: &[Option<Key<'_>>],
+    keys: &[Option<MergeKey<'_>>],
     deletions: &[Value],
     memory: Vec<Value>,
 ) -> Result<(Vec<bool>, Vec<Value>), Error> {
@@ -88,7 +89,7 @@ fn delete(
     if deletions.is_empty() {
         return Ok((is_kept, memory));
     }
-    let mut places: HashMap<Key<'_>, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<MergeKey<'_>, Vec<usize>> = HashMap::new();
     for (index, key) in keys.iter().enumerate() {
         if let Some(key) = key {
             places.entry(*key).or_default().push(index);
@@ -96,7 +97,7 @@ fn delete(
     }
     let (mut last, mut left_behind) = (keys.len(), Vec::new());
     for deletion in deletions {
-        for index in places.remove(&Key::of(deletion)?).unwrap_or_default() {
+        for index in places.remove(&MergeKey::of(deletion)?).unwrap_or_default() {
             while last > 0 && !is_kept[last - 1] {
                 last -= 1;
             }

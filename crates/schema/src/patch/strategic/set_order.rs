@@ -8,12 +8,12 @@ use ferroplane_golang::fmt;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
-use super::key::Key;
+use super::key::MergeKey;
 use super::list::{MAP, Merged, Mode, is_of_objects, keys, merge};
 use super::order::{self, Rank};
 use super::{DIRECTIVE, SET_ORDER, field_of, malformed, no_merge_key, wrong_type};
 use crate::patch::Error;
-use crate::patch::facts::Scope;
+use crate::patch::facts::PatchScope;
 
 const LIST: &str = "[]interface {}";
 const WRONG_ORDER: &str = "invalid patch format of setElementOrder list";
@@ -22,7 +22,7 @@ const WRONG_ORDER: &str = "invalid patch format of setElementOrder list";
 pub(super) fn set_orders(
     object: &mut JsonObject,
     patch: &mut JsonObject,
-    scope: Scope<'_>,
+    scope: PatchScope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
     let names: Vec<_> = patch.keys().filter(|name| name.starts_with(SET_ORDER)).cloned().collect();
@@ -42,7 +42,7 @@ fn set_order(
     patch: &mut JsonObject,
     field: &str,
     wanted: &[Value],
-    scope: Scope<'_>,
+    scope: PatchScope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
     let current = list_of(object, field)?;
@@ -99,8 +99,9 @@ fn reorder(
         return Err(if item.is_object() { no_merge_key(item, merge_key) } else { wrong_type(MAP, item) });
     }
     let order = {
-        let key_of =
-            |item| if merge_key.is_empty() { Key::of(item).map(Some) } else { item_key(item, merge_key) };
+        let key_of = |item| {
+            if merge_key.is_empty() { MergeKey::of(item).map(Some) } else { item_key(item, merge_key) }
+        };
         let mut places = HashMap::with_capacity(wanted.len());
         for (index, item) in wanted.iter().enumerate() {
             if !merge_key.is_empty() && !item.is_object() {
@@ -112,7 +113,7 @@ fn reorder(
         }
         let mut known = HashMap::with_capacity(memory.len());
         for (index, item) in memory.iter().enumerate() {
-            known.entry(Key::of(item)?).or_insert(index);
+            known.entry(MergeKey::of(item)?).or_insert(index);
         }
         let mut ranks = Vec::with_capacity(items.len());
         for item in &items {
@@ -127,8 +128,8 @@ fn reorder(
     Ok(order::permute(items, &order))
 }
 
-fn item_key<'v>(item: &'v Value, merge_key: &str) -> Result<Option<Key<'v>>, Error> {
-    if item.is_object() { Key::of_item(item, merge_key) } else { Err(wrong_type(MAP, item)) }
+fn item_key<'v>(item: &'v Value, merge_key: &str) -> Result<Option<MergeKey<'v>>, Error> {
+    if item.is_object() { MergeKey::of_item(item, merge_key) } else { Err(wrong_type(MAP, item)) }
 }
 
 /// The items of the patch must be in the wanted order, and all of them must be wanted.
@@ -170,7 +171,7 @@ fn check_order(patch: &[Value], wanted: &[Value], merge_key: &str) -> Result<(),
 
 fn is_same_item(one: &Value, other: &Value, merge_key: &str) -> Result<bool, Error> {
     if merge_key.is_empty() {
-        return Ok(fmt::is_same_type(one, other) && Key::of(one)? == Key::of(other)?);
+        return Ok(fmt::is_same_type(one, other) && MergeKey::of(one)? == MergeKey::of(other)?);
     }
     let keyed = |item| item_key(item, merge_key)?.ok_or_else(|| no_merge_key(item, merge_key));
     Ok(keyed(one)? == keyed(other)?)

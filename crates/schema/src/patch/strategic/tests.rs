@@ -3,26 +3,26 @@
 use serde_json::json;
 
 use super::*;
-use crate::patch::facts::{Facts, Field, PatchShape};
+use crate::patch::facts::{Facts, PatchField, PatchShape};
 
 fn facts() -> Facts {
     let list = |item| PatchShape::list(PatchShape::object(item));
     Facts::default()
-        .with("Pod", "metadata", Field::new(PatchShape::object("Meta")))
-        .with("Pod", "spec", Field::new(PatchShape::object("Spec")))
+        .with("Pod", "metadata", PatchField::new(PatchShape::object("Meta")))
+        .with("Pod", "spec", PatchField::new(PatchShape::object("Spec")))
         .with(
             "Meta",
             "finalizers",
-            Field::new(PatchShape::list(PatchShape::other("string"))).with_strategy(Strategy::Merge),
+            PatchField::new(PatchShape::list(PatchShape::other("string"))).with_strategy(Strategy::Merge),
         )
         .with(
             "Spec",
             "containers",
-            Field::new(list("Container")).with_strategy(Strategy::Merge).with_merge_key("name"),
+            PatchField::new(list("Container")).with_strategy(Strategy::Merge).with_merge_key("name"),
         )
-        .with("Spec", "tolerations", Field::new(list("Toleration")))
-        .with("Spec", "strategy", Field::new(PatchShape::object("Strategy")))
-        .with("Container", "args", Field::new(PatchShape::list(PatchShape::other("string"))))
+        .with("Spec", "tolerations", PatchField::new(list("Toleration")))
+        .with("Spec", "strategy", PatchField::new(PatchShape::object("Strategy")))
+        .with("Container", "args", PatchField::new(PatchShape::list(PatchShape::other("string"))))
 }
 
 fn patched(object: Value, patch: Value) -> Result<Value, String> {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use ferroplane_golang::{json, strconv};
 
-use super::definition::{Definition, Subresources, Version};
+use super::definition::{DefinedVersion, Definition, Subresources};
 use super::parts::{check_column, check_names, check_selectable, check_spec_names, check_subresources};
 use super::strictness::{Strictness, is_structural};
 use super::{approval, check_schema, conversion, defaults};
@@ -136,7 +136,7 @@ fn check_spec(definition: &Definition, strictness: &Strictness, errors: &mut Vec
             let detail = "must be None if spec.preserveUnknownFields is true";
             errors.push(Error::invalid(&at.child("strategy"), &conversion.strategy, detail));
         }
-        let rules = conversion::Rules {
+        let rules = conversion::ConversionRules {
             requires_understood_version: strictness.requires_understood_review,
             allows_invalid_bundle: strictness.allows_invalid_bundle,
         };
@@ -230,7 +230,7 @@ fn check_versions(
 }
 
 fn check_version(
-    version: &Version,
+    version: &DefinedVersion,
     has_status: bool,
     strictness: &Strictness,
     path: &Path<'_>,
@@ -268,7 +268,7 @@ fn check_version(
     }
 }
 
-fn deprecation_problems(version: &Version) -> Vec<String> {
+fn deprecation_problems(version: &DefinedVersion) -> Vec<String> {
     let Some(warning) = &version.deprecation_warning else { return Vec::new() };
     if !version.is_deprecated {
         return vec!["can only be set for deprecated versions".to_owned()];

@@ -15,7 +15,7 @@ use crate::field::{BadValue, Error, Path};
 use crate::meta::MAX_SHOWN;
 use crate::structural::expressions;
 use crate::structural::field_path;
-use crate::structural::{Additional, Props, Rule, rules};
+use crate::structural::{Additional, Props, ValidationRule, rules};
 
 pub(super) const KINDS: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] =
@@ -29,7 +29,7 @@ pub(super) fn check(
     path: &Path<'_>,
     errors: &mut Vec<Error>,
 ) {
-    let mut walk = Walk {
+    let mut walk = SchemaChecker {
         strictness,
         errors: Vec::new(),
         rule_errors: Vec::new(),
@@ -59,7 +59,7 @@ struct Context<'c> {
     most: Option<u64>,
 }
 
-struct Walk<'w> {
+struct SchemaChecker<'w> {
     strictness: &'w Strictness,
     errors: Vec<Error>,
     rule_errors: Vec<Error>,
@@ -67,7 +67,7 @@ struct Walk<'w> {
     patterns: PatternBudget,
 }
 
-impl Walk<'_> {
+impl SchemaChecker<'_> {
     fn node(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
         let before = self.errors.len();
         self.standard(schema, context, path);
@@ -381,7 +381,7 @@ impl Walk<'_> {
         }
     }
 
-    fn rule(&mut self, schema: &Props, rule: &Rule, path: &Path<'_>) {
+    fn rule(&mut self, schema: &Props, rule: &ValidationRule, path: &Path<'_>) {
         let has_break = |text: &str| text.contains(['\n', '\r']);
         let (trimmed, message) = (rule.rule.trim(), rule.message.trim());
         let message_path = path.child("message");

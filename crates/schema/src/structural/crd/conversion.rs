@@ -15,7 +15,7 @@ use crate::webhook_address;
 /// Versions of reviews that Kubernetes understands.
 const UNDERSTOOD: [&str; 2] = ["v1", "v1beta1"];
 
-pub(super) struct Rules {
+pub(super) struct ConversionRules {
     pub(super) requires_understood_version: bool,
     pub(super) allows_invalid_bundle: bool,
 }
@@ -25,7 +25,12 @@ pub(super) fn has_understood_version(versions: &[String]) -> bool {
     versions.is_empty() || versions.iter().any(|version| UNDERSTOOD.contains(&version.as_str()))
 }
 
-pub(super) fn check(conversion: &Conversion, rules: &Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+pub(super) fn check(
+    conversion: &Conversion,
+    rules: &ConversionRules,
+    path: &Path<'_>,
+    errors: &mut Vec<Error>,
+) {
     const DETAIL: &str = "should not be set when strategy is not set to Webhook";
     super::check::one_of(&path.child("strategy"), &conversion.strategy, &["None", "Webhook"], errors);
     // The names of the internal form, which is older than v1 and has no `webhook` around them.
@@ -48,7 +53,7 @@ pub(super) fn check(conversion: &Conversion, rules: &Rules, path: &Path<'_>, err
     }
 }
 
-fn check_client(client: &Client, rules: &Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_client(client: &Client, rules: &ConversionRules, path: &Path<'_>, errors: &mut Vec<Error>) {
     match (&client.url, &client.service) {
         (Some(url), None) => webhook_address::check_url(url, &path.child("url"), errors),
         (None, Some(service)) => webhook_address::check_service(service, &path.child("service"), errors),
@@ -63,7 +68,7 @@ fn check_client(client: &Client, rules: &Rules, path: &Path<'_>, errors: &mut Ve
     }
 }
 
-fn check_versions(versions: &[String], rules: &Rules, path: &Path<'_>, errors: &mut Vec<Error>) {
+fn check_versions(versions: &[String], rules: &ConversionRules, path: &Path<'_>, errors: &mut Vec<Error>) {
     if versions.is_empty() {
         errors.push(Error::required(path, ""));
         return;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::field::{Error, Path, aggregate};
 use crate::structural::coerce::{self, Coercion};
 use crate::structural::compile::{Purpose, SchemaNode};
-use crate::structural::expressions::{self, Rules};
+use crate::structural::expressions::{self, CompiledRules};
 use crate::structural::surround::Way;
 use crate::structural::{Props, prune, validate};
 
@@ -15,7 +15,7 @@ use crate::structural::{Props, prune, validate};
 pub(super) fn check(props: &Props, requires_pruned: bool, path: &Path<'_>) -> Vec<Error> {
     let structure = SchemaNode::compile(props, Purpose::Objects, false);
     let checker = SchemaNode::compile(props, Purpose::Defaults, false);
-    let mut walk = Walk { requires_pruned, errors: Vec::new(), budget: expressions::BUDGET };
+    let mut walk = DefaultsChecker { requires_pruned, errors: Vec::new(), budget: expressions::BUDGET };
     if structure.has_defaults {
         let place = DefaultLocation { root: &structure, way: Way::Root, is_inside_meta: false };
         walk.node(props, &structure, &checker, place, true, path);
@@ -46,7 +46,7 @@ pub(super) fn coerced(props: &Props) -> Props {
     props
 }
 
-struct Walk {
+struct DefaultsChecker {
     requires_pruned: bool,
     errors: Vec<Error>,
     /// What rules may still cost.
@@ -61,7 +61,7 @@ struct DefaultLocation<'p> {
     is_inside_meta: bool,
 }
 
-impl Walk {
+impl DefaultsChecker {
     fn node(
         &mut self,
         props: &Props,
@@ -149,7 +149,7 @@ impl Walk {
             self.errors.extend(errors);
             return;
         }
-        let Some(rules) = Rules::compile(props, is_resource) else { return };
+        let Some(rules) = CompiledRules::compile(props, is_resource) else { return };
         // A default may be put into a new object or meet itself in an update; transition rules run only in
         // the second case.
         let mut errors = rules.check(default, Some(default), at, &mut self.budget);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::defaults;
 use super::strictness::is_structural;
 use crate::field::BadValue;
-use crate::structural::internal::{Fields, list, null, optional_text};
+use crate::structural::internal::{GoStruct, list, null, optional_text};
 use crate::structural::object_meta::{Malformed, ObjectMeta};
 use crate::structural::{DecodeError, Props, Scale};
 use crate::webhook_address::Service;
@@ -22,7 +22,7 @@ pub struct Definition {
     pub names: Names,
     pub scope: String,
     pub preserve_unknown_fields: bool,
-    pub versions: Vec<Version>,
+    pub versions: Vec<DefinedVersion>,
     pub(crate) conversion: Option<Conversion>,
     /// What all versions have in common.
     pub(crate) common: Common,
@@ -54,7 +54,7 @@ pub struct Names {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Version {
+pub struct DefinedVersion {
     pub name: String,
     pub is_served: bool,
     pub is_storage: bool,
@@ -136,7 +136,7 @@ impl Definition {
         let status = object(json, "status").unwrap_or(&empty);
         let metadata = json.get("metadata").unwrap_or(&Value::Null);
         let versions: Result<Vec<_>, _> =
-            objects(spec, "versions").into_iter().flatten().map(Version::decode).collect();
+            objects(spec, "versions").into_iter().flatten().map(DefinedVersion::decode).collect();
         let is_established = objects(status, "conditions")
             .into_iter()
             .flatten()
@@ -165,14 +165,14 @@ impl Definition {
     /// Moves to the top what all versions have in common.
     fn hoist(&mut self) {
         let Some((first, rest)) = self.versions.split_first() else { return };
-        let is_common = |same: &dyn Fn(&Version) -> bool| rest.iter().all(same);
+        let is_common = |same: &dyn Fn(&DefinedVersion) -> bool| rest.iter().all(same);
         let schema = is_common(&|version| is_same_schema(version.schema.as_ref(), first.schema.as_ref()));
         let subresources = is_common(&|version| version.subresources == first.subresources);
         let columns = is_common(&|it| {
             it.columns.as_deref().unwrap_or_default() == first.columns.as_deref().unwrap_or_default()
         });
         let selectable = is_common(&|version| {
-            let fields = |version: &Version| version.selectable_fields.clone().unwrap_or_default();
+            let fields = |version: &DefinedVersion| version.selectable_fields.clone().unwrap_or_default();
             fields(version) == fields(first)
         });
         let mut common = Common::default();
@@ -239,7 +239,7 @@ impl Definition {
                 *schema = defaults::coerced(schema);
             }
         }
-        BadValue::Text(list(Some(&versions).filter(|_| self.has_versions), Version::internal))
+        BadValue::Text(list(Some(&versions).filter(|_| self.has_versions), DefinedVersion::internal))
     }
 }
 
@@ -264,7 +264,7 @@ impl Names {
     }
 }
 
-impl Version {
+impl DefinedVersion {
     fn decode(json: &Fielded) -> Result<Self, DecodeError> {
         let schema = match object(json, "schema") {
             None => None,
@@ -290,11 +290,11 @@ impl Version {
 
     fn internal(&self) -> String {
         let schema = self.schema.as_ref().map_or_else(null, |schema| {
-            Fields::default()
+            GoStruct::default()
                 .raw("OpenAPIV3Schema", &schema.as_ref().map_or_else(null, Props::internal))
                 .close()
         });
-        Fields::default()
+        GoStruct::default()
             .text("Name", &self.name)
             .flag("Served", self.is_served)
             .flag("Storage", self.is_storage)
@@ -306,7 +306,7 @@ impl Version {
             .raw(
                 "SelectableFields",
                 &list(self.selectable_fields.as_ref(), |path| {
-                    Fields::default().text("JSONPath", path).close()
+                    GoStruct::default().text("JSONPath", path).close()
                 }),
             )
             .close()
@@ -327,14 +327,14 @@ impl Subresources {
 
     fn internal(&self) -> String {
         let scale = self.scale.as_ref().map_or_else(null, |scale| {
-            Fields::default()
+            GoStruct::default()
                 .text("SpecReplicasPath", &scale.spec_replicas)
                 .text("StatusReplicasPath", &scale.status_replicas)
                 .raw("LabelSelectorPath", &optional_text(scale.label_selector.as_ref()))
                 .close()
         });
         let status = if self.has_status { "{}" } else { "null" };
-        Fields::default().raw("Status", status).raw("Scale", &scale).close()
+        GoStruct::default().raw("Status", status).raw("Scale", &scale).close()
     }
 }
 
@@ -351,7 +351,7 @@ impl Column {
     }
 
     fn internal(&self) -> String {
-        Fields::default()
+        GoStruct::default()
             .text("Name", &self.name)
             .text("Type", &self.kind)
             .text("Format", &self.format)

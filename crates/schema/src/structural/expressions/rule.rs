@@ -5,12 +5,12 @@
 use ferroplane_cel::{CompileError, Environment, Extent, Program, Type};
 
 use crate::structural::field_path;
-use crate::structural::props::{Props, Rule};
+use crate::structural::props::{Props, ValidationRule};
 
 /// A rule that was looked at.
 #[derive(Debug, Clone)]
 pub(in crate::structural) struct Compiled {
-    pub(in crate::structural) rule: Rule,
+    pub(in crate::structural) rule: ValidationRule,
     /// What to evaluate, or why not. Nothing if the rule is empty.
     pub(in crate::structural) program: Option<Result<Program, String>>,
     pub(in crate::structural) message: Option<Result<Program, String>>,
@@ -24,7 +24,7 @@ pub(in crate::structural) struct Compiled {
 
 impl Compiled {
     /// Looks at a rule about values of a type. Where it is said how large they can be, costs are estimated.
-    pub(super) fn new(rule: &Rule, props: &Props, kind: &Type, extent: Option<&Extent>) -> Self {
+    pub(super) fn new(rule: &ValidationRule, props: &Props, kind: &Type, extent: Option<&Extent>) -> Self {
         let mut compiled = Self {
             rule: rule.clone(),
             program: None,

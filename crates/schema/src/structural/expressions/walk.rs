@@ -8,7 +8,7 @@ use ferroplane_cel::{EvaluateError, Limits, Numbers, Value, ValueSchema};
 use ferroplane_golang::strconv;
 use serde_json::Value as Json;
 
-use super::{Compiled, Rules};
+use super::{Compiled, CompiledRules};
 use crate::field::{BadValue, Error, ErrorKind, Path};
 use crate::structural::correlate::{Correlation, OldItems};
 
@@ -55,7 +55,7 @@ struct Judged<'a> {
 /// Variables whose values expressions cannot see, and why.
 type Misfits = [(&'static str, Option<String>); 2];
 
-impl Rules {
+impl CompiledRules {
     /// Tolerated mistakes may have left something else in a value's place. That matters only if it is looked at.
     fn misfits(&self, judged: &Judged<'_>, is_optional: bool) -> Misfits {
         let values = [("self", Some(judged.value)), ("oldSelf", judged.old.filter(|_| !is_optional))];
@@ -63,16 +63,16 @@ impl Rules {
     }
 }
 
-pub(super) struct Walk<'b> {
+pub(super) struct RuleValidator<'b> {
     pub(super) errors: Vec<Error>,
     /// What may still be spent; below zero nothing more is tried.
     pub(super) budget: &'b mut i64,
 }
 
-impl Walk<'_> {
+impl RuleValidator<'_> {
     pub(super) fn node(
         &mut self,
-        rules: &Rules,
+        rules: &CompiledRules,
         value: &Json,
         old: Option<&Json>,
         ratchet: Ratchet<'_>,
@@ -121,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    fn rules(&mut self, rules: &Rules, judged: &Judged<'_>) {
+    fn rules(&mut self, rules: &CompiledRules, judged: &Judged<'_>) {
         for compiled in &rules.compiled {
             if *self.budget <= 0 {
                 self.out_of_budget(&rules.kind, judged.path);
@@ -143,7 +143,7 @@ impl Walk<'_> {
     }
 
     /// Whether to go on with other rules.
-    fn rule(&mut self, rules: &Rules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
+    fn rule(&mut self, rules: &CompiledRules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
         let kind = &*rules.kind;
         let program = match &compiled.program {
             None => return true,
@@ -191,7 +191,7 @@ impl Walk<'_> {
         }
     }
 
-    fn broken(&mut self, rules: &Rules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
+    fn broken(&mut self, rules: &CompiledRules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
         let Judged { value, old, ratchet, path } = *judged;
         let rule = &compiled.rule;
         let child = path.child(&compiled.field_path);
@@ -226,7 +226,7 @@ impl Walk<'_> {
     /// What an expression says about it, if there is one and it has something to say. An error ends everything.
     fn message(
         &mut self,
-        rules: &Rules,
+        rules: &CompiledRules,
         compiled: &Compiled,
         value: &Json,
         old: Option<&Json>,

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use ferroplane_ownership::merge::fields;
 use ferroplane_ownership::merge::fieldset::field_set;
 use ferroplane_ownership::merge::validate::{Duplicates, validate};
-use ferroplane_schema::builtin::{self, Kind, protobuf};
+use ferroplane_schema::builtin::{self, BuiltinKind, protobuf};
 use ferroplane_schema::patch::strategic;
 use ferroplane_schema::structural::strict_json;
 use serde_json::{Map, Value, json};
@@ -148,7 +148,7 @@ fn answer(question: &Value, theirs: &Value) -> Value {
     }
 }
 
-fn read(kind: Kind, object: &Value, duplicates: &[String], theirs: &Value) -> Value {
+fn read(kind: BuiltinKind, object: &Value, duplicates: &[String], theirs: &Value) -> Value {
     let read = match kind.read(object) {
         Ok(read) => read,
         Err(failure) => return json!({"failure": failure}),
@@ -175,7 +175,7 @@ fn read(kind: Kind, object: &Value, duplicates: &[String], theirs: &Value) -> Va
     Value::Object(answer)
 }
 
-fn typed(kind: Kind, object: &Value) -> Value {
+fn typed(kind: BuiltinKind, object: &Value) -> Value {
     let object = kind.read(object).unwrap().object;
     let shapes = kind.shapes();
     if let Err(problems) = validate(&object, shapes.root(), Duplicates::Refused) {
@@ -184,7 +184,7 @@ fn typed(kind: Kind, object: &Value) -> Value {
     json!({"fields": fields::write(&field_set(&object, shapes.root()))})
 }
 
-fn patched(kind: Kind, object: &Value, patch: &Value) -> Value {
+fn patched(kind: BuiltinKind, object: &Value, patch: &Value) -> Value {
     let facts = kind.patch_facts();
     let mut object = object.as_object().unwrap().clone();
     let patch = patch.as_object().unwrap().clone();
@@ -194,7 +194,7 @@ fn patched(kind: Kind, object: &Value, patch: &Value) -> Value {
     }
 }
 
-fn validated(kind: Kind, object: &Value, old: Option<&str>) -> Value {
+fn validated(kind: BuiltinKind, object: &Value, old: Option<&str>) -> Value {
     let prepare = |object: &Value| {
         let mut object = kind.read(object).unwrap().object;
         kind.default(&mut object);

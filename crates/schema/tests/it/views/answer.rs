@@ -6,7 +6,7 @@ use ferroplane_cel::quantity::{self, Quantity};
 use ferroplane_schema::field::{Error, Path};
 use ferroplane_schema::jsonpath::JsonPath;
 use ferroplane_schema::meta::{self, NameRule};
-use ferroplane_schema::patch::facts::{Facts, Field, PatchShape, Strategy};
+use ferroplane_schema::patch::facts::{Facts, PatchField, PatchShape, Strategy};
 use ferroplane_schema::patch::{json, merge, strategic};
 use ferroplane_schema::selector::{self, FieldSelector, LabelSelector};
 use ferroplane_schema::status::{Resource, Status};
@@ -163,7 +163,7 @@ fn read_facts(facts: &Value) -> Facts {
                 "replace" => Some(Strategy::Replace),
                 _ => None,
             });
-            let field = Field::new(shape(&fact["shape"]))
+            let field = PatchField::new(shape(&fact["shape"]))
                 .with_strategy(strategy.unwrap_or_default())
                 .with_merge_key(text(fact, "key"));
             read.add(type_name, name, field);

@@ -266,7 +266,7 @@ fn naive_subject(subject: &Value, namespace: &str, identity: &Identity) -> bool 
 
 fn naive_rules(rules: &Value, attributes: &Attributes<'_>) -> bool {
     rules.as_array().unwrap().iter().any(|rule| {
-        let rule: Rule = serde_json::from_value(rule.clone()).unwrap();
+        let rule: PolicyRule = serde_json::from_value(rule.clone()).unwrap();
         let general = Attributes { group: CUSTOM_RESOURCES, ..*attributes };
         let is_general = attributes.path.is_none() && attributes.group == "example.org";
         rule.allows(attributes) || is_general && rule.allows(&general)
