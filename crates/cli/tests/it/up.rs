@@ -42,6 +42,55 @@ fn everything_is_there_after_a_restart_and_watches_go_on() {
 }
 
 #[test]
+fn copied_kubeconfig_is_refused_once_it_is_revoked() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    plane.says("cp kubeconfig stolen");
+    plane.says("kubectl --kubeconfig=stolen get namespaces");
+    let directory = plane.path("");
+    let revoke = ["certificates", "revoke", "--data-dir", "data"];
+    let said = Ran::from(ferroplane(&directory, &revoke).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    assert!(
+        said.stderr.starts_with("note: revoked all client certificates that were issued until 2"),
+        "{said:#?}"
+    );
+    plane.until("renewed the certificate in the kubeconfig");
+    let is_refused = |plane: &Plane| {
+        let refused = plane.fails("kubectl --kubeconfig=stolen get namespaces", "");
+        assert!(refused.contains("You must be logged in to the server"), "{refused}");
+        plane.says("kubectl get namespaces");
+    };
+    is_refused(&plane);
+    // The address may be another one, but the certificate is what it was.
+    let plane = Plane::start(plane.stop(), DATA);
+    let server = "$(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}')";
+    plane.says(&format!("kubectl --kubeconfig=stolen config set-cluster ferroplane --server={server}"));
+    is_refused(&plane);
+
+    let nowhere =
+        Ran::from(ferroplane(&directory, &["certificates", "revoke", "--data-dir", "x"]).output().unwrap());
+    assert_eq!(nowhere.code, Some(1), "{nowhere:#?}");
+    assert!(
+        nowhere.stderr.contains("cannot revoke certificates: there are none in `x/certificates`"),
+        "{nowhere:#?}"
+    );
+}
+
+#[test]
+fn data_directory_of_everybody_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("planted"), "").unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let said = refused(&directory, DATA);
+    assert!(said.contains("others can write to it (mode 0777)") && said.contains("`chmod 700`"), "{said}");
+}
+
+#[test]
 fn a_backup_of_a_running_plane_can_be_restored_elsewhere() {
     if peer("kubectl").is_none() {
         return;

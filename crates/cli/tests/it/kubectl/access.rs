@@ -38,6 +38,8 @@ fn a_service_account_acts_with_its_token() {
     assert!(
         refused.contains("User \"system:serviceaccount:default:robot\" cannot list resource \"secrets\"")
     );
+    let long = plane.says("kubectl create token robot --duration=876000h 2>&1 >/dev/null");
+    assert_eq!(long, "Warning: requested expiration of 3153600000 seconds shortened to 172800 seconds\n");
     let missing = plane.fails("kubectl create token nobody", "");
     assert_eq!(missing, "error: failed to create token: serviceaccounts \"nobody\" not found\n");
 }
