@@ -412,8 +412,8 @@ pub enum OpenError {
     #[error("cannot use the data directory `{}`: {} uses it", path.display(), name(*process))]
     Locked { path: PathBuf, process: Option<u32> },
     #[error(
-        "cannot use the data directory `{}`: it belongs to user {owner}, and this program runs as user {user}; choose a directory \
-         that is not there yet, which is then made for you",
+        "cannot use the data directory `{}`: it belongs to user {owner}, and this program runs as user {user}; run it as that \
+         user, or choose a directory that is not there yet, which is then made for you",
         path.display()
     )]
     OtherOwner { path: PathBuf, owner: u32, user: u32 },

@@ -16,6 +16,11 @@ use super::{LogError, OpenError};
 /// How far a restored store is moved on, so that no revision that was given out since is given out again.
 const LEAP: u64 = 1_000_000;
 
+/// What a backup is called while it is checked.
+const RECEIVED: &str = "received";
+/// How the names of files end that are not finished.
+const PARTIAL: &str = ".partial";
+
 /// Why a store could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -148,11 +153,12 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
     check_header(file)?;
     let lock = Directory::lock(data_directory)?;
     let database = lock.database();
+    remove_leftovers(lock.path())?;
     if database.exists() && !replace {
         return Err(BackupError::NotEmpty(data_directory.to_owned()));
     }
     // Two copies: one of the file as it is, which nobody changes while it is checked, and one of its rows.
-    let received = Partial::create(&lock.path().join("received"))?;
+    let received = Partial::create(&lock.path().join(RECEIVED))?;
     fs::copy(file, &received.path)
         .and_then(|_| directory::make_private(&File::open(&received.path)?))
         .map_err(|source| BackupError::File { action: "copy", file: file.to_owned(), source })?;
@@ -161,6 +167,19 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
     // After the copy was checked, and before it gets its name: until here the old store is as it was.
     retire(&database)?;
     partial.finish(true)
+}
+
+/// Remove what restores left that were interrupted. Whoever has the lock is the only one who restores.
+fn remove_leftovers(directory: &Path) -> Result<(), BackupError> {
+    let failed = |source| BackupError::File { action: "read", file: directory.to_owned(), source };
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let text = name.to_string_lossy();
+        if text.ends_with(PARTIAL) && (text.starts_with(RECEIVED) || text.starts_with("store.db.")) {
+            remove(&directory.join(&name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Make sure that the write-ahead log of an old database is not taken for that of a new one.
@@ -237,7 +256,7 @@ struct Partial {
 impl Partial {
     fn create(target: &Path) -> Result<Self, BackupError> {
         let mut name = target.as_os_str().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
+        name.push(format!(".{}{PARTIAL}", std::process::id()));
         let partial = Self { path: name.into(), target: target.to_owned() };
         remove(&partial.path)?;
         directory::private().create_new(true).open(&partial.path).map_err(|source| partial.failed(source))?;

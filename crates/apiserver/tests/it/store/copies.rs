@@ -183,7 +183,18 @@ async fn restored_store_is_made_anew() {
     let hidden = "CREATE TABLE a (b); INSERT INTO a VALUES ('hidden'); DROP TABLE a";
     let file = changed_backup(directory.path(), hidden).await;
     let restored = directory.path().join("restored of #1?");
+    // Of a restore that was interrupted.
+    fs::create_dir(&restored).unwrap();
+    for left in ["received.7.partial", "store.db.7.partial"] {
+        fs::write(restored.join(left), "x").unwrap();
+    }
     store::restore(&file, &restored, false).unwrap();
+    let mut names: Vec<_> = fs::read_dir(&restored)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["store.db", "store.lock"]);
     let bytes = fs::read(restored.join("store.db")).unwrap();
     assert!(!bytes.windows(6).any(|window| window == b"hidden"));
     let store = open(&restored);

@@ -179,8 +179,8 @@ async fn directory_of_somebody_else_is_refused() {
     if std::os::unix::fs::chown(directory.path(), Some(12_345), None).is_err() {
         return;
     }
-    let expected = "cannot use the data directory `DIRECTORY`: it belongs to user 12345, and this program runs as user 0; choose a \
-                    directory that is not there yet, which is then made for you";
+    let expected = "cannot use the data directory `DIRECTORY`: it belongs to user 12345, and this program runs as user 0; run it as \
+                    that user, or choose a directory that is not there yet, which is then made for you";
     assert_eq!(complaint(directory.path()), expected);
 }
 
