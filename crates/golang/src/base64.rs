@@ -1,4 +1,4 @@
-//! Base64 as Go reads it: line breaks do not matter, bits that belong to no byte do not either, and what is wrong is told
+//! Base64 as Go reads and writes it: line breaks do not matter, bits that belong to no byte do not either, and what is wrong is told
 //! by its place.
 //!
 //! Follows Go 1.26, `encoding/base64/base64.go`.
@@ -6,6 +6,21 @@
 /// The bytes of the standard alphabet, or the place of what is wrong: Go's `StdEncoding`.
 pub fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     decode_with(text, *b"+/")
+}
+
+/// Text in the standard alphabet, with padding: Go's `StdEncoding`.
+pub fn encode(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = (bits >> (18 - 6 * at) & 63) as usize;
+            text.push(if at <= chunk.len() { char::from(DIGITS[digit]) } else { '=' });
+        }
+    }
+    text
 }
 
 /// The same of the alphabet for addresses and file names: Go's `URLEncoding`.

@@ -12,6 +12,7 @@ pub mod json;
 pub mod netip;
 pub mod path;
 pub mod regexp;
+pub mod semver;
 pub mod strconv;
 pub mod time;
 pub mod unicode;

@@ -11,6 +11,7 @@ mod translate;
 mod weight;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use regex::{Regex, RegexBuilder};
@@ -142,6 +143,30 @@ impl Expression {
         }
     }
 
+    /// Where so many matches that do not overlap are, from the beginning, and where each of their groups is; the first
+    /// is all of the match. A group that took no part has no place.
+    pub fn captures_all(&self, text: &str, limit: usize) -> Vec<Vec<Option<Range<usize>>>> {
+        match &self.matcher {
+            Matcher::Literal(_) => {
+                let place = |found: &str| found.as_ptr() as usize - text.as_ptr() as usize;
+                let found = self.find_all(text, limit).into_iter();
+                found.map(|found| vec![Some(place(found)..place(found) + found.len())]).collect()
+            }
+            Matcher::Engine(engine) => {
+                let found = engine.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
+                let places = |captures: regex::Captures<'_>| {
+                    captures.iter().map(|group| group.map(|group| group.range())).collect()
+                };
+                found.take(limit).map(places).collect()
+            }
+        }
+    }
+
+    /// The name of each group, in order; empty for a group without one.
+    pub fn group_names(&self) -> &[String] {
+        &self.names
+    }
+
     /// The groups of the first match with their names, if there is one. A group that took no part is empty.
     pub fn groups<'a>(&'a self, text: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
         match &self.matcher {
@@ -152,6 +177,18 @@ impl Expression {
             }),
         }
     }
+}
+
+/// Text that matches itself, whatever it has.
+pub fn quote_meta(text: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(text.len());
+    for byte in text {
+        if br"\.+*?()|[]{}^$".contains(byte) {
+            quoted.push(b'\\');
+        }
+        quoted.push(*byte);
+    }
+    quoted
 }
 
 impl Error {

@@ -4,5 +4,7 @@
 
 pub mod calendar;
 pub mod duration;
+pub mod layout;
 mod quote;
 pub mod rfc3339;
+pub mod zone;

@@ -13,6 +13,8 @@ pub struct Url {
     pub user: Option<User>,
     /// With its port, and without escapes.
     pub host: String,
+    /// What follows the scheme if that is no slash, as in `mailto:a@b`.
+    pub opaque: String,
     /// As it was written. Empty if the address has a scheme and no slash behind it.
     pub path: String,
     /// As it was written.
@@ -101,6 +103,7 @@ fn read(text: &str, is_request: bool) -> Result<Url, String> {
     let mut url = Url { scheme: scheme.to_lowercase(), query: query.to_owned(), ..Url::default() };
     if !rest.starts_with('/') {
         if !url.scheme.is_empty() {
+            rest.clone_into(&mut url.opaque);
             return Ok(url);
         }
         if is_request {

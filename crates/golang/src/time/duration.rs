@@ -1,6 +1,6 @@
-//! Durations like `1h30m`, as Go's `time.ParseDuration` reads them.
+//! Durations like `1h30m`, as Go's `time.ParseDuration` reads them and `Duration.String` writes them.
 //!
-//! Follows Go 1.26, `time/format.go`.
+//! Follows Go 1.26, `time/format.go`, `time/time.go`.
 
 use std::time::Duration;
 
@@ -28,6 +28,52 @@ pub fn parse(text: &str) -> Result<i64, String> {
         (false, Ok(total)) => Ok(total),
         (false, Err(_)) => Err(format!("time: {INVALID} {}", quote(text))),
     }
+}
+
+/// Nanoseconds as Go's `Duration.String` writes them: `1h30m0s`, `1.5s`, `2ms`.
+pub fn format(nanoseconds: i64) -> String {
+    let size = nanoseconds.unsigned_abs();
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (unit, name) = match size {
+        0 => return "0s".to_owned(),
+        1..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "\u{b5}s"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    if unit < 1_000_000_000 {
+        return format!("{sign}{}{name}", with_fraction(size, unit));
+    }
+    let (minutes, rest) = (size / 60_000_000_000, size % 60_000_000_000);
+    let seconds = with_fraction(rest, unit);
+    match (minutes / 60, minutes % 60) {
+        (0, 0) => format!("{sign}{seconds}s"),
+        (0, minutes) => format!("{sign}{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// So many units, with as many digits after the point as there are.
+fn with_fraction(size: u64, unit: u64) -> String {
+    let width = unit.ilog10() as usize;
+    let fraction = format!("{:0width$}", size % unit);
+    match fraction.trim_end_matches('0') {
+        "" => (size / unit).to_string(),
+        fraction => format!("{}.{fraction}", size / unit),
+    }
+}
+
+/// A multiple of a unit that is nearest, away from zero at a half: Go's `Duration.Round`. What is too large is the
+/// largest duration.
+pub fn round(nanoseconds: i64, unit: i64) -> i64 {
+    if unit <= 0 {
+        return nanoseconds;
+    }
+    let (size, unit) = (i128::from(nanoseconds).abs(), i128::from(unit));
+    let down = size - size % unit;
+    let rounded = if (size % unit) * 2 < unit { down } else { down + unit };
+    let signed = if nanoseconds < 0 { -rounded } else { rounded };
+    i64::try_from(signed).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// A duration that is not negative. None if Go would not take the text for one.
@@ -145,6 +191,26 @@ mod tests {
         assert_eq!(says("9223372036854775808ns"), r#"time: invalid duration "9223372036854775808ns""#);
         assert_eq!(says("99999999999h"), r#"time: invalid duration "99999999999h""#);
         assert_eq!(says("\u{e9}\"\n"), r#"time: invalid duration "\xc3\xa9\"\x0a""#);
+    }
+
+    #[test]
+    fn durations_are_written_as_in_go() {
+        for (nanoseconds, text) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (-1_500, "-1.5\u{b5}s"),
+            (2_000_000, "2ms"),
+            (1_000_000_000, "1s"),
+            (61_500_000_000, "1m1.5s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(format(nanoseconds), text);
+        }
+        assert_eq!(
+            (round(1_500, 1_000), round(-1_499, 1_000), round(i64::MAX, 1_000)),
+            (2_000, -1_000, i64::MAX)
+        );
     }
 
     #[test]

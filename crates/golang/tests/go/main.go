@@ -2,6 +2,7 @@
 //
 //	go run . ranges > ../../src/strconv/print_ranges.rs
 //	go run . categories > ../../src/unicode/category_ranges.rs
+//	go run . cases > ../../src/unicode/case_ranges.rs
 //	go run . answers > ../it/answers.jsonl
 package main
 
@@ -27,12 +28,15 @@ func main() {
 		case "categories":
 			categories()
 			return
+		case "cases":
+			cases()
+			return
 		case "answers":
 			answers()
 			return
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: go run . ranges|categories|answers")
+	fmt.Fprintln(os.Stderr, "usage: go run . ranges|categories|cases|answers")
 	os.Exit(2)
 }
 
@@ -50,6 +54,40 @@ func categories() {
 	table("LETTERS", unicode.IsLetter)
 	fmt.Printf("\n/// The same of decimal digits.\n")
 	table("DIGITS", unicode.IsDigit)
+}
+
+// cases writes the classes beyond ASCII that have to do with words, and how letters change between upper, lower and title case.
+func cases() {
+	fmt.Printf("//! Upper, lower and title case, punctuation and numbers, according to Go. Written by `tests/go/main.go`.\n\n")
+	fmt.Printf("/// First and last letter in upper case of each range, in order: Unicode %s, which Go 1.26 has.\n", unicode.Version)
+	table("UPPER", unicode.IsUpper)
+	fmt.Printf("\n/// The same of lower case.\n")
+	table("LOWER", unicode.IsLower)
+	fmt.Printf("\n/// The same of title case.\n")
+	table("TITLE", unicode.IsTitle)
+	fmt.Printf("\n/// The same of punctuation.\n")
+	table("PUNCTUATION", unicode.IsPunct)
+	fmt.Printf("\n/// The same of numbers, digits or not.\n")
+	table("NUMBERS", unicode.IsNumber)
+	fmt.Printf("\n/// First and last letter of each range, and what is added to make it upper, lower and title case. `ALTERNATING` stands\n")
+	fmt.Printf("/// for ranges in which letters in upper and lower case take turns.\n#[rustfmt::skip]\n")
+	fmt.Printf("pub(super) const CASES: &[(u32, u32, [i32; 3])] = &[\n")
+	for _, cases := range unicode.CaseRanges {
+		fmt.Printf("    (%#x, %#x, [", cases.Lo, cases.Hi)
+		for at, delta := range cases.Delta {
+			if at > 0 {
+				fmt.Printf(", ")
+			}
+			if delta == unicode.UpperLower {
+				fmt.Printf("ALTERNATING")
+			} else {
+				fmt.Printf("%d", delta)
+			}
+		}
+		fmt.Printf("]),\n")
+	}
+	fmt.Printf("];\n\n/// Larger than any difference between two characters.\n")
+	fmt.Printf("pub(super) const ALTERNATING: i32 = i32::MAX;\n")
 }
 
 // table writes the ranges of the characters beyond ASCII that are in a class.
