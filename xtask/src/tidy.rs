@@ -172,8 +172,11 @@ const REPRODUCTIONS: [&str; 5] = [
 ];
 /// How such a file says what it follows, and in which version.
 const ORIGINALS: [&str; 2] = ["//! Follows ", "//! Our own design: "];
-const GENERATED: [&str; 2] =
-    ["crates/golang/src/strconv/print_ranges.rs", "crates/golang/src/unicode/category_ranges.rs"];
+const GENERATED: [&str; 3] = [
+    "crates/golang/src/strconv/print_ranges.rs",
+    "crates/golang/src/unicode/case_ranges.rs",
+    "crates/golang/src/unicode/category_ranges.rs",
+];
 
 /// Complain about everything that is untidy.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -1,14 +1,87 @@
 //! The functions of sprig, the library that most Go templates are written with.
 //!
-//! Each class of functions has a file of its own with a table `FUNCTIONS`.
+//! Each class of functions has a file of its own with a table `FUNCTIONS`. A function that fails says what its original
+//! returns as an error or panics with. [`REFUSED`] are those that always fail.
 //!
-//! Follows sprig 3.3.0, `functions.go`.
+//! Follows sprig 3.3.0, `functions.go`, with the versions of its libraries that function-go-templating has: cast 1.7.0,
+//! mergo 1.0.2, decimal 1.4.0, semver 3.4.0, xstrings 1.5.0, goutils 1.1.1.
 
-use crate::Functions;
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "all functions of a table have one signature, also those that cannot fail"
+)]
 
-/// The functions that Go's templates always have, and those of sprig.
+mod arguments;
+mod case;
+mod cast;
+mod dates;
+mod decimal;
+mod defaults;
+mod dicts;
+mod encoding;
+mod equality;
+mod flow;
+mod json;
+mod lists;
+mod math;
+mod merge;
+mod network;
+mod paths;
+mod random;
+mod reflection;
+mod regex;
+mod semver;
+mod strings;
+mod url;
+mod words;
+
+use crate::{Callee, Context, Failure, Function, Functions, Type, Value};
+
+pub use network::REFUSED;
+
+/// The functions that Go's templates always have, and those of sprig. Those that read the environment or the network
+/// are among them, and fail when they are called.
 pub fn functions() -> Functions {
-    CLASSES.iter().fold(Functions::builtin(), |functions, class| functions.with(class))
+    CLASSES.iter().fold(Functions::builtin(), |functions, (_, class)| functions.with(class))
 }
 
-static CLASSES: &[&[crate::Function]] = &[];
+/// The functions of sprig by class.
+pub fn classes() -> impl Iterator<Item = (&'static str, &'static [Function])> {
+    CLASSES.iter().copied()
+}
+
+static CLASSES: &[(&str, &[Function])] = &[
+    ("strings", strings::FUNCTIONS),
+    ("words", words::FUNCTIONS),
+    ("regular expressions", regex::FUNCTIONS),
+    ("integers and floats", math::FUNCTIONS),
+    ("lists", lists::FUNCTIONS),
+    ("dictionaries", dicts::FUNCTIONS),
+    ("defaults and JSON", defaults::FUNCTIONS),
+    ("reflection", reflection::FUNCTIONS),
+    ("dates", dates::FUNCTIONS),
+    ("encoding", encoding::FUNCTIONS),
+    ("randomness", random::FUNCTIONS),
+    ("semantic versions", semver::FUNCTIONS),
+    ("paths", paths::FUNCTIONS),
+    ("addresses", url::FUNCTIONS),
+    ("flow control", flow::FUNCTIONS),
+    ("environment and network", network::FUNCTIONS),
+];
+
+type Call = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;
+
+const fn function(name: &'static str, parameters: &'static [Type], result: Type, call: Call) -> Function {
+    Function { name, parameters, rest: None, result, callee: Callee::Values(call) }
+}
+
+/// A function with any number of further arguments.
+const fn variadic(
+    name: &'static str,
+    parameters: &'static [Type],
+    rest: Type,
+    result: Type,
+    call: Call,
+) -> Function {
+    Function { name, parameters, rest: Some(rest), result, callee: Callee::Values(call) }
+}

@@ -1,0 +1,70 @@
+//! Whatever a function is asked for, it ends within the budget.
+
+use std::time::{Duration, Instant};
+
+use ferroplane_template::Budget;
+use serde_json::json;
+
+use crate::rendered_within;
+
+/// What a template that asks for too much is told.
+fn refusal(template: &str) -> String {
+    let budget = Budget { steps: 1_000_000, memory: 16 << 20, output: 1 << 20, ..Budget::default() };
+    let start = Instant::now();
+    let problem = rendered_within(template, &json!({}), budget).expect_err(template);
+    assert!(start.elapsed() < Duration::from_secs(30), "{template} took {:?}", start.elapsed());
+    problem
+}
+
+#[test]
+fn too_much_is_refused_before_it_is_made() {
+    for template in [
+        r#"{{ repeat 9223372036854775807 "x" }}"#,
+        r#"{{ $s := repeat 1000000 "x" }}{{ replace "" $s $s }}"#,
+        r#"{{ indent 9223372036854775807 "x" }}"#,
+        r#"{{ repeat 100000 "\n" | nindent 100000 }}"#,
+        "{{ until 9223372036854775807 }}",
+        "{{ until -9223372036854775807 }}",
+        "{{ untilStep -9223372036854775807 9223372036854775807 1 }}",
+        "{{ seq 1 9223372036854775806 }}",
+        "{{ randAlpha 9223372036854775807 }}",
+        "{{ randBytes 9223372036854775807 }}",
+        r#"{{ wrapWith 1 (repeat 10000 "x") (repeat 10000 "y") }}"#,
+        r#"{{ $l := until 100000 }}{{ join (repeat 10000 "x") $l }}"#,
+        r#"{{ splitList "" (repeat 8000000 "x") }}"#,
+        r#"{{ regexReplaceAll "" (repeat 100000 "x") (repeat 1000 "y") }}"#,
+        r#"{{ regexFindAll "" (repeat 8000000 "x") -1 }}"#,
+        "{{ $l := list 1 }}{{ range until 60 }}{{ $l = concat $l $l }}{{ end }}",
+        "{{ uniq (until 100000) }}",
+        r#"{{ $d := dict }}{{ range until 60 }}{{ $d = dict "a" $d "b" $d }}{{ end }}{{ toJson $d }}"#,
+        r#"{{ $d := dict }}{{ range until 60 }}{{ $d = dict "a" $d "b" $d }}{{ end }}{{ deepCopy $d }}"#,
+        r#"{{ $d := dict }}{{ range until 60 }}{{ $d = dict "a" $d "b" $d }}{{ end }}{{ merge (deepCopy (dict)) $d (dict) }}{{ $e := deepCopy $d }}"#,
+    ] {
+        let problem = refusal(template);
+        assert!(problem.contains("the template"), "{template}: {problem}");
+    }
+}
+
+#[test]
+fn dictionaries_that_contain_themselves_end_every_walk() {
+    for template in [
+        r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ mustToJson $d }}"#,
+        r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ deepCopy $d }}"#,
+        r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ $e := dict }}{{ $_ := set $e "d" $e }}{{ deepEqual $d $e }}"#,
+        r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ $e := dict }}{{ $_ := set $e "d" $e }}{{ merge $d $e }}"#,
+        r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ $e := dict }}{{ $_ := set $e "d" $e }}{{ has $d (list $e) }}"#,
+        r#"{{ mustFromJson (repeat 100000 "[") }}"#,
+    ] {
+        let problem = refusal(template);
+        assert!(
+            problem.contains("nested") || problem.contains("cycle") || problem.contains("depth"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn heavy_expressions_are_refused() {
+    let problem = refusal(r#"{{ mustRegexMatch "((a{100}){10}[é-ü]{1000}){1}\\pL{900}" "x" }}"#);
+    assert!(problem.contains("expression too large"), "{problem}");
+}
