@@ -206,14 +206,21 @@ impl ObjectPath<'_> {
 
 /// What client-go refuses before it sends a request (`IsPathSegmentName`): servers and proxies resolve dots and slashes,
 /// some of them after they have decoded escapes.
-fn check_segment(name: &str) -> Result<(), String> {
+fn check_segment(name: &str) -> Result<(), SegmentError> {
     if matches!(name, "." | "..") {
-        return Err(format!("a name may not be `{name}`"));
+        return Err(SegmentError::Relative(name.to_owned()));
     }
-    match name.chars().find(|letter| matches!(letter, '/' | '%')) {
-        Some(letter) => Err(format!("a name may not contain `{letter}`")),
-        None => Ok(()),
-    }
+    let found = name.chars().find(|letter| matches!(letter, '/' | '%'));
+    found.map_or(Ok(()), |letter| Err(SegmentError::Contains(letter)))
+}
+
+/// Why a name cannot stand in a path.
+#[derive(Debug, thiserror::Error)]
+enum SegmentError {
+    #[error("a name may not be `{0}`")]
+    Relative(String),
+    #[error("a name may not contain `{0}`")]
+    Contains(char),
 }
 
 /// The path of a version of an API group.

@@ -19,7 +19,7 @@ use ferroplane_engine::versions::{
 use ferroplane_engine::{
     COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
 };
-use ferroplane_runner::{Directory, Observer, Runner, grpc};
+use ferroplane_runner::{CallError, Directory, Observer, Runner, grpc};
 use serde_json::Value;
 use tracing::warn;
 
@@ -163,6 +163,17 @@ struct State {
 struct Address {
     target: String,
     is_secure: bool,
+}
+
+/// Why a function cannot be called where it is served.
+#[derive(Debug, thiserror::Error)]
+enum DialError {
+    #[error(transparent)]
+    Target(#[from] grpc::BadTarget),
+    #[error("there is no client certificate to call it with: name a directory with --tls-client-certs-dir")]
+    NoCertificate,
+    #[error(transparent)]
+    Client(#[from] CallError),
 }
 
 impl FunctionRegistry {
@@ -415,7 +426,7 @@ impl FunctionRegistry {
         let runner = match known.map_or_else(|| self.dial(&address), Ok) {
             Ok(runner) => runner,
             Err(trouble) => {
-                listing.callables.troubles.insert(revision, trouble);
+                listing.callables.troubles.insert(revision, chain(&trouble));
                 return;
             }
         };
@@ -429,16 +440,15 @@ impl FunctionRegistry {
         listing.used.insert(address, runner);
     }
 
-    fn dial(&self, address: &Address) -> Result<Arc<Runner>, String> {
-        let target: grpc::Target = address.target.parse().map_err(|error| format!("{error}"))?;
+    fn dial(&self, address: &Address) -> Result<Arc<Runner>, DialError> {
+        let target: grpc::Target = address.target.parse()?;
         let mut options = self.options.clone();
         if !address.is_secure {
             options.tls = None;
         } else if options.tls.is_none() {
-            return Err("there is no client certificate to call it with: name a directory with --tls-client-certs-dir"
-                .to_owned());
+            return Err(DialError::NoCertificate);
         }
-        let client = grpc::Client::new(target, options).map_err(|error| chain(&error))?;
+        let client = grpc::Client::new(target, options)?;
         let returned = self.returned.clone();
         client.on_return(move || returned.tell());
         Ok(Arc::new(Runner::Grpc(client)))

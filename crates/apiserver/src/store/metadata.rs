@@ -30,7 +30,7 @@ pub(super) struct Read<'a> {
 
 /// Read the metadata from an object's bytes.
 pub(super) fn read(object: &[u8]) -> Result<Read<'_>, serde_json::Error> {
-    let StoredBytes { metadata: parsed } = serde_json::from_slice(object)?;
+    let StoredObject { metadata: parsed } = serde_json::from_slice(object)?;
     let metadata = ObjectMetadata {
         uid: Uid::from(parsed.uid.as_deref().unwrap_or_default()),
         owners: parsed.owner_references.iter().flatten().map(|owner| Uid::from(&*owner.uid)).collect(),
@@ -44,7 +44,7 @@ pub(super) fn read(object: &[u8]) -> Result<Read<'_>, serde_json::Error> {
 }
 
 #[derive(Deserialize)]
-struct StoredBytes<'a> {
+struct StoredObject<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
 }

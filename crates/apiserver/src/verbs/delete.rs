@@ -55,6 +55,7 @@ async fn attempt(
 ) -> Result<Option<Deleted>, Status> {
     let object: Map<String, Value> = serde_json::from_slice(entry.bytes())
         .map_err(|error| Status::internal(&format!("cannot read the stored object: {error}")))?;
+    // In each attempt anew: what others changed meanwhile may be just what the client wanted to rule out.
     check_preconditions(location, &object, options)?;
     let mut warnings = admission.delete(location, entry).await?;
     let deletion = location.view.resource.deletion;

@@ -84,6 +84,7 @@ impl Destination {
         };
         let bundle = configuration["caBundle"].as_str().filter(|bundle| !bundle.is_empty());
         let authority = bundle.map(|bundle| {
+            // Validated when it was stored. What cannot be read trusts nobody, rather than everybody whom the machine trusts.
             let pem = STANDARD.decode(bundle).unwrap_or_default();
             String::from_utf8_lossy(&pem).into_owned()
         });
@@ -163,6 +164,7 @@ fn address_of_service(
     let known = known.ok_or_else(|| Error::NoPort { service: name.to_owned(), port })?;
     let port_name = known["name"].as_str().unwrap_or_default();
     let found = in_slices(store, namespace, name, port_name);
+    // Clients of old write only the second: nothing here makes slices of it, as Kubernetes' controller would.
     let found = found.or_else(|| in_endpoints(store, namespace, name, port_name));
     found.map(Some).ok_or_else(|| Error::NoEndpoints(name.to_owned()))
 }

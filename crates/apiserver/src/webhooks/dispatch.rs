@@ -114,6 +114,7 @@ struct Rounds {
 impl Rounds {
     fn note(&mut self, index: usize, is_asked_again: bool, has_changed: bool) {
         if has_changed {
+            // Those asked before the change have judged another object. Those asked after it have not.
             self.again.extend(self.asked.drain(..));
         }
         if is_asked_again {
@@ -172,6 +173,7 @@ fn patched(
     }
     let undecodable =
         |error: String| CallFailure::Call(format!("received undecodable patch in webhook response: {error}"));
+    // Read before the operation is looked at: a patch that says nothing is allowed everywhere, even for a deletion.
     let patch = Body::json(&verdict.patch).map_err(undecodable)?.value;
     if patch.is_null() || patch.as_array().is_some_and(Vec::is_empty) {
         return Ok(None);
@@ -196,6 +198,7 @@ fn patched(
     if request.part.is_none()
         && let Some(shown) = request.resource.served(&version)
     {
+        // As if a client had sent it: a webhook can add fields that the version does not have, and they must not be stored.
         shown.behaviour.normalise(&mut object).map_err(|error| broken(&error))?;
     }
     Ok(Some(Value::Object(object)))

@@ -114,6 +114,8 @@ impl Reader {
         let mut left = BTreeSet::new();
         for ((api_version, kind, namespace), ids) in objects {
             let is_known = self.catalogue.get(&api_version, &kind).is_some();
+            // One list by label instead of many reads. It may show more than was asked for, which the snapshot keeps for
+            // later.
             if ids.len() > FEW && is_known {
                 let (reader, label) = (self.clone(), label.clone());
                 left.extend(ids);
@@ -144,6 +146,7 @@ impl Reader {
         let state = match self.client.get_object(path).await {
             Ok(Some(object)) => State::Here(Box::new(object)),
             Ok(None) => State::Missing,
+            // Whoever may not read one object is told so at that object, and sees the rest.
             Err(Error::Refused(status)) => State::Unreadable(status.message),
             // Whoever wrote the reference wrote no name. The rest of the tree can be read all the same.
             Err(Error::InvalidPath(problem)) => State::Unreadable(problem),

@@ -113,6 +113,7 @@ where
         let (answer, health) = (self.service.call(request), self.health.clone());
         Box::pin(async move {
             let answer = answer.await;
+            // Any answer will do, a refusal too: whether the server is well is not for this replica to say.
             health.is_connected.store(answer.is_ok(), Ordering::Relaxed);
             answer
         })

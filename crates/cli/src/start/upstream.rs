@@ -106,6 +106,7 @@ impl Args for Upstream {
                 .long(flag.name)
                 .value_name("VALUE")
                 .action(ArgAction::Set)
+                // A switch of kong, which upstream uses: `--enable-x`, `--enable-x=false`.
                 .num_args(0..=1)
                 .default_missing_value("true")
                 .hide(true);
@@ -131,6 +132,7 @@ impl Args for Upstream {
 impl FromArgMatches for Upstream {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = FLAGS.iter().filter_map(|flag| {
+            // Variables of the environment count as given: charts set them.
             matches.value_source(flag.name).filter(|source| *source != ValueSource::DefaultValue)?;
             let value = matches.get_one::<String>(flag.name).cloned().unwrap_or_default();
             Some((flag.name, value, flag.answer))

@@ -21,6 +21,7 @@ impl Followed {
     pub(super) fn start_with(client: &ApiClient, scope: InformerScope, changed: Arc<Notify>) -> Self {
         let informer = Informer::start(client.clone(), scope);
         let notify = changed.clone();
+        // One permit is kept if nobody waits at the moment, so that a change between two waits is not missed.
         informer.listen(move |_, _| notify.notify_one());
         Self { informer, changed }
     }

@@ -50,6 +50,7 @@ impl Plane {
         let certificates = Arc::new(certificates(configuration)?);
         let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
         let door = door.context("cannot listen for clients; choose another address with --listen")?;
+        // The listener before everything else: with port 0, only it knows the address that goes into the kubeconfig.
         let address = door.address();
 
         let authority = Some(certificates.bundle().to_owned());
@@ -117,6 +118,8 @@ impl Plane {
         }
         // What is recorded and not yet written is not lost.
         let _ = tokio::task::spawn_blocking(move || self.recorder.stop()).await;
+        // In this order: controllers write until they have stopped, watches end before connections do, and the store closes
+        // when nobody can write any more.
         self.server.stop();
         let _ = self.end.send(());
         let _ = self.door.await;
@@ -202,6 +205,7 @@ fn kubeconfig_path(configuration: &Configuration) -> anyhow::Result<(PathBuf, Op
             temporary.insert(directory).path().join("kubeconfig")
         }
     };
+    // Shown to people, who may be in another directory when they use it.
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok((path, temporary))
 }

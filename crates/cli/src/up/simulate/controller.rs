@@ -56,6 +56,7 @@ impl Controller {
         loop {
             let first =
                 self.due.iter().min_by_key(|(_, time)| **time).map(|(key, time)| (key.clone(), *time));
+            // Never slept until if nothing is due: the branch below is off then.
             let (key, time) = first.clone().unwrap_or_else(|| (String::new(), Instant::now()));
             tokio::select! {
                 biased;
@@ -118,6 +119,7 @@ impl Controller {
         let changes = patch(object, &status);
         match self.client.merge(target, self.kind.subresource, &changes).await {
             Ok(answer) if is_status(&answer, &status) => debug!(kind, name, "simulated a status"),
+            // The schema of the kind dropped or changed something. The next write would come to the same, and wake us again.
             Ok(_) => drop(self.given_up.insert(key, self.attempt(object))),
             // Whoever changed or deleted it meanwhile makes it be looked at again.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
