@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
@@ -22,6 +24,8 @@ use crate::{ApiClient, Error, LabelSelector, ObjectHeader, Query, Resource, Watc
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Where `kubectl apply` keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Which objects are cached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,7 +34,8 @@ pub struct InformerScope {
     /// None for all namespaces.
     pub namespace: Option<String>,
     pub labels: LabelSelector,
-    /// Only their metadata is kept.
+    /// Only their metadata is kept, without managed fields and without the copy of the object that `kubectl apply` leaves in an
+    /// annotation: the data of a Secret would be in it.
     pub metadata_only: bool,
 }
 
@@ -395,7 +400,9 @@ impl Informer {
     }
 
     fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes) {
-        let object = CachedObject { version: header.version(), bytes: bytes.clone() };
+        // A list brings whole objects, whatever was asked for.
+        let kept = if self.scope.metadata_only { metadata_of(bytes) } else { None };
+        let object = CachedObject { version: header.version(), bytes: kept.unwrap_or_else(|| bytes.clone()) };
         let inserted = self.write().insert(header, &object);
         if let Some(before) = inserted {
             self.announce(Change::Applied { header, object: &object, before: before.as_ref() });
@@ -465,6 +472,20 @@ impl Cache {
         }
         is_there
     }
+}
+
+/// As much of an object as is kept where only metadata is.
+fn metadata_of(bytes: &Bytes) -> Option<Bytes> {
+    #[derive(Deserialize, Serialize)]
+    struct OnlyMetadata {
+        metadata: JsonObject,
+    }
+    let mut object: OnlyMetadata = serde_json::from_slice(bytes).ok()?;
+    object.metadata.remove("managedFields");
+    if let Some(annotations) = object.metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+    serde_json::to_vec(&object).ok().map(Bytes::from)
 }
 
 /// The key of an object in the cache of its kind.

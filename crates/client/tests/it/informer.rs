@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ferroplane_client::{Change, Informer, InformerScope};
 use http::StatusCode;
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::server::{TestServer, config_maps};
@@ -119,4 +120,36 @@ async fn informer_that_fell_behind_lists_its_namespace_again() {
     let lists = server.requests("limit=");
     assert_eq!(lists.len(), 2, "{lists:?}");
     assert!(lists.iter().all(|uri| uri.starts_with("/api/v1/namespaces/a/configmaps?")), "{lists:?}");
+}
+
+#[tokio::test]
+async fn informer_of_metadata_keeps_no_data() {
+    let server = server_with_two_namespaces().await;
+    let copy = r#"{"data":{"color":"secret"}}"#;
+    let metadata = json!({
+        "name": "applied", "namespace": "a", "labels": {"paint": "yes"},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": copy, "kept": "yes"},
+    });
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"color": "secret"}});
+    let before = object.as_object().unwrap();
+    server.client().create(&config_maps(), "a", before).await.unwrap();
+    let scope = InformerScope { metadata_only: true, ..InformerScope::new(config_maps().into()) };
+    let informer = Informer::start(server.client(), scope);
+    informer.synced().await;
+    // What comes with the list, and what comes with the watch.
+    let mut after = before.clone();
+    after["metadata"]["name"] = "later".into();
+    server.client().create(&config_maps(), "a", &after).await.unwrap();
+    for name in ["applied", "later"] {
+        let held = loop {
+            match informer.get("a", name) {
+                Some(held) => break String::from_utf8(held.bytes.to_vec()).unwrap(),
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        assert!(held.contains(r#""paint":"yes""#) && held.contains(r#""kept":"yes""#), "{held}");
+        assert!(!held.contains("secret") && !held.contains("managedFields"), "{held}");
+    }
+    informer.stop();
 }
