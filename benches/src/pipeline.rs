@@ -78,6 +78,7 @@ impl Bench {
             pipeline: self.pipelines[&steps].clone(),
             remembered: Vec::new(),
             context: None,
+            grants: std::sync::Arc::default(),
         });
         loop {
             turn = match turn {

@@ -53,6 +53,7 @@ fn converse(flags: u8, data: &[u8]) -> Outcome {
         pipeline: Arc::new(Pipeline::new(&steps).expect("it is a pipeline")),
         remembered: Vec::new(),
         context: None,
+        grants: std::sync::Arc::default(),
     });
     loop {
         turn = match turn {
@@ -76,7 +77,7 @@ fn converse(flags: u8, data: &[u8]) -> Outcome {
 fn answer(flags: u8, want: &Want) -> Answer {
     match want {
         _ if flags & 4 != 0 => Answer::Failed("no".to_owned()),
-        Want::Resources(_) => Answer::Resources(vec![object(json!({"kind": "Thing"}))]),
+        Want::Resources(_) | Want::ClusterResources(_) => Answer::Resources(vec![object(json!({"kind": "Thing"}))]),
         Want::Schema(_) => Answer::Schema(None),
         Want::Secret { .. } => Answer::Secret(None),
         Want::Scope { .. } => Answer::Scope { is_namespaced: flags & 8 == 0 },

@@ -55,6 +55,7 @@ pub const ALL: &[Crd] = &[
         "Usage",
         include_str!("../crds/apiextensions.crossplane.io_usages.yaml"),
     ),
+    crd("ferroplane.io", "AccessGrant", include_str!("../crds/ferroplane.io_accessgrants.yaml")),
     crd("ops.crossplane.io", "CronOperation", include_str!("../crds/ops.crossplane.io_cronoperations.yaml")),
     crd("ops.crossplane.io", "Operation", include_str!("../crds/ops.crossplane.io_operations.yaml")),
     crd(

@@ -7,6 +7,7 @@ mod common;
 mod compositions;
 mod definitions;
 mod functions;
+mod grants;
 mod kind;
 pub(crate) mod marks;
 mod schema;
@@ -28,6 +29,7 @@ pub fn definitions() -> Vec<(String, Value)> {
         usages::cluster_usage(),
         functions::function(),
         functions::revision(),
+        grants::access_grant(),
     ];
     let file = |kind: Kind| (format!("{}_{}.yaml", kind.group, kind.plural()), kind.definition());
     kinds.into_iter().map(file).collect()

@@ -42,6 +42,8 @@ pub const CLAIM_MANAGER: &str = "apiextensions.crossplane.io/claim";
 pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";
 /// The API group of usages.
 pub const PROTECTION: &str = "protection.crossplane.io";
+/// The API group of the kinds that only Ferroplane has.
+pub const FERROPLANE: &str = "ferroplane.io";
 /// The group of operations.
 pub const OPS: &str = "ops.crossplane.io";
 /// On objects that are used: `true` has their deletion looked at.

@@ -5,6 +5,7 @@ mod composition;
 mod condition;
 mod definition;
 mod function;
+mod grant;
 mod unsupported;
 mod usage;
 
@@ -26,6 +27,7 @@ pub use definition::{
     CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
 };
 pub use function::Function;
+pub use grant::{ANY, AccessGrantSpec, GrantSubjects, GrantedKind, ReadGrant};
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};
 

@@ -6,5 +6,6 @@ pub(crate) mod composite;
 pub(crate) mod composition;
 pub(crate) mod composition_cache;
 pub(crate) mod definition;
+pub(crate) mod grants;
 pub(crate) mod offered;
 pub(crate) mod revision;

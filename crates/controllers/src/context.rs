@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_client::{ApiClient, Error, Informer, InformerScope, Resource};
+use ferroplane_engine::{GRANT_API_VERSION, GRANT_KIND};
 use ferroplane_recorder::Recorder as Recordings;
 
 use crate::metrics::Metrics;
@@ -33,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) revisions: Arc<Informer>,
     pub(crate) functions: Arc<Informer>,
     pub(crate) function_revisions: Arc<Informer>,
+    /// What administrators allow beyond namespaces. Where the kind is not installed, there is none.
+    pub(crate) grants: Arc<Informer>,
     /// The metadata of every `CustomResourceDefinition`.
     pub(crate) kinds: Arc<Informer>,
 }
@@ -84,6 +87,7 @@ impl Context {
             revisions: follow(EXTENSIONS, "CompositionRevision", "compositionrevisions"),
             functions: follow(PACKAGES, "Function", "functions"),
             function_revisions: follow(PACKAGES, "FunctionRevision", "functionrevisions"),
+            grants: follow(GRANT_API_VERSION, GRANT_KIND, "accessgrants"),
             kinds,
             cluster,
             composer,
@@ -92,6 +96,8 @@ impl Context {
         for informer in context.informers() {
             informer.synced().await;
         }
+        // Somebody else may have installed the kinds, for an older release. Without grants, nothing more is allowed.
+        let _ = context.grants.synced_or_failed().await;
         Ok(context)
     }
 
@@ -105,11 +111,12 @@ impl Context {
 
     /// Follow no longer.
     pub(crate) fn stop(&self) {
-        for informer in self.informers() {
+        for informer in self.informers().into_iter().chain([&self.grants]) {
             informer.stop();
         }
     }
 
+    /// Those without which nobody can work.
     fn informers(&self) -> [&Arc<Informer>; 6] {
         [
             &self.kinds,

@@ -112,8 +112,9 @@ impl Call {
             return self.start_over();
         }
         self.given.calls += 1;
-        match self.given.resolve(&response) {
+        match self.given.resolve(&self.run, &response) {
             Resolution::Settled => accept(self.run, response, self.given.called()),
+            Resolution::Denied(failure) => self.run.fail(failure),
             Resolution::Fetch(wants) if wants.is_empty() => {
                 iterate(self.run, self.request, self.given, response, Vec::new())
             }
@@ -153,6 +154,8 @@ pub struct Fetch {
 pub enum Want {
     /// Objects, sorted by namespace and name.
     Resources(ResourceSelector),
+    /// The same, of a kind that has to be cluster scoped. If it is not, [`Answer::Scope`] is the answer, and nothing is read.
+    ClusterResources(ResourceSelector),
     /// The OpenAPI schema of a kind.
     Schema(SchemaSelector),
     /// The data of a Secret.
@@ -215,7 +218,10 @@ impl Fetch {
 
 /// Before the first call of a step: fetch what it is known to need.
 fn prepare(run: Box<Run>) -> Turn {
-    let wants = Given::wants_up_front(&run);
+    let wants = match Given::wants_up_front(&run) {
+        Ok(wants) => wants,
+        Err(failure) => return run.fail(failure),
+    };
     if wants.is_empty() {
         return call(run, Vec::new());
     }
@@ -239,9 +245,9 @@ fn iterate(
     answers: Vec<Answer>,
 ) -> Turn {
     let step = run.step().name.clone();
-    let next = match given.overlay(&response, answers) {
+    let next = match given.overlay(&run, &response, answers) {
         Ok(next) => next,
-        Err((requirement, reason)) => return run.fail(Failure::Requirement { step, requirement, reason }),
+        Err(failure) => return run.fail(failure),
     };
     // After the first call only: a function that asks for what it was given up front has seen it. Later ones
     // compare with what they asked for before.

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use ferroplane_api::{Cause, FailurePoint};
 use ferroplane_wire::{BadResponse, StructError};
 
+use crate::access::DeniedRead;
+
 /// Why a pipeline run came to nothing. Every text is stable: it will be repeated in a condition.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -31,6 +33,14 @@ pub enum Failure {
 
     #[error("cannot get the input of pipeline step `{step}`, {object}: {reason}")]
     Input { step: String, object: String, reason: String },
+
+    #[error("cannot let pipeline step `{step}` read {read}")]
+    Denied {
+        step: String,
+        /// What the composition or the step calls it.
+        requirement: String,
+        read: Box<DeniedRead>,
+    },
 
     #[error("cannot read the composite resource")]
     Composite { source: StructError },
@@ -96,6 +106,7 @@ impl Failure {
             | Self::Requirement { step, .. }
             | Self::Credential { step, .. }
             | Self::Input { step, .. }
+            | Self::Denied { step, .. }
             | Self::NotAnObject { step, .. }
             | Self::NoType { step, .. }
             | Self::Metadata { step, .. }
@@ -120,7 +131,7 @@ impl Failure {
             | Self::NamespaceMissing { resource, .. }
             | Self::InvalidName { resource, .. }
             | Self::Controlled { resource, .. } => Some(resource),
-            Self::Requirement { requirement, .. } => Some(requirement),
+            Self::Requirement { requirement, .. } | Self::Denied { requirement, .. } => Some(requirement),
             Self::Credential { credential, .. } => Some(credential),
             _ => None,
         }
@@ -137,6 +148,7 @@ impl Failure {
             Self::Requirement { .. } => Cause::RequirementUnavailable,
             Self::Credential { .. } => Cause::CredentialUnavailable,
             Self::Input { .. } => Cause::StepInputUnavailable,
+            Self::Denied { .. } => Cause::AccessNotGranted,
             Self::Composite { .. } | Self::NoPrefix { .. } => Cause::CompositeResourceInvalid,
             Self::Observed { .. } => Cause::ComposedResourceUnreadable,
             Self::NotAnObject { .. }

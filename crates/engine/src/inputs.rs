@@ -7,6 +7,7 @@ use bytes::Bytes;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::ResourceSelector;
 
+use crate::access::Grants;
 use crate::pipeline::Pipeline;
 
 /// Everything a pipeline run starts from.
@@ -24,6 +25,8 @@ pub struct Inputs {
     pub remembered: Vec<Requirement>,
     /// What the first step finds in its context.
     pub context: Option<Struct>,
+    /// What the steps may read besides what every composite resource may: [`Grants::about`] it.
+    pub grants: Arc<Grants>,
 }
 
 /// Where the machinery of a composite resource lies.

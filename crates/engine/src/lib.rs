@@ -12,6 +12,7 @@
 //! * A plan never creates a resource whose reference is not in [`Plan::references`].
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
+mod access;
 mod advice;
 mod claim;
 pub mod composite;
@@ -43,6 +44,7 @@ pub mod versions;
 pub mod wording;
 mod written;
 
+pub use access::{DeniedRead, GRANT_API_VERSION, GRANT_KIND, Grants, InvalidGrant, is_grant};
 pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
     Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_api::{SecretRef, meta};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::credentials::Source;
 use ferroplane_wire::v1::resource_selector::Match;
@@ -10,9 +11,9 @@ use ferroplane_wire::v1::{
     RunFunctionResponse, Schema, Severity,
 };
 
+use crate::access::{Access, DeniedRead};
 use crate::conversation::{Answer, Want};
 use crate::failure::Failure;
-use crate::pipeline::Step;
 use crate::run::Run;
 
 /// What the current step was given before its first call, and how far it has come.
@@ -37,21 +38,21 @@ pub(crate) struct Given {
 pub(crate) enum Resolution {
     Settled,
     Fetch(Vec<Want>),
+    /// The step asks for what it may not read.
+    Denied(Failure),
 }
 
 impl Given {
     /// What the step is known to need: its credentials, what the composition requires for it, and what it
     /// asked for the last time.
-    pub(crate) fn wants_up_front(run: &Run) -> Vec<Want> {
+    pub(crate) fn wants_up_front(run: &Run) -> Result<Vec<Want>, Failure> {
         let step = run.step();
-        let secrets = step.credentials.iter().map(|(_, secret)| Want::Secret {
-            namespace: secret.namespace.clone(),
-            name: secret.name.clone(),
-        });
-        let resources = step.resources.iter().map(|(_, selector)| Want::Resources(selector.clone()));
-        let schemas = step.schemas.iter().map(|(_, selector)| Want::Schema(selector.clone()));
-        let remembered = run.remembered().map(|requirement| Want::Resources(requirement.selector.clone()));
-        let input = step.input_ref.iter().map(|selector| Want::Resources(selector.clone()));
+        let input = step.input_ref.iter().map(|selector| want(run, "", selector));
+        let secrets = step.credentials.iter().map(|(name, secret)| want_secret(run, name, secret));
+        let resources = step.resources.iter().map(|(name, selector)| want(run, name, selector));
+        let schemas = step.schemas.iter().map(|(_, selector)| Ok(Want::Schema(selector.clone())));
+        let remembered =
+            run.remembered().map(|requirement| want(run, &requirement.name, &requirement.selector));
         // `up_front` consumes the answers in this very order.
         input.chain(secrets).chain(resources).chain(schemas).chain(remembered).collect()
     }
@@ -63,7 +64,7 @@ impl Given {
         let mut answers = answers.into_iter();
         let mut given = Self { input: step.input.clone(), ..Self::default() };
         if let Some(selector) = &step.input_ref {
-            given.input = Some(read_input(step, selector, answers.next())?);
+            given.input = Some(read_input(run, selector, answers.next())?);
         }
         for ((name, secret), answer) in step.credentials.iter().zip(answers.by_ref()) {
             let fail = |reason: &str| Failure::Credential {
@@ -81,20 +82,14 @@ impl Given {
             let source = Some(Source::CredentialData(CredentialData { data }));
             given.credentials.insert(name.clone(), Credentials { source });
         }
-        let fail = |requirement: &str, reason| Failure::Requirement {
-            step: step.name.clone(),
-            requirement: requirement.to_owned(),
-            reason,
-        };
-        for ((name, _), answer) in step.resources.iter().zip(answers.by_ref()) {
-            let resources = to_resources(answer).map_err(|reason| fail(name, reason))?;
-            given.resources.insert(name.clone(), resources);
+        for ((name, selector), answer) in step.resources.iter().zip(answers.by_ref()) {
+            given.resources.insert(name.clone(), required(run, name, selector, answer)?);
         }
         for ((name, _), answer) in step.schemas.iter().zip(answers.by_ref()) {
-            given.schemas.insert(name.clone(), to_schema(answer).map_err(|reason| fail(name, reason))?);
+            given.schemas.insert(name.clone(), required_schema(run, name, answer)?);
         }
         for (requirement, answer) in run.remembered().zip(answers) {
-            if let Ok(resources) = to_resources(answer) {
+            if let Ok(resources) = required(run, &requirement.name, &requirement.selector, answer) {
                 let found = (requirement.selector.clone(), resources);
                 given.remembered.entry(requirement.name.clone()).or_insert(found);
             }
@@ -129,7 +124,7 @@ impl Given {
     }
 
     /// Whether the answer is final, or what has to be read before the step can be called again.
-    pub(crate) fn resolve(&self, response: &RunFunctionResponse) -> Resolution {
+    pub(crate) fn resolve(&self, run: &Run, response: &RunFunctionResponse) -> Resolution {
         let is_fatal = response.results.iter().any(|result| result.severity == i32::from(Severity::Fatal));
         let asked = asked(response);
         // Asking for the same again means that the function has all it needs: Crossplane calls this stable
@@ -137,41 +132,41 @@ impl Given {
         if is_fatal || Some(asked) == self.previous.as_ref() || (self.previous.is_none() && is_empty(asked)) {
             return Resolution::Settled;
         }
-        let extra = asked.extra_resources.values().cloned().map(Want::Resources);
-        let resources = asked.resources.values().cloned().map(Want::Resources);
-        let schemas = asked.schemas.values().cloned().map(Want::Schema);
-        Resolution::Fetch(extra.chain(resources).chain(schemas).collect())
+        let resources = asked.extra_resources.iter().chain(&asked.resources);
+        let resources = resources.map(|(name, selector)| want(run, name, selector));
+        let schemas = asked.schemas.values().cloned().map(|selector| Ok(Want::Schema(selector)));
+        match resources.chain(schemas).collect() {
+            Ok(wants) => Resolution::Fetch(wants),
+            Err(failure) => Resolution::Denied(failure),
+        }
     }
 
     /// What the step was given from the start, and over it what it asks for now.
     pub(crate) fn overlay(
         &self,
+        run: &Run,
         response: &RunFunctionResponse,
         answers: Vec<Answer>,
-    ) -> Result<Required, (String, String)> {
+    ) -> Result<Required, Failure> {
         let asked = asked(response);
         let mut answers = answers.into_iter();
-        let mut required = Required {
+        let mut overlaid = Required {
             extra: BTreeMap::new(),
             // From the start of the step, not from the call before: what a function no longer asks for
             // disappears.
             resources: self.resources.clone(),
             schemas: self.schemas.clone(),
         };
-        let fail = |name: &String| {
-            let name = name.clone();
-            move |reason| (name, reason)
-        };
-        for (name, answer) in asked.extra_resources.keys().zip(answers.by_ref()) {
-            required.extra.insert(name.clone(), to_resources(answer).map_err(fail(name))?);
+        for ((name, selector), answer) in asked.extra_resources.iter().zip(answers.by_ref()) {
+            overlaid.extra.insert(name.clone(), required(run, name, selector, answer)?);
         }
-        for (name, answer) in asked.resources.keys().zip(answers.by_ref()) {
-            required.resources.insert(name.clone(), to_resources(answer).map_err(fail(name))?);
+        for ((name, selector), answer) in asked.resources.iter().zip(answers.by_ref()) {
+            overlaid.resources.insert(name.clone(), required(run, name, selector, answer)?);
         }
         for (name, answer) in asked.schemas.keys().zip(answers) {
-            required.schemas.insert(name.clone(), to_schema(answer).map_err(fail(name))?);
+            overlaid.schemas.insert(name.clone(), required_schema(run, name, answer)?);
         }
-        Ok(required)
+        Ok(overlaid)
     }
 }
 
@@ -210,8 +205,67 @@ fn is_empty(asked: &Requirements) -> bool {
     asked.extra_resources.is_empty() && asked.resources.is_empty() && asked.schemas.is_empty()
 }
 
+/// The question for objects that the current step requires, if it may see them.
+fn want(run: &Run, name: &str, selector: &ResourceSelector) -> Result<Want, Failure> {
+    match run.reader().select(&run.inputs.grants, selector) {
+        Access::Allowed => Ok(Want::Resources(selector.clone())),
+        Access::IfClusterScoped => Ok(Want::ClusterResources(selector.clone())),
+        Access::Denied(read) => Err(denied(run, name, read)),
+    }
+}
+
+/// The same for a credential.
+fn want_secret(run: &Run, name: &str, secret: &SecretRef) -> Result<Want, Failure> {
+    match run.reader().secret(&run.inputs.grants, secret) {
+        Ok(()) => Ok(Want::Secret { namespace: secret.namespace.clone(), name: secret.name.clone() }),
+        Err(read) => Err(denied(run, name, read)),
+    }
+}
+
+fn denied(run: &Run, requirement: &str, read: Box<DeniedRead>) -> Failure {
+    Failure::Denied { step: run.step().name.clone(), requirement: requirement.to_owned(), read }
+}
+
+/// The answer to a question of [`want`]. Nothing that turns out to be in a namespace that was not asked for is passed on.
+fn checked(run: &Run, name: &str, selector: &ResourceSelector, answer: Answer) -> Result<Answer, Failure> {
+    if run.reader().select(&run.inputs.grants, selector) == Access::Allowed {
+        return Ok(answer);
+    }
+    let is_cluster_scoped = match &answer {
+        Answer::Scope { is_namespaced } => !is_namespaced,
+        Answer::Resources(objects) => objects.iter().all(is_outside_of_namespaces),
+        _ => true,
+    };
+    if is_cluster_scoped {
+        return Ok(answer);
+    }
+    Err(denied(run, name, Box::new(run.reader().denied(selector))))
+}
+
+fn is_outside_of_namespaces(object: &Struct) -> bool {
+    object.json().is_ok_and(|object| meta::namespace(object).is_empty())
+}
+
+fn required(
+    run: &Run,
+    name: &str,
+    selector: &ResourceSelector,
+    answer: Answer,
+) -> Result<Resources, Failure> {
+    to_resources(checked(run, name, selector, answer)?).map_err(|reason| unavailable(run, name, reason))
+}
+
+fn required_schema(run: &Run, name: &str, answer: Answer) -> Result<Schema, Failure> {
+    to_schema(answer).map_err(|reason| unavailable(run, name, reason))
+}
+
+fn unavailable(run: &Run, requirement: &str, reason: String) -> Failure {
+    Failure::Requirement { step: run.step().name.clone(), requirement: requirement.to_owned(), reason }
+}
+
 /// The object that is the input of a step. It must be there.
-fn read_input(step: &Step, selector: &ResourceSelector, answer: Option<Answer>) -> Result<Struct, Failure> {
+fn read_input(run: &Run, selector: &ResourceSelector, answer: Option<Answer>) -> Result<Struct, Failure> {
+    let step = run.step();
     let fail = |reason: &str| {
         let object = match &selector.r#match {
             Some(Match::MatchName(name)) => format!("{} `{name}`", selector.kind),
@@ -219,7 +273,7 @@ fn read_input(step: &Step, selector: &ResourceSelector, answer: Option<Answer>) 
         };
         Failure::Input { step: step.name.clone(), object, reason: reason.to_owned() }
     };
-    match answer {
+    match answer.map(|answer| checked(run, "", selector, answer)).transpose()? {
         Some(Answer::Resources(objects)) => {
             objects.into_iter().next().ok_or_else(|| fail("there is no such object"))
         }

@@ -10,6 +10,7 @@ use ferroplane_wire::v1::{
 };
 use ferroplane_wire::{State, Struct, capabilities, tag};
 
+use crate::access::{Access, Reader};
 use crate::composite::COMPOSE;
 use crate::conversation::{Answer, Turn, Want};
 use crate::failure::Failure;
@@ -90,11 +91,19 @@ impl Run {
         self.current < self.inputs.pipeline.steps.len()
     }
 
-    /// What the current step asked for the last time and is not given anyway.
+    /// Who reads what the current step is given.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::new(self.composite(), &self.step().function)
+    }
+
+    /// What the current step asked for the last time and is not given anyway. What it may not read any more is left out: if it
+    /// asks for it again, it is told so.
     pub(crate) fn remembered(&self) -> impl Iterator<Item = &Requirement> {
-        let step = self.step();
-        self.inputs.remembered.iter().filter(|requirement| {
-            requirement.step == step.name && !step.resources.iter().any(|(name, _)| *name == requirement.name)
+        let (step, reader) = (self.step(), self.reader());
+        self.inputs.remembered.iter().filter(move |requirement| {
+            requirement.step == step.name
+                && !step.resources.iter().any(|(name, _)| *name == requirement.name)
+                && !matches!(reader.select(&self.inputs.grants, &requirement.selector), Access::Denied(_))
         })
     }
 

@@ -128,6 +128,7 @@ mod tests {
             pipeline: Arc::new(Pipeline::new(&serde_json::from_value::<Vec<_>>(steps).unwrap()).unwrap()),
             remembered: Vec::new(),
             context: None,
+            grants: Arc::default(),
         }
     }
 

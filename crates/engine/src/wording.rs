@@ -5,11 +5,30 @@
 //!
 //! [`FailurePoint`]: ferroplane_api::FailurePoint
 
+use ferroplane_api::AccessGrantSpec;
+
 pub const CANNOT_COMPOSE: &str = "cannot compose resources";
 pub const CANNOT_SELECT_COMPOSITION: &str = "cannot select a Composition";
 pub const CANNOT_SELECT_REVISION: &str = "cannot select a revision";
 const CANNOT_USE_REVISION: &str = "cannot use CompositionRevision";
 const CANNOT_APPLY: &str = "cannot apply composed resource";
+
+/// Why something may not be read.
+pub const NO_GRANT: &str = "no AccessGrant allows that";
+/// Stands before the spec of the `AccessGrant` that would help, as JSON.
+const GRANT_THAT_HELPS: &str = "; one with this spec would: ";
+
+/// That something may not be read, with the grant that would help.
+pub(crate) fn not_granted(grant: &AccessGrantSpec) -> String {
+    format!("{NO_GRANT}{GRANT_THAT_HELPS}{}", serde_json::json!(grant))
+}
+
+/// What a message says before it names the grant that would help, and that grant.
+pub fn split_grant(message: &str) -> Option<(&str, AccessGrantSpec)> {
+    let (text, grant) = message.split_once(GRANT_THAT_HELPS)?;
+    // Whatever a function may have put into the name of something: only what is a grant to its end counts.
+    Some((text, serde_json::from_str(grant).ok()?))
+}
 
 /// A `CompositionRevision` that cannot be used.
 pub fn cannot_use_revision(revision: &str) -> String {

@@ -70,7 +70,7 @@ impl Conversation {
             observed: BTreeMap::new(),
             remembered: Vec::new(),
             world: Box::new(move |want| match want {
-                Want::Resources(_) => Answer::Resources(Vec::new()),
+                Want::Resources(_) | Want::ClusterResources(_) => Answer::Resources(Vec::new()),
                 Want::Schema(_) => Answer::Schema(None),
                 Want::Secret { .. } => Answer::Secret(None),
                 Want::Scope { kind, .. } if is_namespaced => {
@@ -107,6 +107,7 @@ impl Conversation {
             pipeline: Arc::new(Pipeline::new(&steps).expect("they are a pipeline")),
             remembered: self.remembered.clone(),
             context: None,
+            grants: std::sync::Arc::default(),
         });
         loop {
             turn = match turn {

@@ -437,6 +437,7 @@ fn run(pipeline: Pipeline) -> Outcome {
         pipeline: Arc::new(pipeline),
         remembered: Vec::new(),
         context: None,
+        grants: std::sync::Arc::default(),
     });
     loop {
         turn = match turn {

@@ -241,6 +241,12 @@ pub(crate) const RULES: &[Rule] = &[
         functions::credential,
     ),
     failed(
+        "access-not-granted",
+        "a step reads something outside of the namespace of the XR, and no AccessGrant allows that",
+        &[Cause::AccessNotGranted],
+        functions::access_not_granted,
+    ),
+    failed(
         "step-input",
         "the object that a step takes its input from cannot be read",
         &[Cause::StepInputUnavailable],

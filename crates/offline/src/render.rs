@@ -96,6 +96,7 @@ pub(crate) async fn render(
         // Rendering has no last time: a function asks for everything anew.
         remembered: Vec::new(),
         context: input.context.clone(),
+        grants: Arc::new(cluster.grants().about(object)),
     };
     let outcome = drive(inputs, functions, cluster).await;
     Ok(finish(input, outcome, cluster.asked()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::Cause;
-use ferroplane_engine::{Answer, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said};
+use ferroplane_engine::{Answer, Grants, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said};
 use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
 use serde_json::Value;
@@ -36,6 +36,7 @@ impl Decoder<'_> {
             pipeline: Arc::new(self.pipeline(&message.pipeline)?),
             remembered: remembered.collect(),
             context: message.context.map(|context| self.object(&context)).transpose()?,
+            grants: Arc::new(read_grants(&message.grants)?),
         };
         let notes = message.notes.into_iter().map(|note| self.note(note)).collect::<Result<_, Damaged>>()?;
         let TakeMessage { outcome, unsynced, written, .. } = message;
@@ -113,6 +114,14 @@ impl Decoder<'_> {
         // Not decoded any further here: most objects of a recording are never looked into.
         self.0.get(&digest).cloned().map(Struct::from).ok_or(Damaged::Incomplete)
     }
+}
+
+fn read_grants(written: &[u8]) -> Result<Grants, Damaged> {
+    if written.is_empty() {
+        return Ok(Grants::default());
+    }
+    let written = serde_json::from_slice(written).map_err(|_| Damaged::Garbled)?;
+    Grants::from_json(written).map_err(|_| Damaged::Garbled)
 }
 
 /// Everything that a recording refers to.

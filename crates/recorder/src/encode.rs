@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Answer, Layout, Note, Pipeline, Said};
+use ferroplane_engine::{Answer, Grants, Layout, Note, Pipeline, Said};
 use ferroplane_wire::v1::{CredentialData, Resource, Resources, RunFunctionResponse, Schema};
 use ferroplane_wire::{State, Struct};
 use serde_json::{Value, json};
@@ -203,6 +203,10 @@ fn digest_of(bytes: &[u8]) -> Digest {
     std::array::from_fn(|place| digest[place])
 }
 
+fn written_grants(grants: &Grants) -> Bytes {
+    if grants.is_empty() { Bytes::new() } else { grants.to_json().to_string().into() }
+}
+
 /// A recording in the making.
 struct Encoder<'a> {
     secrets: Secrets<'a>,
@@ -240,6 +244,7 @@ impl Encoder<'_> {
             outcome: if self.secrets.are_there() { self.secrets.json(&outcome) } else { outcome }.into(),
             unsynced,
             written,
+            grants: written_grants(&inputs.grants),
         }
     }
 

@@ -136,6 +136,9 @@ pub(crate) struct TakeMessage {
     /// How many composed resources were written.
     #[prost(uint32, tag = "9")]
     pub(crate) written: u32,
+    /// What its steps were allowed to read besides, as JSON. Empty if nothing was.
+    #[prost(bytes = "bytes", tag = "10")]
+    pub(crate) grants: Bytes,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -121,6 +121,7 @@ mod tests {
             pipeline: Arc::new(Pipeline::read(&steps, &Value::Null).unwrap()),
             remembered: Vec::new(),
             context: None,
+            grants: Arc::default(),
         };
         let notes = said.into_iter().map(Note::new).collect();
         Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0 }

@@ -64,6 +64,15 @@ impl Schema {
         };
     }
 
+    /// Say something about a field of the items of a list.
+    pub(super) fn amend_item(&mut self, list: &str, field: &str, keyword: &str, value: Value) {
+        let items = self.field(list).and_then(|list| list.get_mut("items")?.get_mut("properties"));
+        let place = items.and_then(|properties| properties.get_mut(field)?.as_object_mut());
+        place
+            .unwrap_or_else(|| panic!("there is a field `{list}[].{field}`"))
+            .insert(keyword.to_owned(), value);
+    }
+
     /// Say more about a field.
     pub(super) fn add_words(&mut self, field: &str, words: &str) {
         let description = self.0["properties"][field]["description"].as_str().unwrap_or_default();
@@ -111,6 +120,10 @@ fn structural(schema: &mut Value) {
     // own.
     for keyword in ["title", "$schema", "default"] {
         fields.remove(keyword);
+    }
+    // An API server drops unknown fields, and says so; only files are refused because of them.
+    if fields.get("additionalProperties") == Some(&json!(false)) {
+        fields.remove("additionalProperties");
     }
     if let Some(default) = fields.remove(DEFAULT) {
         fields.insert("default".to_owned(), default);

@@ -14,7 +14,9 @@ fn examples_render_as_they_say() {
         if Path::new(&at("functions.yaml")).exists() {
             arguments.push(at("functions.yaml"));
         }
-        for (flag, file) in [("-o", "observed.yaml"), ("-e", "required.yaml"), ("--xrd", "xrd.yaml")] {
+        for (flag, file) in
+            [("-o", "observed.yaml"), ("-e", "required.yaml"), ("-e", "grant.yaml"), ("--xrd", "xrd.yaml")]
+        {
             if Path::new(&at(file)).exists() {
                 arguments.extend([flag.to_owned(), at(file)]);
             }

@@ -51,7 +51,7 @@ async fn function_that_never_settles_is_given_up_on() {
     let server = FunctionServer::start(move |_| {
         let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(from_json(&json!({"requirements": {"resources": {"r": {
-            "apiVersion": "v1", "kind": "ConfigMap", "matchName": format!("n{call}")
+            "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "matchName": format!("n{call}")
         }}}}))
         .unwrap())
     })

@@ -240,14 +240,29 @@ fn credentials_are_read_from_secrets() {
     let mut text = composition(&[("one", "function-dummy", &dummy(&config_map("config")))]);
     text.push_str(credentials.trim_start_matches('\n'));
     let sandbox = Sandbox::new().with("composition.yaml", &text);
+    // As on a control plane, a Secret of another namespace has to be granted.
     let said = sandbox.render(&[]).fails_with(1);
+    assert!(said.contains("cannot let pipeline step `one` read Secret `ns/key`"), "{said}");
+    let grant = "
+apiVersion: ferroplane.io/v1alpha1
+kind: AccessGrant
+metadata: {name: credentials}
+spec:
+  to: {namespaces: [default]}
+  read:
+  - {apiGroups: [''], kinds: [Secret], namespaces: [ns]}
+";
+    let sandbox = sandbox.with("grant.yaml", grant).with("bad.yaml", &grant.replace("read:", "reads:"));
+    let said = sandbox.render(&["-e", "bad.yaml"]).fails_with(1);
+    assert!(said.contains("bad.yaml") && said.contains("unknown field `reads`"), "{said}");
+    let said = sandbox.render(&["-e", "grant.yaml"]).fails_with(1);
     assert!(
         said.contains("cannot get credential `cloud` of pipeline step `one` from Secret `ns/key`"),
         "{said}"
     );
     let secret = "{apiVersion: v1, kind: Secret, metadata: {namespace: ns, name: key}, data: {token: YQ==}}";
     let sandbox = sandbox.with("secret.yaml", secret);
-    sandbox.render(&["--function-credentials", "secret.yaml"]).ok();
+    sandbox.render(&["--function-credentials", "secret.yaml", "-e", "grant.yaml"]).ok();
 }
 
 #[test]

@@ -15,6 +15,8 @@ use uuid::Uuid;
 use crate::case::Case;
 use crate::dice::Dice;
 
+pub(crate) use surroundings::grant;
+
 /// How many cases in a hundred have a mishap.
 const MISHAPS: usize = 45;
 /// How many cases in a hundred have a fatal result, whatever else goes wrong.

@@ -8,7 +8,6 @@
 mod apply;
 mod circuit_breaker;
 mod connection;
-mod connection_secrets;
 mod controller;
 mod dependencies;
 mod field_fights;
@@ -21,18 +20,20 @@ mod reconcile;
 mod requeue;
 mod required;
 mod rights;
+mod secrets;
 mod select;
 mod settle;
 mod spans;
 mod triggers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ferroplane_api::{Object, Scope};
 use ferroplane_client::Resource;
 
 use crate::apiextensions::composition_cache::CompositionCache;
+use crate::apiextensions::grants::GrantCache;
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
 use controller::Controller;
@@ -104,6 +105,7 @@ struct Shared {
     context: Arc<Context>,
     compositions: Arc<CompositionCache>,
     functions: Arc<FunctionRegistry>,
+    grants: Arc<GrantCache>,
     dependencies: Dependencies,
 }
 
@@ -113,7 +115,8 @@ impl Composites {
             let compositions = CompositionCache::new(&context.compositions, &context.revisions);
             let dependencies =
                 Dependencies::new(context.cluster.clone(), composites.clone(), context.tuning.poll_interval);
-            let shared = Arc::new(Shared { context, compositions, functions, dependencies });
+            let grants = GrantCache::new(&context.grants);
+            let shared = Arc::new(Shared { context, compositions, functions, grants, dependencies });
             Self { shared, running: RwLock::default() }
         });
         follow_selections(&composites);
@@ -185,6 +188,19 @@ impl Composites {
 
     fn of_kind(&self, kind: &GroupKind) -> Option<Arc<Controller>> {
         self.running.read().unwrap_or_else(PoisonError::into_inner).by_kind.get(kind).cloned()
+    }
+
+    /// Reconcile those that are in one of these namespaces, or in any.
+    fn wake_in(&self, namespaces: Option<&BTreeSet<String>>) {
+        let is_there = |name: &str| {
+            let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
+            namespaces.is_none_or(|namespaces| namespaces.contains(namespace))
+        };
+        for controller in self.all().into_iter().filter(|controller| controller.is_namespaced()) {
+            for name in controller.memory.names_of(|_| true).into_iter().filter(|name| is_there(name)) {
+                controller.queue.add(name);
+            }
+        }
     }
 
     /// Reconcile those whose last reconcile, if there was one, is like this.

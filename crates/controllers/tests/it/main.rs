@@ -9,6 +9,7 @@ mod composites;
 mod composition;
 mod connection_details;
 mod definition;
+mod grants;
 mod masses;
 mod pipelines;
 mod recorder;

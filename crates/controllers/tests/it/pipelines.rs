@@ -128,6 +128,13 @@ async fn what_a_function_requires_is_followed() {
             "data": {"color": color},
         })
     };
+    // To select by labels in all namespaces takes a grant.
+    let read = json!({"apiGroups": [""], "kinds": ["ConfigMap"], "namespaces": ["*"]});
+    let grant = json!({
+        "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "paint"},
+        "spec": {"to": {"namespaces": ["default"]}, "read": [read]},
+    });
+    plane.apply("/apis/ferroplane.io/v1alpha1/accessgrants/paint", &grant).await;
     plane.create_site("blog", "red").await;
     plane.until(BLOG, |site| site["status"]["color"] == "/").await;
     plane.apply(&format!("{SETTINGS}/paint"), &paint("paint", "green")).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{Object, keys, meta};
 use ferroplane_golang::base64;
 use serde_json::{Value, json};
 
@@ -33,6 +33,15 @@ pub fn composite_connection_secret(composite: &Object, layout: Layout) -> Option
     match layout {
         Layout::Legacy => connection_secret(composite),
         Layout::Modern => None,
+    }
+}
+
+/// Whether a Secret may hold the connection details of an object: it is controlled by it, or by nobody and says itself that it holds
+/// connection details. Any other belongs to somebody else, whatever the object says.
+pub fn may_be_connection_secret_of(object: &Object, secret: &Object) -> bool {
+    match meta::controller_uid(secret) {
+        Some(controller) => controller == meta::uid(object),
+        None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
     }
 }
 

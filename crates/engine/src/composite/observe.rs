@@ -23,6 +23,12 @@ pub fn observe(
 ) -> Result<BTreeMap<String, Object>, Unidentified> {
     let mut observed = BTreeMap::new();
     for object in found {
+        // For a composite resource in a namespace, nothing exists that is elsewhere. References are the user's to write, and a reference to a cluster
+        // scoped kind has no namespace that could be corrected.
+        let home = meta::namespace(composite);
+        if !home.is_empty() && meta::namespace(&object) != home {
+            continue;
+        }
         // What belongs to something else does not exist for this composite resource.
         if meta::controller_uid(&object).is_some_and(|uid| uid != meta::uid(composite)) {
             continue;
@@ -92,6 +98,18 @@ mod tests {
             found("d", Some("2"), None),
         ];
         assert_eq!(names(objects).unwrap(), ["free", "mine"]);
+    }
+
+    #[test]
+    fn nothing_outside_of_the_namespace_exists() {
+        let mut here = found("a", None, Some("here"));
+        meta::set_field(&mut here, "namespace", "shop");
+        let mut there = found("b", None, Some("there"));
+        meta::set_field(&mut there, "namespace", "other");
+        let cluster = found("c", None, Some("cluster"));
+        let xr = json!({"metadata": {"uid": "1", "namespace": "shop"}}).as_object().unwrap().clone();
+        let observed = observe(&xr, [here, there, cluster]).unwrap();
+        assert_eq!(observed.into_keys().collect::<Vec<_>>(), ["here"]);
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use ferroplane_api::{Object, keys, meta};
 
+use ferroplane_engine::wording::split_grant;
+use ferroplane_engine::{GRANT_API_VERSION, GRANT_KIND};
+use serde_json::json;
+
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
@@ -9,6 +13,8 @@ use crate::id::Id;
 use crate::look::{condition, credential_of, function, revision_of};
 use crate::snapshot::Home;
 use crate::steps::steps;
+use crate::texts;
+use crate::words::one_line;
 
 /// The function that is to blame: the one that the step calls.
 fn blamed(suspect: &Suspect<'_>, said: Complaint<'_>) -> Option<Id> {
@@ -144,6 +150,27 @@ pub(super) fn credential(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
     let id = Id::new("v1", "Secret", namespace, name);
     let cause = Finding { object: id.clone(), ..suspect.own(said) };
     cause.advice(format!("kubectl get {}", id.arguments()))
+}
+
+/// Whoever writes the XR cannot help, so the advice is for an administrator: the smallest grant that would do.
+pub(super) fn access_not_granted(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let own = suspect.own(said);
+    let Some((text, spec)) = split_grant(texts::failure_in(said.text)) else { return own };
+    let finding = Finding { message: one_line(text), ..own };
+    let namespace = &suspect.id.namespace;
+    let finding = finding
+        .advice(format!("have the step read objects in namespace `{namespace}`"))
+        .advice("or ask an administrator whether the step may read it: an AccessGrant would allow that");
+    let grant = json!({
+        "apiVersion": GRANT_API_VERSION, "kind": GRANT_KIND,
+        "metadata": {"name": format!("{namespace}-{}", suspect.id.name)}, "spec": spec,
+    });
+    let grant = grant.to_string();
+    // Functions choose what they ask for, and people paste this into a shell.
+    if grant.contains('\'') {
+        return finding;
+    }
+    finding.advice(format!("kubectl apply -f - <<< '{grant}'"))
 }
 
 pub(super) fn input(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

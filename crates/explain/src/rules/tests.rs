@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use ferroplane_api::{Cause, FailurePoint, TypeRef};
+use ferroplane_api::{AccessGrantSpec, Cause, FailurePoint, TypeRef};
 use ferroplane_engine::versions::{Unresolved, Version};
 use ferroplane_engine::wording::{
     CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_apply, cannot_use_revision,
@@ -52,6 +52,16 @@ fn unresolved(source: Unresolved) -> Plane {
 fn apply(reason: &str, refusal: &str) -> Plane {
     let failure = FailurePoint::new(refusal_cause(reason, refusal)).in_step(STEP).of_resource("bucket");
     Plane::troubled(&Trouble::new("", format!("{}: {refusal}", cannot_apply("bucket", STEP)), failure))
+}
+
+/// A step that asks for what it may not read, by this name.
+fn denied_read(secret: &str) -> Failure {
+    let spec = json!({
+        "to": {"namespaces": ["default"], "functions": ["function-compose"]},
+        "read": [{"apiGroups": [""], "kinds": ["Secret"], "namespaces": ["platform"], "names": [secret]}],
+    });
+    let grant: AccessGrantSpec = serde_json::from_value(spec).unwrap();
+    Failure::Denied { step: text(STEP), requirement: text("token"), read: Box::new(grant.into()) }
 }
 
 fn leaving(finalizer: &str) -> impl Fn(&mut Value) {
@@ -122,6 +132,8 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: step `compose`: field `vpc`: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
         ("credential", run(Failure::Credential { step: text(STEP), credential: text("aws"), secret: text("ns/aws"), reason: text("it does not exist") }).but("CompositionRevision", |it| it["spec"]["pipeline"][0]["credentials"] = json!([{"name": "aws", "secretRef": {"namespace": "ns", "name": "aws"}}])),
          "Secret ns/aws: step `compose`: cannot get credential `aws` of pipeline step `compose` from Secret `ns/aws`: it does not exist"),
+        ("access-not-granted", run(denied_read("token")),
+         "App default/hello: step `compose`: cannot let pipeline step `compose` read Secret `platform/token`: the composite resource is in namespace `default`, and no AccessGrant allows that"),
         ("step-input", run(Failure::Input { step: text(STEP), object: text("Palette `warm`"), reason: text("it does not exist") }),
          "App default/hello: step `compose`: cannot get the input of pipeline step `compose`, Palette `warm`: it does not exist"),
         ("function-failed", call(Cause::FunctionCallFailed, "the function at a:9443 failed with Internal: oops"), "Function function-compose: step `compose`: the function at a:9443 failed with Internal: oops"),
@@ -457,6 +469,25 @@ fn what_patch_and_transform_makes_is_not_said_to_be_judged_by_nobody() {
     let cause = diagnose(&plane.read(), &root()).cause.unwrap();
     assert_eq!(cause.rule, "readiness-undeclared");
     assert!(cause.message.contains("are ready: queue;"), "{}", cause.message);
+}
+
+#[test]
+fn advice_for_what_is_not_granted_is_the_grant_that_helps() {
+    let advice =
+        |secret: &str| diagnose(&run(denied_read(secret)).read(), &root()).cause.unwrap().advice.join("\n");
+    assert_eq!(
+        advice("token"),
+        "have the step read objects in namespace `default`\n\
+         or ask an administrator whether the step may read it: an AccessGrant would allow that\n\
+         kubectl apply -f - <<< '{\"apiVersion\":\"ferroplane.io/v1alpha1\",\"kind\":\"AccessGrant\",\
+         \"metadata\":{\"name\":\"default-hello\"},\"spec\":{\"read\":[{\"apiGroups\":[\"\"],\"kinds\":[\"Secret\"],\
+         \"names\":[\"token\"],\"namespaces\":[\"platform\"]}],\"to\":{\"functions\":[\"function-compose\"],\
+         \"namespaces\":[\"default\"]}}}'"
+    );
+    // A function may ask for something of any name.
+    assert!(!advice("'; rm -rf ~ #").contains("kubectl"));
+    let forged = "a; one with this spec would: {\"to\":{\"namespaces\":[\"*\"]},\"read\":[]}";
+    assert!(!advice(forged).contains("kubectl"), "{}", advice(forged));
 }
 
 #[test]

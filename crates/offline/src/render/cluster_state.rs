@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::{SecretReference, secret_data};
-use ferroplane_engine::{Answer, Reference, Want, inlined_schema};
+use ferroplane_engine::{Answer, Grants, Reference, Want, inlined_schema, is_grant};
 use ferroplane_runner::Resources;
 use ferroplane_schema::builtin::{Scope, resources};
 use ferroplane_wire::v1::ResourceSelector;
@@ -43,6 +43,8 @@ pub(crate) struct SharedState {
     schemas: Vec<Value>,
     /// What was answered about a version and kind. Making a schema stand on its own is work.
     answered: Mutex<BTreeMap<(String, String), Answer>>,
+    /// What administrators allow, as far as files say.
+    grants: Grants,
     /// Whether kinds are known to be cluster scoped. If not, everything is taken to be namespaced.
     pub(crate) knows_scopes: bool,
 }
@@ -68,7 +70,10 @@ impl Identity {
 
 impl SharedState {
     /// Let an object exist. The last of the same identity is the one.
-    pub(crate) fn add(&mut self, object: Object) -> Result<(), StructError> {
+    pub(crate) fn add(&mut self, object: Object) -> anyhow::Result<()> {
+        if is_grant(&object) {
+            self.grants.add(&object)?;
+        }
         self.objects.insert(Identity::of(&object), Struct::try_from(object)?);
         Ok(())
     }
@@ -111,6 +116,11 @@ impl ClusterState {
     pub(crate) fn add(&mut self, object: Object) -> Result<(), StructError> {
         self.own.insert(Identity::of(&object), Struct::try_from(object)?);
         Ok(())
+    }
+
+    /// What administrators allow.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.shared.grants
     }
 
     /// Everything that was asked so far, in order.
@@ -211,9 +221,19 @@ impl ClusterState {
         }
     }
 
+    /// Objects of a kind that has to be cluster scoped. Of custom kinds that is not known, but the objects themselves say whether
+    /// they are in a namespace.
+    fn select_cluster_scoped(&self, selector: &ResourceSelector) -> Answer {
+        match scope_of(meta::group(&selector.api_version), &selector.kind) {
+            Some(Scope::Namespaced) => Answer::Scope { is_namespaced: true },
+            _ => Answer::Resources(self.select(selector)),
+        }
+    }
+
     fn answer(&self, want: &Want) -> Answer {
         match want {
             Want::Resources(selector) => Answer::Resources(self.select(selector)),
+            Want::ClusterResources(selector) => self.select_cluster_scoped(selector),
             Want::Schema(selector) => self.schema(&selector.api_version, &selector.kind),
             Want::Secret { namespace, name } => {
                 self.secret(namespace, name).map_or_else(Answer::Failed, Answer::Secret)

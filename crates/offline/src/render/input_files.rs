@@ -5,12 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use ferroplane_api::{CompositeResourceDefinition, Composition, Mode, Object, Step, keys, meta};
+use ferroplane_api::{
+    AccessGrantSpec, CompositeResourceDefinition, Composition, Mode, Object, Step, keys, meta,
+};
 use ferroplane_engine::composite::{Machinery, resource_name};
 use ferroplane_engine::versions::Unresolved;
-use ferroplane_engine::{Pipeline, PipelineError, UnresolvedStep, chain, ineffective_fields, to_pipeline};
+use ferroplane_engine::{
+    Pipeline, PipelineError, UnresolvedStep, chain, ineffective_fields, is_grant, to_pipeline,
+};
 use ferroplane_functions::Library;
 use ferroplane_wire::Struct;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::cluster_state::SharedState;
@@ -136,6 +141,10 @@ impl InputFiles {
         shared.knows_scopes = true;
         for manifest in load_all(files, &self.required_resources)? {
             manifest.require_identity("required resource")?;
+            if is_grant(manifest.object()) {
+                // Here, where the line of a mistake is known.
+                manifest.parse::<GrantManifest>()?;
+            }
             shared.add(manifest.object().clone())?;
         }
         for manifest in load_all(files, &self.function_credentials)? {
@@ -167,6 +176,13 @@ impl InputFiles {
             Ok(Some(Struct::try_from(context).context("--context-values")?))
         }
     }
+}
+
+/// A grant, as a file has it.
+#[derive(Deserialize)]
+struct GrantManifest {
+    #[expect(dead_code, reason = "it is only read to see whether it can be")]
+    spec: AccessGrantSpec,
 }
 
 /// An XR that this composition is for, with its defaults.

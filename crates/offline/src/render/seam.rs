@@ -112,7 +112,9 @@ fn to_output(rendered: Rendered) -> anyhow::Result<CompositeOutput> {
     let (mut required_resources, mut required_schemas) = (Vec::new(), Vec::new());
     for want in &rendered.asked {
         match want {
-            Want::Resources(wanted) => required_resources.push(selector(wanted)?),
+            Want::Resources(wanted) | Want::ClusterResources(wanted) => {
+                required_resources.push(selector(wanted)?);
+            }
             Want::Schema(wanted) => required_schemas.push(selector(wanted)?),
             // The protocol has no field for them, and the answer to a question about scope is no object.
             Want::Secret { .. } | Want::Scope { .. } => {}

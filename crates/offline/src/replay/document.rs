@@ -45,7 +45,7 @@ fn run(take: &Take) -> Value {
     json!({
         "pipeline": inputs.pipeline.written_steps(), "calls": inputs.pipeline.written_callees(),
         "compositeResource": object(&inputs.composite),
-        "observed": observed.collect::<serde_json::Map<_, _>>(),
+        "observed": observed.collect::<serde_json::Map<_, _>>(), "grants": inputs.grants.to_json(),
         "turns": turns, "astray": end.err().map(|astray| astray.to_string()),
         "outcome": serde_json::from_slice::<Value>(&take.outcome).unwrap_or_default(),
         "written": take.written, "unsynced": take.unsynced,
@@ -79,7 +79,7 @@ fn read(wants: &[Want], said: &Said) -> Value {
 
 fn wanted(want: &Want) -> Value {
     match want {
-        Want::Resources(selector) => to_json(selector).unwrap_or_default(),
+        Want::Resources(selector) | Want::ClusterResources(selector) => to_json(selector).unwrap_or_default(),
         Want::Schema(selector) => {
             json!({"schemaOf": {"apiVersion": selector.api_version, "kind": selector.kind}})
         }

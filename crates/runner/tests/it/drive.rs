@@ -25,7 +25,7 @@ struct World;
 impl Resources for World {
     async fn fetch(&self, want: &Want) -> Answer {
         match want {
-            Want::Resources(_) => {
+            Want::Resources(_) | Want::ClusterResources(_) => {
                 let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"is": "here"}});
                 Answer::Resources(vec![object(found)])
             }
@@ -67,6 +67,7 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
         pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
         remembered: Vec::new(),
         context: None,
+        grants: std::sync::Arc::default(),
     };
     drive(inputs, &functions, &World).await
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Scenario;
+use crate::generate::grant;
 
 /// A step's input that makes the function answer this.
 fn says(response: Value) -> Value {
@@ -111,7 +112,7 @@ fn required() -> Scenario {
         name: "required resources",
         xr: xr(),
         inputs: vec![input],
-        files: vec![("required.yaml", vec![settings("b"), settings("a")])],
+        files: vec![("required.yaml", vec![settings("b"), settings("a"), grant()])],
         arguments: &["-e", "required.yaml"],
     }
 }
@@ -191,14 +192,17 @@ fn secret() -> Scenario {
         name: "credentials",
         xr: xr(),
         inputs: vec![input],
-        files: vec![(
-            "secret.yaml",
-            vec![json!({
-                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"},
-                "data": {"token": "dG9rZW4="}
-            })],
-        )],
-        arguments: &["--function-credentials=secret.yaml"],
+        files: vec![
+            (
+                "secret.yaml",
+                vec![json!({
+                    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"},
+                    "data": {"token": "dG9rZW4="}
+                })],
+            ),
+            ("grant.yaml", vec![grant()]),
+        ],
+        arguments: &["--function-credentials=secret.yaml", "-e", "grant.yaml"],
     }
 }
 

@@ -32,7 +32,20 @@ pub(super) fn required(dice: &mut Dice) -> Value {
         }),
         json!({"apiVersion": "example.org/v1beta1", "kind": "Plan", "metadata": {"name": "cheap"}}),
     ];
-    Value::Array(dice.some(&all, 80))
+    let mut some = dice.some(&all, 80);
+    some.push(grant());
+    Value::Array(some)
+}
+
+/// To Crossplane, every namespace is open to every function. To us, an administrator has to say so.
+pub(crate) fn grant() -> Value {
+    json!({
+        "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "everything"},
+        "spec": {
+            "to": {"namespaces": ["*"]},
+            "read": [{"apiGroups": ["*"], "kinds": ["*", "Secret"], "namespaces": ["*"]}],
+        },
+    })
 }
 
 /// What a function, or a composition for it, may ask for.

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{ObjectPath, Resource, Subresource, cache_key};
+use ferroplane_engine::composite::may_be_connection_secret_of;
 use serde_json::{Value, json};
 
 use super::controller::Controller;
@@ -119,11 +120,7 @@ fn details(claim: &Object, composite: &Object) -> Option<Propagated> {
 
 /// A Secret that belongs to somebody else, or that holds something else, is not written to.
 fn refuse_another(claim: &Object, secret: &Object) -> Result<(), ClaimProblem> {
-    let is_ours = match meta::controller_uid(secret) {
-        Some(controller) => controller == meta::uid(claim),
-        None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
-    };
-    if is_ours {
+    if may_be_connection_secret_of(claim, secret) {
         return Ok(());
     }
     let message =

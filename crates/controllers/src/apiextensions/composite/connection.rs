@@ -6,12 +6,14 @@ use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::{ObjectPath, Subresource};
-use ferroplane_engine::composite::{PUBLISH, SecretReference, composite_connection_secret, secret_data};
+use ferroplane_engine::composite::{
+    PUBLISH, SecretReference, composite_connection_secret, may_be_connection_secret_of, secret_data,
+};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::problem::Problem;
-use super::required::secrets;
+use super::secrets;
 
 impl Controller {
     /// Write connection details to where the composite resource wants them. Whether that changed anything.
@@ -25,7 +27,7 @@ impl Controller {
         let Some(SecretReference { namespace, name }) = reference else { return Ok(false) };
         let wanted = self.published(details);
         let cluster = &self.shared.context.cluster;
-        let resource = secrets();
+        let resource = secrets::resource();
         let target = ObjectPath { resource: &resource, namespace, name };
         let fail = |error| Problem::refused(PUBLISH, "cannot publish connection details", &error);
         match cluster.get_object(target).await.map_err(fail)? {
@@ -65,11 +67,7 @@ impl Controller {
 
 /// What belongs to somebody else is not written to.
 fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
-    let is_ours = match meta::controller_uid(secret) {
-        Some(controller) => controller == meta::uid(composite),
-        None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
-    };
-    if is_ours {
+    if may_be_connection_secret_of(composite, secret) {
         return Ok(());
     }
     let message = format!(

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use ferroplane_api::keys;
+use ferroplane_api::{Object, keys};
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, LabelSelector, ObjectHeader, Resource};
 use ferroplane_engine::Requirement;
-use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
+use ferroplane_wire::v1::{MatchLabels, ResourceSelector};
 use tokio::task::JoinHandle;
 
 use super::memory::Name;
 use super::triggers::{follow_composed, follow_required};
-use super::{Composites, connection_secrets};
+use super::{Composites, secrets};
 
 #[derive(Debug)]
 pub(super) struct Dependencies {
@@ -22,7 +22,7 @@ pub(super) struct Dependencies {
     composed: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     required: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
-    /// Follows connection Secrets, once there is one.
+    /// Follows Secrets, once one is of interest.
     secrets: Mutex<Option<JoinHandle<()>>>,
     poll_interval: Duration,
 }
@@ -45,8 +45,11 @@ enum By {
 struct Interest {
     /// Grows whenever something that is wanted changes.
     epoch: u64,
-    /// Of a connection Secret: the version that it is known to have. Zero if it is not there.
+    /// Of a Secret: the version that it is known to have. Zero if it is not there. Of Secrets that are selected by labels: the
+    /// newest version that is known.
     version: Option<u64>,
+    /// Of Secrets that are selected by labels: what identifies the list that was read last.
+    listed: Option<u64>,
     /// By the name of their definition, and their own.
     composites: BTreeSet<(String, Name)>,
 }
@@ -83,6 +86,18 @@ impl Wanted {
             By::Name(name) => Some((self.namespace.as_deref().unwrap_or_default(), name)),
             By::Labels(_) => None,
         }
+    }
+}
+
+impl Wanted {
+    /// The Secrets that are wanted.
+    fn secrets(&self) -> ResourceSelector {
+        let labels = match &self.by {
+            By::Labels(labels) => labels.clone(),
+            By::Name(_) => BTreeMap::new(),
+        };
+        let r#match = Some(Match::MatchLabels(MatchLabels { labels }));
+        ResourceSelector { namespace: self.namespace.clone(), r#match, ..secrets::selector("", "") }
     }
 }
 
@@ -176,18 +191,19 @@ impl Dependencies {
         }
     }
 
-    /// Whenever a connection Secret changes, this composite resource wants to know. Returns how often it has changed by now.
+    /// Whenever a Secret changes, or one that is selected, this composite resource wants to know. Returns how often that has
+    /// happened by now.
     pub(super) fn follow_secret(&self, definition: &str, name: &Name, secret: &Requirement) -> u64 {
         self.follow(definition, name, &[], std::slice::from_ref(secret));
         let mut following = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         following.get_or_insert_with(|| {
             let (cluster, composites) = (self.cluster.clone(), self.composites.clone());
-            tokio::spawn(connection_secrets::follow(cluster, composites, self.poll_interval))
+            tokio::spawn(secrets::follow(cluster, composites, self.poll_interval))
         });
         self.epoch(&secret.selector)
     }
 
-    /// A connection Secret was read for a composite resource, and had this version. Returns how often it had changed by then,
+    /// A Secret was read for a composite resource, and had this version. Returns how often it had changed by then,
     /// given how often it had before it was read.
     pub(super) fn secret_read(
         &self,
@@ -219,9 +235,77 @@ impl Dependencies {
         epoch
     }
 
-    /// A Secret has this version now; zero if it is gone. Wakes those whose connection Secret it is, if that is news.
+    /// Secrets that are selected by labels were listed, for a composite resource given how often they had changed before, or to see
+    /// whether they have. Returns how often they had changed by then.
+    pub(super) fn secrets_listed(
+        &self,
+        reader: Option<(&str, &Name, u64)>,
+        selector: &ResourceSelector,
+        found: &[Object],
+    ) -> u64 {
+        let before = reader.map(|(_, _, before)| before);
+        let (listed, newest) = secrets::versions_of(found);
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get_mut(&kind_of(selector));
+        let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else {
+            return before.unwrap_or_default();
+        };
+        // They changed while they were read: as with one that is read by its name.
+        if let Some(before) = before
+            && interest.epoch != before
+        {
+            return before;
+        }
+        interest.version = interest.version.max(Some(newest));
+        if interest.listed.replace(listed).is_none_or(|known| known == listed) {
+            return interest.epoch;
+        }
+        interest.epoch += 1;
+        let epoch = interest.epoch;
+        let is_other = |other: &&(String, Name)| {
+            reader.is_none_or(|(definition, name, _)| (other.0.as_str(), &other.1) != (definition, name))
+        };
+        let others: Vec<_> = interest.composites.iter().filter(is_other).cloned().collect();
+        drop(interests);
+        self.wake(others, selector, newest);
+        epoch
+    }
+
+    /// A Secret changed. Wakes those that have selected it by labels, or had before, if that is news.
+    pub(super) fn selected_secret_changed(&self, change: Change<'_>) {
+        let (before, is_gone) = match change {
+            Change::Applied { before, .. } => (before, false),
+            Change::Deleted { .. } => (None, true),
+        };
+        let before = before.and_then(|before| ObjectHeader::read(&before.bytes));
+        let version = change.object().version;
+        let mut woken = BTreeSet::new();
+        let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get_mut(&kind_of(&secrets::selector("", "")));
+        let selections = of_kind.into_iter().flatten().filter(|(wanted, _)| wanted.name().is_none());
+        for (wanted, interest) in selections {
+            let is_selected = wanted.matches(change.header())
+                || before.as_ref().is_some_and(|header| wanted.matches(header));
+            // What was there when they were listed is told once more by a watch that begins.
+            let is_news = is_gone || interest.version.is_none_or(|known| version > known);
+            if is_selected && is_news {
+                interest.version = interest.version.max(Some(version));
+                interest.listed = None;
+                interest.epoch += 1;
+                woken.extend(interest.composites.iter().cloned());
+            }
+        }
+        drop(interests);
+        if !woken.is_empty() {
+            let metadata = &change.header().metadata;
+            let secret = secrets::selector(&metadata.namespace, &metadata.name);
+            self.wake(woken.into_iter().collect(), &secret, version);
+        }
+    }
+
+    /// A Secret has this version now; zero if it is gone. Wakes those that have read it by its name, if that is news.
     pub(super) fn secret_changed(&self, namespace: &str, name: &str, version: u64) {
-        let selector = connection_secrets::selector(namespace, name);
+        let selector = secrets::selector(namespace, name);
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get_mut(&kind_of(&selector));
         let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(&selector))) else {
@@ -253,13 +337,21 @@ impl Dependencies {
         }
     }
 
-    /// The namespaces and names of all connection Secrets that are of interest, sorted.
-    pub(super) fn followed_secrets(&self) -> BTreeSet<(String, String)> {
+    /// The namespaces and names of all Secrets that are of interest, sorted, and how others are selected.
+    pub(super) fn followed_secrets(&self) -> (BTreeSet<(String, String)>, Vec<ResourceSelector>) {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_kind = interests.get(&kind_of(&connection_secrets::selector("", "")));
+        let of_kind = interests.get(&kind_of(&secrets::selector("", "")));
         let followed = of_kind.into_iter().flatten().filter(|(_, interest)| interest.version.is_some());
-        let names = followed.filter_map(|(wanted, _)| wanted.name());
-        names.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())).collect()
+        let (mut names, mut selected) = (BTreeSet::new(), Vec::new());
+        for (wanted, _) in followed {
+            match wanted.name() {
+                Some((namespace, name)) => {
+                    names.insert((namespace.to_owned(), name.to_owned()));
+                }
+                None => selected.push(wanted.secrets()),
+            }
+        }
+        (names, selected)
     }
 
     /// Composite resources of this definition want to know of nothing any more.

@@ -6,15 +6,16 @@ use bytes::Bytes;
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{ApiClient, CachedObject, Error, ObjectPath, Resource};
 use ferroplane_engine::composite::{
-    COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret, observe,
+    COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret,
+    may_be_connection_secret_of, observe, secret_data,
 };
-use ferroplane_engine::{Observed, Reference, Requirement};
+use ferroplane_engine::{Event, Observed, Reference, Requirement};
 use ferroplane_wire::Struct;
 
-use super::connection_secrets;
 use super::controller::Controller;
 use super::problem::Problem;
 use super::required::{RequiredResources, read_secret};
+use super::secrets;
 
 /// What a composite resource composes, as it is now.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(super) struct ObservedState {
     pub(super) versions: Vec<u64>,
     /// The connection Secrets of what it composes.
     pub(super) secrets: Vec<Requirement>,
+    /// What is to be told about them.
+    pub(super) events: Vec<Event>,
 }
 
 impl Controller {
@@ -51,10 +54,16 @@ impl Controller {
         for (name, object) in observed {
             let mut connection_details = BTreeMap::new();
             if let Some(SecretReference { namespace, name }) = named(connection_secret(&object)) {
-                let selector = connection_secrets::selector(namespace, name);
+                let selector = secrets::selector(namespace, name);
                 state.secrets.push(Requirement { step: String::new(), name: String::new(), selector });
-                let read = required.connection_secret(namespace, name).await;
-                connection_details = read.map_err(|error| unreadable_secret(&error))?;
+                let secret =
+                    required.secret(namespace, name).await.map_err(|error| unreadable_secret(&error))?;
+                match secret {
+                    Some(secret) if !may_read(composite, &object, &secret) => {
+                        state.events.push(foreign_secret(&object, &secret));
+                    }
+                    secret => connection_details = secret.as_ref().map(data_of).unwrap_or_default(),
+                }
             }
             let object = Struct::try_from(object)
                 .map_err(|error| unreadable(format!("cannot read composed resource `{name}`: {error}")))?;
@@ -66,9 +75,14 @@ impl Controller {
     /// The versions of everything a composite resource refers to, as far as they have been told.
     pub(super) async fn known_versions(&self, composite: &Object) -> Option<Vec<u64>> {
         let mut versions = Vec::new();
-        for reference in Machinery::of(composite, self.layout).references() {
+        for reference in &Machinery::of(composite, self.layout).references() {
             let resource = self.shared.context.cluster.resource(&reference.api_version, &reference.kind);
-            let informer = self.shared.dependencies.composed(&resource.await.ok()??);
+            let resource = resource.await.ok()??;
+            if leads_nowhere(reference, &resource) {
+                versions.push(0);
+                continue;
+            }
+            let informer = self.shared.dependencies.composed(&resource);
             let namespace = reference.namespace.as_deref().unwrap_or_default();
             versions.push(informer.get(namespace, &reference.name).map_or(0, |held| held.version));
         }
@@ -85,6 +99,9 @@ impl Controller {
         else {
             return Ok(None);
         };
+        if leads_nowhere(reference, &resource) {
+            return Ok(None);
+        }
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let informer = self.shared.dependencies.composed(&resource);
         // If it cannot be followed, it can perhaps be read.
@@ -107,9 +124,41 @@ impl Controller {
     ) -> Result<BTreeMap<String, Bytes>, Problem> {
         let secret = named(composite_connection_secret(composite, self.layout));
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
-        let data = read_secret(&self.shared, namespace, name).await;
-        Ok(data.map_err(|error| unreadable_secret(&error))?.unwrap_or_default())
+        let secret =
+            read_secret(&self.shared, namespace, name).await.map_err(|error| unreadable_secret(&error))?;
+        // Whoever may create a composite resource may name any Secret here. Only the one that was published for it is its own;
+        // that nothing can be published in another is told when that is tried.
+        let is_own = |secret: &Object| meta::controller_uid(secret) == Some(meta::uid(composite));
+        Ok(secret.filter(is_own).as_ref().map(data_of).unwrap_or_default())
     }
+}
+
+/// Whether functions may see the connection Secret of a composed resource. One in a namespace of its own may see every Secret there
+/// anyway; any other could name the Secret of somebody else.
+fn may_read(composite: &Object, composed: &Object, secret: &Object) -> bool {
+    !meta::namespace(composite).is_empty() || may_be_connection_secret_of(composed, secret)
+}
+
+fn foreign_secret(composed: &Object, secret: &Object) -> Event {
+    let message = format!(
+        "connection details of {} `{}` are not read: Secret `{}/{}` belongs to something else",
+        meta::kind(composed),
+        meta::name(composed),
+        meta::namespace(secret),
+        meta::name(secret)
+    );
+    Event::failure(COMPOSE, &message, Cause::ConnectionSecretControlled.into())
+}
+
+/// What is in a Secret. No API server holds one that cannot be read.
+fn data_of(secret: &Object) -> BTreeMap<String, Bytes> {
+    secret_data(secret).unwrap_or_default()
+}
+
+/// Whether a reference into a namespace is to a kind that has none. Composite resources in a namespace have no other references, and
+/// what is outside of it is not theirs to look at.
+fn leads_nowhere(reference: &Reference, resource: &Resource) -> bool {
+    reference.namespace.is_some() && !resource.is_namespaced
 }
 
 /// A Secret without a namespace is none that could be read.

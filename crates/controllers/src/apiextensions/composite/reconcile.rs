@@ -9,7 +9,9 @@ use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
 };
-use ferroplane_engine::{Event, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Trouble};
+use ferroplane_engine::{
+    Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Trouble,
+};
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
@@ -43,6 +45,8 @@ pub(super) struct Reconciliation<'a> {
     /// What identifies that which was selected, and when that was.
     pub(super) identity: Arc<str>,
     pub(super) epoch: Epoch,
+    /// What may be read besides what may be anyway.
+    grants: Arc<Grants>,
     /// How often functions had come back by then.
     pub(super) returns: u64,
     /// The revision that was selected, if one was.
@@ -128,7 +132,7 @@ impl Controller {
         slot: &Slot,
     ) -> Result<Next, Problem> {
         let begin = begin(&live);
-        let Some(Selection { result, identity, epoch }) = selection else {
+        let Some(Selection { result, identity, grants, epoch }) = selection else {
             let mut it = self.reconciliation(name, live, slot);
             return if begin == Begin::Paused {
                 self.pause(&mut it).await
@@ -138,7 +142,8 @@ impl Controller {
         };
         let recordings = &self.shared.context.recordings;
         let recording = recordings.begin(&live, &self.sensitive, self.shared.context.clock.milliseconds());
-        let mut it = Reconciliation { identity, epoch, recording, ..self.reconciliation(name, live, slot) };
+        let it = self.reconciliation(name, live, slot);
+        let mut it = Reconciliation { identity, epoch, grants, recording, ..it };
         let began_at = Instant::now();
         let composing = tokio::time::timeout(PATIENCE, self.compose(&mut it, result));
         let composed = composing.await.unwrap_or_else(|_| Err(late()));
@@ -164,6 +169,7 @@ impl Controller {
             live,
             identity: Arc::default(),
             epoch: Epoch::default(),
+            grants: Arc::default(),
             returns: self.shared.functions.returns(),
             revision: Arc::default(),
             events: Vec::new(),
@@ -237,11 +243,17 @@ impl Controller {
     async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
         let Input { composite, remembered, number } = input;
         let observing = self.observe(&composite, &it.required);
-        let state = match observing.instrument(spans::phase("observe", number)).await {
+        let mut state = match observing.instrument(spans::phase("observe", number)).await {
             Ok(state) => state,
             // Nothing came of it, but what was selected stays selected.
             Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
         };
+        for event in std::mem::take(&mut state.events) {
+            // The first round has said it, perhaps.
+            if !it.events.contains(&event) {
+                it.events.push(event);
+            }
+        }
         let slot = it.slot;
         let deciding = self.decide(it, run, &composite, &state, remembered);
         // A function that hangs must not keep others from being called.
@@ -300,6 +312,7 @@ impl Controller {
             pipeline: run.pipeline.clone(),
             remembered,
             context: None,
+            grants: it.grants.clone(),
         };
         let notes = it.recording.run(&inputs);
         // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved.
@@ -382,6 +395,7 @@ impl Controller {
                 error = report.log_message(),
                 "cannot compose"
             );
+            audit(&it.live, &report);
         }
         let failed = Failed {
             is_overtaken: settled.is_overtaken,
@@ -453,6 +467,28 @@ fn ending(next: &Result<Next, Problem>) -> RecordingEnding {
         Err(Problem::Gone | Problem::Early) => RecordingEnding::Gone,
         Err(Problem::Trouble(_)) => RecordingEnding::Failed,
     }
+}
+
+/// Write down who was kept from what is not theirs. Only once: what is the same as before was said before.
+fn audit(composite: &Object, report: &Report) {
+    let cause = report.trouble.failure.cause;
+    if ![Cause::AccessNotGranted, Cause::ConnectionSecretControlled].contains(&cause) {
+        return;
+    }
+    warn!(
+        target: "audit",
+        decision = "deny",
+        cause = cause.code(),
+        apiVersion = meta::api_version(composite),
+        kind = meta::kind(composite),
+        namespace = meta::namespace(composite),
+        name = meta::name(composite),
+        uid = meta::uid(composite),
+        generation = meta::generation(composite),
+        step = report.step().map(field::display),
+        reason = report.trouble.message,
+        "denied access to an object"
+    );
 }
 
 fn late() -> Problem {

@@ -1,9 +1,7 @@
 //! Reads what functions require, and follows it from then on.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
 use ferroplane_engine::composite::secret_data;
@@ -15,7 +13,7 @@ use serde_json::Value;
 
 use super::dependencies::Wanted;
 use super::memory::Name;
-use super::{Shared, connection_secrets};
+use super::{Shared, secrets};
 
 /// What functions require while one composite resource is reconciled.
 pub(super) struct RequiredResources<'a> {
@@ -53,18 +51,14 @@ impl<'a> RequiredResources<'a> {
         epochs.iter().map(requirement).collect()
     }
 
-    /// What a connection Secret holds, and follow it from now on. Nothing if it is not there (yet).
-    pub(super) async fn connection_secret(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<BTreeMap<String, Bytes>, Error> {
-        let selector = connection_secrets::selector(namespace, name);
+    /// A Secret, which is followed from now on. None if it is not there (yet).
+    pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        let selector = secrets::selector(namespace, name);
         let secret = Requirement { step: String::new(), name: String::new(), selector };
         let dependencies = &self.shared.dependencies;
         // First say that it is of interest, then look: what changes in between is not missed.
         let before = dependencies.follow_secret(self.definition, &self.name, &secret);
-        let target = ObjectPath { resource: &secrets(), namespace, name };
+        let target = ObjectPath { resource: &secrets::resource(), namespace, name };
         let read = self.shared.context.cluster.get_object(target).await;
         let version = |object: &Object| meta::resource_version(object).parse().unwrap_or_default();
         let epoch = match &read {
@@ -75,11 +69,51 @@ impl<'a> RequiredResources<'a> {
             Err(_) => before,
         };
         self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((secret.selector, epoch));
-        // No API server holds a Secret that cannot be read.
-        Ok(read?.and_then(|object| secret_data(&object).ok()).unwrap_or_default())
+        read
+    }
+
+    /// Secrets that are selected by labels, which are followed from now on.
+    async fn selected_secrets(&self, selector: &ResourceSelector) -> Result<Vec<Object>, Error> {
+        let secrets = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
+        let dependencies = &self.shared.dependencies;
+        // First say that they are of interest, then look: what changes in between is not missed.
+        let before = dependencies.follow_secret(self.definition, &self.name, &secrets);
+        let found = secrets::list(&self.shared.context.cluster, selector).await;
+        let reader = Some((self.definition, &self.name, before));
+        let epoch = match &found {
+            Ok(found) => dependencies.secrets_listed(reader, selector, found),
+            Err(_) => before,
+        };
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((selector.clone(), epoch));
+        found
+    }
+
+    /// Secrets that functions require. They are read anew each time, and not kept.
+    async fn secrets(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
+        let found = match Wanted::of(selector).name() {
+            // No API server has a Secret that is in no namespace.
+            Some(("", _)) => Vec::new(),
+            Some((namespace, name)) => {
+                self.secret(namespace, name).await.map_err(|error| text(&error))?.into_iter().collect()
+            }
+            None => self.selected_secrets(selector).await.map_err(|error| text(&error))?,
+        };
+        found.into_iter().map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
+    }
+
+    /// Objects of a kind that has to be cluster scoped.
+    async fn cluster_resources(&self, selector: &ResourceSelector) -> Result<Answer, String> {
+        // Before anything is followed: what may not be read is of no interest either.
+        match self.resource(&selector.api_version, &selector.kind).await? {
+            Some(resource) if resource.is_namespaced => Ok(Answer::Scope { is_namespaced: true }),
+            _ => self.resources(selector).await.map(Answer::Resources),
+        }
     }
 
     async fn resources(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
+        if secrets::are_selected(selector) {
+            return self.secrets(selector).await;
+        }
         // First say that it is of interest, then look: what changes in between is not missed.
         let interest = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
         self.shared.dependencies.follow(self.definition, &self.name, &[], &[interest]);
@@ -141,10 +175,12 @@ impl Resources for RequiredResources<'_> {
     async fn fetch(&self, want: &Want) -> Answer {
         let answer = match want {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
+            Want::ClusterResources(selector) => self.cluster_resources(selector).await,
             Want::Schema(selector) => self.schema(selector).await.map(Answer::Schema),
             Want::Secret { namespace, name } => read_secret(self.shared, namespace, name)
                 .await
-                .map(Answer::Secret)
+                // No API server holds a Secret that cannot be read.
+                .map(|secret| Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
                 .map_err(|error| text(&error)),
             Want::Scope { api_version, kind } => {
                 self.scope(api_version, kind).await.map(|is_namespaced| Answer::Scope { is_namespaced })
@@ -154,25 +190,14 @@ impl Resources for RequiredResources<'_> {
     }
 }
 
-/// What a Secret holds. None if there is none.
+/// A Secret. None if there is none.
 pub(super) async fn read_secret(
     shared: &Shared,
     namespace: &str,
     name: &str,
-) -> Result<Option<BTreeMap<String, Bytes>>, Error> {
-    let target = ObjectPath { resource: &secrets(), namespace, name };
-    let secret = shared.context.cluster.get_object(target).await?;
-    // No API server holds a Secret that cannot be read.
-    Ok(secret.map(|secret| secret_data(&secret).unwrap_or_default()))
-}
-
-pub(super) fn secrets() -> Resource {
-    Resource {
-        api_version: "v1".to_owned(),
-        kind: "Secret".to_owned(),
-        plural: "secrets".to_owned(),
-        is_namespaced: true,
-    }
+) -> Result<Option<Object>, Error> {
+    let target = ObjectPath { resource: &secrets::resource(), namespace, name };
+    shared.context.cluster.get_object(target).await
 }
 
 fn text(error: &Error) -> String {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ferroplane_api::Object;
 use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
 use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_use_revision};
-use ferroplane_engine::{Event, Pipeline, Preferences, Unselectable, choose_composition, choose_revision};
+use ferroplane_engine::{
+    Event, Grants, Pipeline, Preferences, Unselectable, choose_composition, choose_revision,
+};
 
 use super::controller::Controller;
 use super::problem::Problem;
@@ -17,6 +19,8 @@ pub(super) struct Selection {
     pub(super) result: Result<Follows, Problem>,
     /// Changes when what would run changes, and when the reason changes for which nothing can run.
     pub(super) identity: Arc<str>,
+    /// What it may read besides what it may anyway.
+    pub(super) grants: Arc<Grants>,
     /// When it was made.
     pub(super) epoch: Epoch,
 }
@@ -37,6 +41,7 @@ pub(super) struct Follows {
 pub(super) struct Epoch {
     compositions: u64,
     functions: u64,
+    grants: u64,
 }
 
 impl Controller {
@@ -44,13 +49,18 @@ impl Controller {
         // Before anything is read: what changes in between is noticed.
         let epoch = self.selection_epoch();
         let result = self.follow(live);
-        let identity = identity(&result).into();
-        Selection { result, identity, epoch }
+        let grants = Arc::new(self.shared.grants.current().about(live));
+        let mut identity = identity(&result);
+        if !grants.is_empty() {
+            identity.push_str(&grants.to_json().to_string());
+        }
+        Selection { result, identity: identity.into(), grants, epoch }
     }
 
     pub(super) fn selection_epoch(&self) -> Epoch {
         let compositions = self.shared.compositions.epoch();
-        Epoch { compositions, functions: self.shared.functions.current().epoch }
+        let (functions, grants) = (self.shared.functions.current().epoch, self.shared.grants.epoch());
+        Epoch { compositions, functions, grants }
     }
 
     /// Which composition, which revision of it, and what its steps call.

@@ -8,7 +8,8 @@
 //! | A function can be reached again | Those that failed because one could not be |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
-//! | A connection Secret of a composed resource | Those that compose it (`connection_secrets.rs`) |
+//! | A Secret that functions required, or a connection Secret of a composed resource | Those that read it (`secrets.rs`) |
+//! | An `AccessGrant` | Those in the namespaces that it is for |
 //! | Time: a response expires, a poll interval or a pause after a failure is over | It (`requeue.rs`) |
 //!
 //! To be woken costs little: one for which nothing changed is left alone.
@@ -22,6 +23,7 @@ use ferroplane_client::{Change, Informer, InformerScope, ObjectHeader, OwnerRefe
 use super::Composites;
 use super::controller::Controller;
 use super::memory::Name;
+use crate::apiextensions::grants::namespaces_concerned;
 
 /// Wake composite resources of a kind when they change.
 pub(super) fn follow_composites(controller: &Arc<Controller>) {
@@ -52,6 +54,9 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     });
     listen(&context.function_revisions, &weak, |composites, _, change| {
         function_changed(composites, change.header().label(keys::PACKAGE).unwrap_or_default());
+    });
+    listen(&context.grants, &weak, |composites, _, change| {
+        composites.wake_in(namespaces_concerned(change).as_ref());
     });
 }
 

@@ -1,25 +1,31 @@
-//! Follows the connection Secrets of composed resources, so that details that come late or change reach composite resources.
+//! Follows the Secrets that composite resources read, so that one that comes late or changes reaches them: connection Secrets of
+//! composed resources, and Secrets that functions require.
 //!
-//! A Secret that nobody may list cannot be cached as other things are. So there are two ways, and rights decide between them:
+//! Secrets are not cached as other things are: the data of one is read when a composite resource is reconciled, and held no longer
+//! than that. To learn that one has changed, there are two ways, and rights decide between them:
 //!
 //! * Whoever may list and watch Secrets, as in `ferroplane up`, has one watch for all of them, of which only metadata is kept.
 //! * Everybody else reads each Secret by its name from time to time: every `poll_interval`, and never more than [`READS_PER_SECOND`] in all.
-//!   A watch for each name would be quicker, but takes the right to watch all Secrets just the same, and 100,000 watches.
+//!   A watch for each name would be quicker, but takes the right to watch all Secrets just the same, and 100,000 watches. What is
+//!   selected by labels is listed instead, if that is allowed.
 //!
-//! Either way only a version is compared; the details themselves are read by the reconcile that this wakes.
+//! Either way only versions are compared; the data is read by the reconcile that this wakes.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ferroplane_api::meta;
-use ferroplane_client::{ApiClient, Change, Informer, InformerScope, ObjectPath};
+use ferroplane_api::{Object, meta};
+use ferroplane_client::{
+    ApiClient, Change, Error, Informer, InformerScope, LabelSelector, ObjectPath, Query, Resource,
+};
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::Composites;
-use super::required::secrets;
 use super::rights::may;
 
 /// How many Secrets are read per second at most, whatever there are. 3,000 of them are read once a minute, 100,000 in 34 minutes.
@@ -29,7 +35,22 @@ const GLANCE: Duration = Duration::from_secs(1);
 /// How often to ask whether Secrets may be watched by now.
 const RIGHTS_HOLD: Duration = Duration::from_mins(10);
 
-/// A connection Secret, as something that is required.
+/// The kind.
+pub(super) fn resource() -> Resource {
+    Resource {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        plural: "secrets".to_owned(),
+        is_namespaced: true,
+    }
+}
+
+/// Whether Secrets are selected.
+pub(super) fn are_selected(selector: &ResourceSelector) -> bool {
+    selector.api_version == "v1" && selector.kind == "Secret"
+}
+
+/// A Secret, as something that is required.
 pub(super) fn selector(namespace: &str, name: &str) -> ResourceSelector {
     ResourceSelector {
         api_version: "v1".to_owned(),
@@ -39,7 +60,35 @@ pub(super) fn selector(namespace: &str, name: &str) -> ResourceSelector {
     }
 }
 
-/// Follow all connection Secrets that are of interest, until aborted.
+/// The Secrets that are selected by labels, by namespace and name.
+pub(super) async fn list(cluster: &ApiClient, selector: &ResourceSelector) -> Result<Vec<Object>, Error> {
+    let labels = match &selector.r#match {
+        Some(Match::MatchLabels(labels)) => labels.labels.clone(),
+        _ => BTreeMap::new(),
+    };
+    let labels = LabelSelector { equal: labels, exists: None };
+    let query = Query { labels: Some(&labels), ..Query::default() };
+    let namespace = selector.namespace.as_deref().unwrap_or_default();
+    let mut found = cluster.list_objects(&resource(), namespace, &query).await?;
+    // A label of a function is text like any other: one with a comma would be two conditions to the API server.
+    let wanted = || labels.equal.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    found.retain(|secret| meta::matches_labels(secret, wanted()));
+    Ok(found)
+}
+
+/// What tells apart two lists of Secrets, and the newest version in this one.
+pub(super) fn versions_of(secrets: &[Object]) -> (u64, u64) {
+    let mut hash = DefaultHasher::new();
+    let mut newest = 0;
+    for secret in secrets {
+        let version = meta::resource_version(secret);
+        (meta::namespace(secret), meta::name(secret), version).hash(&mut hash);
+        newest = newest.max(version.parse().unwrap_or_default());
+    }
+    (hash.finish(), newest)
+}
+
+/// Follow all Secrets that are of interest, until aborted.
 pub(super) async fn follow(cluster: ApiClient, composites: Weak<Composites>, poll_interval: Duration) {
     loop {
         if may_watch(&cluster).await {
@@ -47,7 +96,7 @@ pub(super) async fn follow(cluster: ApiClient, composites: Weak<Composites>, pol
         }
         info!(
             every = poll_interval.as_secs(),
-            "reads connection Secrets one by one: the control plane may not list and watch Secrets"
+            "reads Secrets one by one: the control plane may not list and watch Secrets"
         );
         let until = Instant::now() + RIGHTS_HOLD;
         while Instant::now() < until {
@@ -57,7 +106,7 @@ pub(super) async fn follow(cluster: ApiClient, composites: Weak<Composites>, pol
 }
 
 async fn may_watch(cluster: &ApiClient) -> bool {
-    let secrets = secrets();
+    let secrets = resource();
     for verb in ["list", "watch"] {
         // An API server that does not say is one that does not mind: then the watch itself tells.
         if may(cluster, verb, &secrets, "").await == Some(false) {
@@ -69,7 +118,7 @@ async fn may_watch(cluster: &ApiClient) -> bool {
 
 /// Follow all Secrets by one watch, for as long as that is allowed.
 async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
-    let scope = InformerScope { metadata_only: true, ..InformerScope::new(Arc::new(secrets())) };
+    let scope = InformerScope { metadata_only: true, ..InformerScope::new(Arc::new(resource())) };
     let informer = Informer::start(cluster.clone(), scope);
     let whom = composites.clone();
     informer.listen(move |_, change| {
@@ -80,6 +129,7 @@ async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
             Change::Deleted { .. } => 0,
         };
         composites.shared.dependencies.secret_changed(&metadata.namespace, &metadata.name, version);
+        composites.shared.dependencies.selected_secret_changed(change);
     });
     // However this ends: when it is aborted, too.
     let _informer = Stopped(informer.clone());
@@ -105,33 +155,38 @@ impl Drop for Stopped {
 async fn poll(cluster: &ApiClient, composites: &Weak<Composites>, interval: Duration) {
     let began_at = Instant::now();
     let followed = composites.upgrade().map(|composites| composites.shared.dependencies.followed_secrets());
-    let followed = followed.unwrap_or_default();
-    let count = u32::try_from(followed.len()).unwrap_or(u32::MAX).max(1);
+    let (followed, selected) = followed.unwrap_or_default();
+    let count = u32::try_from(followed.len() + selected.len()).unwrap_or(u32::MAX).max(1);
     let pace = (interval / count).max(Duration::from_secs(1) / READS_PER_SECOND);
-    for (number, (namespace, name)) in (1..).zip(&followed) {
+    let mut number = 0;
+    for (namespace, name) in &followed {
+        number += 1;
         sleep_until(began_at + pace * number).await;
         let Some(version) = version_of(cluster, namespace, name).await else { continue };
         if let Some(composites) = composites.upgrade() {
             composites.shared.dependencies.secret_changed(namespace, name, version);
         }
     }
-    if followed.is_empty() {
+    for selector in &selected {
+        number += 1;
+        sleep_until(began_at + pace * number).await;
+        let Ok(found) = list(cluster, selector).await else { continue };
+        if let Some(composites) = composites.upgrade() {
+            composites.shared.dependencies.secrets_listed(None, selector, &found);
+        }
+    }
+    if followed.is_empty() && selected.is_empty() {
         sleep(GLANCE.min(interval)).await;
     }
 }
 
 /// The version that a Secret has now. Zero if it is not there, none if that cannot be told.
 async fn version_of(cluster: &ApiClient, namespace: &str, name: &str) -> Option<u64> {
-    let path = ObjectPath { resource: &secrets(), namespace, name };
+    let path = ObjectPath { resource: &resource(), namespace, name };
     match cluster.get_object(path).await {
         Ok(secret) => Some(secret.map_or(0, |secret| meta::resource_version(&secret).parse().unwrap_or(0))),
         Err(error) => {
-            debug!(
-                namespace,
-                name,
-                error = ferroplane_engine::chain(&error),
-                "cannot read a connection Secret"
-            );
+            debug!(namespace, name, error = ferroplane_engine::chain(&error), "cannot read a Secret");
             None
         }
     }
