@@ -14,7 +14,7 @@ pub use operand::{Operand, Shape, Visitor};
 pub use types::{is_same_type, plain_list, type_name};
 pub use value::{Any, Numbers, to_text};
 pub use verbs::{
-    Refusal, go_syntax, plain, print_all, print_formatted, print_lines, sprint, sprintf, sprintf_any,
+    Limits, Refusal, go_syntax, plain, print_all, print_formatted, print_lines, sprint, sprintf, sprintf_any,
 };
 
 /// The longest text that is made. It is more than a message of the protocol can carry by default.

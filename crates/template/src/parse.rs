@@ -17,6 +17,8 @@ use crate::{Functions, ParseError, Text};
 
 /// How deep parentheses may be nested, and how deep blocks may be.
 pub(crate) const MAX_DEPTH: usize = 100;
+/// How many variables may be declared in one place.
+const MAX_VARIABLES: usize = 1000;
 /// How many `else if` may follow each other.
 const MAX_ALTERNATIVES: usize = 1000;
 

@@ -4,7 +4,9 @@
 
 use std::borrow::Cow;
 
-use ferroplane_golang::fmt::{Operand, Refusal, Shape, Visitor, print_all, print_formatted, print_lines};
+use ferroplane_golang::fmt::{
+    Limits, Operand, Refusal, Shape, Visitor, print_all, print_formatted, print_lines,
+};
 
 use crate::{Context, Exhausted, Failure, Text, Type, Value};
 
@@ -24,22 +26,31 @@ pub fn sprintln(ctx: &mut Context<'_>, values: &[Value]) -> Result<Text, Failure
 
 /// What `fmt.Sprintf` gives.
 pub fn sprintf(ctx: &mut Context<'_>, format: &[u8], values: &[Value]) -> Result<Text, Failure> {
-    print(ctx, values, |values, limit| print_formatted(format, values, limit))
+    print(ctx, values, |values, limits| print_formatted(format, values, limits))
 }
 
 fn print(
     ctx: &mut Context<'_>,
     values: &[Value],
-    printer: impl FnOnce(&[&dyn Operand], usize) -> Result<Vec<u8>, Refusal>,
+    printer: impl FnOnce(&[&dyn Operand], Limits<'_>) -> Result<Vec<u8>, Refusal>,
 ) -> Result<Text, Failure> {
     let values: Vec<_> = values.iter().map(|value| -> &dyn Operand { value }).collect();
-    match printer(&values, ctx.remaining_memory()) {
-        Ok(text) => {
+    let bytes = ctx.remaining_memory();
+    let mut exhausted = None;
+    // Values share their parts, so that a small one can have more items than anybody can wait for.
+    let mut count_item = || {
+        exhausted = ctx.step(1).err();
+        exhausted.is_none()
+    };
+    let result = printer(&values, Limits { bytes, count_item: &mut count_item });
+    match (result, exhausted) {
+        (_, Some(limit)) => Err(limit.into()),
+        (Ok(text), None) => {
             ctx.step(text.len() as u64 / 64)?;
             Ok(text.into())
         }
-        Err(Refusal::TooLong) => Err(Exhausted::Memory(ctx.budget().memory).into()),
-        Err(refusal @ Refusal::TooDeep) => Err(Failure::new(refusal.to_string())),
+        (Err(Refusal::TooLong), None) => Err(Exhausted::Memory(ctx.budget().memory).into()),
+        (Err(refusal), None) => Err(Failure::new(refusal.to_string())),
     }
 }
 

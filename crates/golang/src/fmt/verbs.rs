@@ -25,27 +25,47 @@ pub enum Refusal {
     TooLong,
     /// A value contains itself, or is nested very deeply.
     TooDeep,
+    /// Whoever counts the items wants no more of them.
+    Stopped,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => f.write_str("the text is too long"),
+            Self::Stopped => f.write_str("the value has too many items"),
             Self::TooDeep => write!(f, "the value is nested deeper than {MAX_DEPTH}"),
         }
     }
 }
 
-/// What Go's `Sprintf` makes of the format and the values: at most so many bytes.
-pub fn print_formatted(format: &[u8], values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
-    let mut printer = Printer::new(limit);
+/// How much may be printed.
+pub struct Limits<'l> {
+    pub bytes: usize,
+    /// Is called for every item of a list or map. It returns whether to go on.
+    pub count_item: &'l mut dyn FnMut() -> bool,
+}
+
+impl fmt::Debug for Limits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// What Go's `Sprintf` makes of the format and the values.
+pub fn print_formatted(
+    format: &[u8],
+    values: &[&dyn Operand],
+    limits: Limits<'_>,
+) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limits);
     printer.print_all(format, values);
     printer.finish()
 }
 
-/// What Go's `Sprint` makes of the values: at most so many bytes. Spaces stand between values that are no text.
-pub fn print_all(values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
-    let mut printer = Printer::new(limit);
+/// What Go's `Sprint` makes of the values. Spaces stand between values that are no text.
+pub fn print_all(values: &[&dyn Operand], limits: Limits<'_>) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limits);
     let mut was_text = false;
     for (at, value) in values.iter().enumerate() {
         let is_text = matches!(value.shape(), Shape::Text(_));
@@ -58,9 +78,9 @@ pub fn print_all(values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refus
     printer.finish()
 }
 
-/// What Go's `Sprintln` makes of the values: at most so many bytes.
-pub fn print_lines(values: &[&dyn Operand], limit: usize) -> Result<Vec<u8>, Refusal> {
-    let mut printer = Printer::new(limit);
+/// What Go's `Sprintln` makes of the values.
+pub fn print_lines(values: &[&dyn Operand], limits: Limits<'_>) -> Result<Vec<u8>, Refusal> {
+    let mut printer = Printer::new(limits);
     for (at, value) in values.iter().enumerate() {
         printer.push(if at > 0 { " " } else { "" });
         printer.print_value(*value, 'v');
@@ -81,7 +101,8 @@ pub fn sprintf(format: &str, values: &[Any<'_>]) -> Result<String, TooLong> {
 /// What Go's `Sprintf` makes of the format and the values: text, or bytes if one of the values is bytes.
 pub fn sprintf_any(format: &str, values: &[Any<'_>]) -> Result<Any<'static>, TooLong> {
     let values: Vec<_> = values.iter().map(|value| -> &dyn Operand { value }).collect();
-    print_formatted(format.as_bytes(), &values, MAX_LENGTH).map(Any::bytes).map_err(|_| TooLong)
+    let limits = Limits { bytes: MAX_LENGTH, count_item: &mut || true };
+    print_formatted(format.as_bytes(), &values, limits).map(Any::bytes).map_err(|_| TooLong)
 }
 
 /// The value as the verb `%v` writes it. Text stays as it is.
@@ -89,7 +110,10 @@ pub fn sprint<'v>(value: &'v Any<'_>) -> Result<Cow<'v, [u8]>, TooLong> {
     match value {
         Any::Text(text) => Ok(Cow::Borrowed(text.as_bytes())),
         Any::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        _ => print_all(&[value], MAX_LENGTH).map(Cow::Owned).map_err(|_| TooLong),
+        _ => {
+            let limits = Limits { bytes: MAX_LENGTH, count_item: &mut || true };
+            print_all(&[value], limits).map(Cow::Owned).map_err(|_| TooLong)
+        }
     }
 }
 
@@ -108,9 +132,9 @@ fn print_document(value: &Value, format: &str) -> String {
     sprintf(format, &[Any::of(value, Numbers::AsWritten)]).unwrap_or_else(|_| "...".to_owned())
 }
 
-struct Printer {
+struct Printer<'l> {
     out: Vec<u8>,
-    limit: usize,
+    limits: Limits<'l>,
     depth: usize,
     refusal: Option<Refusal>,
     flags: Flags,
@@ -118,7 +142,7 @@ struct Printer {
     is_complaining: bool,
 }
 
-#[derive(Default, Clone, Copy)]
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags, each one a letter of the format")]
 struct Flags {
     sharp: bool,
@@ -213,10 +237,10 @@ fn index_at(bytes: &[u8]) -> (Option<usize>, usize) {
     (number.filter(|_| length == end - 1), end + 1)
 }
 
-impl Printer {
-    fn new(limit: usize) -> Self {
+impl<'l> Printer<'l> {
+    fn new(limits: Limits<'l>) -> Self {
         let flags = Flags::default();
-        Self { out: Vec::new(), limit, depth: 0, refusal: None, flags, is_complaining: false }
+        Self { out: Vec::new(), limits, depth: 0, refusal: None, flags, is_complaining: false }
     }
 
     fn finish(self) -> Result<Vec<u8>, Refusal> {
@@ -228,7 +252,7 @@ impl Printer {
     }
 
     fn push_bytes(&mut self, text: &[u8]) {
-        if self.out.len() + text.len() > self.limit {
+        if self.out.len() + text.len() > self.limits.bytes {
             // The refusal stays, and printing goes on without output: a width of a million in a
             // long format must not cost memory, and no caller between has to pass an error on.
             self.refusal = Some(Refusal::TooLong);
@@ -442,6 +466,10 @@ impl Printer {
         let is_map = value.shape() == Shape::Map;
         let mut is_first = true;
         value.visit(&mut |key, item| {
+            if !(self.limits.count_item)() {
+                self.refusal = Some(Refusal::Stopped);
+                return false;
+            }
             self.push(if is_first { "" } else { separator });
             is_first = false;
             if let Some(key) = key.filter(|_| has_names) {
@@ -599,6 +627,8 @@ impl Printer {
             'c' => self.pad(&to_letter(whole).to_string()),
             'q' => self.pad(&quote_with(to_letter(whole).to_string().as_bytes(), '\'', self.flags.plus)),
             'U' => self.print_code_point(whole),
+            // Most numbers are printed without any flag.
+            'v' | 'd' if self.flags == Flags::default() => self.push(&whole.to_string()),
             _ => self.print_digits(whole < 0, whole.unsigned_abs(), verb),
         }
     }

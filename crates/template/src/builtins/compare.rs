@@ -56,6 +56,7 @@ fn is_equal(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Fai
     if one_basic.is_none() && other_basic.is_none() {
         return are_same(ctx, one, other);
     }
+    count_text(ctx, one_basic.as_ref(), other_basic.as_ref())?;
     if let (Some(one), Some(other)) = (&one_basic, &other_basic)
         && let Some(are_equal) = are_equal(one, other)
     {
@@ -65,6 +66,14 @@ fn is_equal(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Fai
         (Slot::Plain(one), Slot::Plain(other)) => Err(incompatible(one, other)),
         _ => Ok(false),
     }
+}
+
+/// To compare long texts is work.
+fn count_text(ctx: &mut Context<'_>, one: Option<&Basic>, other: Option<&Basic>) -> Result<(), Failure> {
+    if let (Some(Basic::Text(one)), Some(Basic::Text(other))) = (one, other) {
+        ctx.step(one.len().min(other.len()) as u64 / 256)?;
+    }
+    Ok(())
 }
 
 /// Whether values of the same kind are equal. None if their kinds differ.
@@ -141,12 +150,13 @@ fn is_nil(slot: &Slot) -> bool {
     }
 }
 
-pub(super) fn less(slots: &[Slot]) -> Result<bool, Failure> {
+pub(super) fn less(ctx: &mut Context<'_>, slots: &[Slot]) -> Result<bool, Failure> {
     let [one, other] = slots else { return Ok(false) };
     let (one, other) = (one.clone().unboxed(), other.clone().unboxed());
     let (Some(one_basic), Some(other_basic)) = (Basic::of(&one), Basic::of(&other)) else {
         return Err(Failure::new(BAD_TYPE));
     };
+    count_text(ctx, Some(&one_basic), Some(&other_basic))?;
     match (&one_basic, &other_basic) {
         (Basic::Bool(_), Basic::Bool(_)) | (Basic::Complex(_), Basic::Complex(_)) => {
             Err(Failure::new(BAD_TYPE))
@@ -162,5 +172,5 @@ pub(super) fn less(slots: &[Slot]) -> Result<bool, Failure> {
 }
 
 pub(super) fn less_or_equal(ctx: &mut Context<'_>, slots: &[Slot]) -> Result<bool, Failure> {
-    Ok(less(slots)? || equal(ctx, slots)?)
+    Ok(less(ctx, slots)? || equal(ctx, slots)?)
 }

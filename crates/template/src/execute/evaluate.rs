@@ -35,20 +35,25 @@ impl<'t> Frame<'_, 't> {
     }
 
     pub(super) fn assign(&mut self, name: &str, value: Slot) -> Executed<()> {
-        match self.variables.iter_mut().rev().find(|(known, _)| *known == name) {
-            Some((_, variable)) => {
-                *variable = value;
-                Ok(())
-            }
-            None => Err(self.error(format!("undefined variable: {name}"))),
-        }
+        let at = self.find(name)?;
+        self.variables[at].1 = value;
+        Ok(())
     }
 
-    fn variable(&self, name: &str) -> Executed<Slot> {
-        match self.variables.iter().rev().find(|(known, _)| *known == name) {
-            Some((_, value)) => Ok(value.clone()),
-            None => Err(self.error(format!("undefined variable: {name}"))),
-        }
+    fn variable(&mut self, name: &str) -> Executed<Slot> {
+        let at = self.find(name)?;
+        Ok(self.variables[at].1.clone())
+    }
+
+    /// The place of the variable that was declared last under this name.
+    fn find(&mut self, name: &str) -> Executed<usize> {
+        let Some(at) = self.variables.iter().rposition(|(known, _)| *known == name) else {
+            return Err(self.error(format!("undefined variable: {name}")));
+        };
+        // Few variables are free; a search through many is work.
+        let searched = (self.variables.len() - at) as u64 / 16;
+        self.ctx.step(searched).map_err(|limit| self.exhausted(limit))?;
+        Ok(at)
     }
 
     /// `last` is what the command before gave.

@@ -4,7 +4,7 @@
 
 use ferroplane_golang::strconv::quote;
 
-use super::{MAX_DEPTH, Parsed, Parser, at, number};
+use super::{MAX_DEPTH, MAX_VARIABLES, Parsed, Parser, at, number};
 use crate::Text;
 use crate::lex::{Item, Kind};
 use crate::node::{Command, Operand, Pipe, Term};
@@ -42,12 +42,12 @@ impl<'t> Parser<'t> {
                 Kind::Assign | Kind::Declare => {
                     pipe.is_assignment = following.kind == Kind::Assign;
                     self.next_non_space();
-                    self.declare(pipe, &variable);
+                    self.declare(pipe, &variable)?;
                     return Ok(());
                 }
                 Kind::Char if following.text == "," => {
                     self.next_non_space();
-                    self.declare(pipe, &variable);
+                    self.declare(pipe, &variable)?;
                     if context != "range" || pipe.variables.len() >= 2 {
                         return Err(self.error(format!("too many declarations in {context}")));
                     }
@@ -68,9 +68,14 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn declare(&mut self, pipe: &mut Pipe, variable: &Item<'t>) {
+    fn declare(&mut self, pipe: &mut Pipe, variable: &Item<'t>) -> Parsed<()> {
+        // Every use of a variable searches through all of them.
+        if self.tree.variables.len() >= MAX_VARIABLES {
+            return Err(self.error(format!("more than {MAX_VARIABLES} variables")));
+        }
         pipe.variables.push(variable.text.to_owned());
         self.tree.variables.push(variable.text);
+        Ok(())
     }
 
     fn check(&self, pipe: &Pipe, context: &str) -> Parsed<()> {

@@ -2,6 +2,7 @@
 //!
 //! What differs on purpose, and is therefore not generated:
 //! * Depth: parentheses, blocks and templates that call each other are nested less deeply than in Go, whose stack grows.
+//! * Variables: at most a thousand are declared in one place.
 //! * Budgets: a template that does not end, or that makes or writes too much, is stopped. Go goes on.
 //! * A value that contains itself is an error when it is printed. It ends a program in Go.
 //! * `slice` of a list up to its capacity: lists here have no room behind their end, so that no nils appear there.

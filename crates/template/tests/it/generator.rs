@@ -44,7 +44,7 @@ struct Writer {
     blocks: usize,
 }
 
-const NAMES: [&str; 3] = ["alpha", "beta", "gam\\tma"];
+const NAMES: [&str; 3] = ["alpha", "beta", "delta\\t"];
 const FIELDS: &[&str] = &[
     "name", "count", "ratio", "flag", "items", "map", "deep", "empty", "null", "missing", "a", "b", "Name",
     "X", "é", "big",

@@ -49,11 +49,19 @@ fn template_that_makes_much_is_stopped() {
         Exhausted::Memory(1 << 20)
     );
     assert_eq!(limit(r#"{{ $x := printf "%1000000d%1000000d" 1 2 }}"#), Exhausted::Memory(1 << 20));
-    assert_eq!(
-        limit("{{ $x := lists 1 }}{{ range 40 }}{{ $x = lists $x $x }}{{ end }}{{ $y := print $x }}"),
-        Exhausted::Memory(1 << 20)
-    );
     assert_eq!(limit("{{ range 100000 }}{{ $x := dictOf `a` . }}{{ end }}"), Exhausted::Memory(1 << 20));
+}
+
+#[test]
+fn work_that_is_hidden_in_values_takes_steps() {
+    let lists = "{{ $x := lists }}{{ range 30 }}{{ $x = lists $x $x }}{{ end }}{{ $y := print $x }}";
+    let texts = "{{ $x := printf `%200000d` 1 }}{{ $y := printf `%200000d` 1 }}{{ range 1000 }}{{ if eq $x $y }}{{ end }}{{ end }}";
+    let maps = "{{ range 1000 }}{{ $_ := put $.a (print .) 1 }}{{ end }}{{ range 1000 }}{{ range $.a }}{{ break }}{{ end }}{{ end }}";
+    let budget = Budget { steps: 100_000, ..Budget::default() };
+    for text in [lists, texts, maps] {
+        let error = executed(text, budget).expect_err(text);
+        assert_eq!(error.exhausted, Some(Exhausted::Steps(100_000)), "{text}: {error}");
+    }
 }
 
 #[test]
@@ -135,6 +143,7 @@ fn nesting_of_a_text_is_limited() {
         parse(&("{{ if . }}".to_owned() + &"{{ else if . }}".repeat(100_000))),
         "blocks are nested too deeply"
     );
+    assert_eq!(parse(&"{{ $x := 1 }}".repeat(2000)), "more than 1000 variables");
     assert_eq!(parse(&"{{ block `a` . }}".repeat(100_000)), "blocks are nested too deeply");
 }
 
