@@ -296,7 +296,7 @@ async fn stand_by(
         local_functions: Arc::default(),
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
-        composer: None,
+        composer: site.composer.clone(),
         recorder: site.recorder.clone(),
         allows_development_functions: configuration.allows_development_functions,
         tuning: configuration.tuning.clone(),

@@ -146,6 +146,13 @@ pub(crate) struct Options {
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     write_roles: Option<bool>,
 
+    /// User to impersonate for writes of composed resources [default: none]
+    ///
+    /// Compositions can then use the rights of that user only, and none that the control plane has for itself. Name a service account as
+    /// system:serviceaccount:NAMESPACE:NAME. The control plane needs the right to impersonate it.
+    #[arg(long, env = "COMPOSE_AS", value_name = "USER")]
+    compose_as: Option<String>,
+
     /// The port of --health-address, as Crossplane has it
     #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", hide = true)]
     health_probe_port: Option<u16>,
@@ -252,7 +259,7 @@ impl Options {
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
-            recording_address, recording_redact_fields, write_roles, health_probe_port,
+            recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
             metrics_port, webhook_port, debug, log_level, log_format, otlp_endpoint,
         )
     }
@@ -304,6 +311,8 @@ pub(crate) struct Configuration {
     pub(super) tuning: Tuning,
     pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
+    /// Whom to impersonate for what is composed.
+    pub(super) compose_as: Option<String>,
     pub(super) telemetry: Telemetry,
 }
 
@@ -385,6 +394,7 @@ impl Configuration {
             tuning,
             recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
+            compose_as: options.compose_as.filter(|user| !user.is_empty()),
             telemetry: Telemetry {
                 log_level: log_level.or(options.debug.unwrap_or(false).then_some(LevelFilter::DEBUG)),
                 log_format: options.log_format,

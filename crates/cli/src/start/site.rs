@@ -28,6 +28,8 @@ pub(super) struct Site {
     pub(super) cluster: ApiClient,
     /// Writes while its replica leads: what controllers do.
     pub(super) fenced: kube::Client,
+    /// The same for what is composed, if somebody else writes that.
+    pub(super) composer: Option<ApiClient>,
     pub(super) term: Term,
     pub(super) health: Arc<Health>,
     pub(super) recorder: Recorder,
@@ -48,6 +50,11 @@ impl Site {
         let transport =
             Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
         let health = Arc::new(Health::default());
+        let composer = configuration.compose_as.as_deref().map(|user| {
+            // The API server adds the groups of a service account by itself.
+            let listening = Listening::new(transport.impersonating(user, &[]), health.clone());
+            ApiClient::new(kube::Client::new(Fenced::new(listening, term.clone()), "default"))
+        });
         let listening = Listening::new(transport, health.clone());
         let client = kube::Client::new(listening.clone(), "default");
         let fenced = kube::Client::new(Fenced::new(listening, term.clone()), "default");
@@ -56,6 +63,7 @@ impl Site {
             cluster,
             client,
             fenced,
+            composer,
             term,
             health,
             recorder: Recorder::off(),

@@ -79,6 +79,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
     let site = Site {
         cluster: ApiClient::new(client.clone()),
         fenced: kube::Client::new(Fenced::new(server, term.clone()), "default"),
+        composer: None,
         client: client.clone(),
         term,
         health: Arc::new(Health::default()),

@@ -39,6 +39,36 @@ fn composite_resource_becomes_ready_on_a_cluster() {
 }
 
 #[test]
+fn composed_resources_are_written_with_the_rights_of_another_user() {
+    let ground = Ground::new();
+    let replica = Replica::start(&ground, &["--compose-as", "composer"]);
+    replica.until("leads");
+    ground.define();
+    ground.create_site("blog", "red");
+    let refusal = "User \\\"composer\\\" cannot patch resource \\\"configmaps\\\"";
+    ground.until(&format!("{SITES}/blog"), |site| site["status"].to_string().contains(refusal));
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "composer"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "composer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "composer"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "composer"}],
+    });
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    ground.create(&format!("{rbac}/roles"), &role);
+    ground.create(&format!("{rbac}/rolebindings"), &binding);
+    ground.paint("blog", "blue");
+    let site = ground.until(&format!("{SITES}/blog"), Ground::is_ready);
+    assert_eq!(ground.get(&composed(&site))["data"]["colour"], "blue");
+    for kind in ["roles", "rolebindings"] {
+        ground.send("DELETE", &format!("{rbac}/{kind}/composer"), &Value::Null);
+    }
+    replica.stop();
+}
+
+#[test]
 fn second_start_writes_nothing() {
     let ground = Ground::new();
     let replica = Replica::start(&ground, &[]);

@@ -13,6 +13,9 @@
 {{- if not .Values.rbac.manageRoles }}
 - --write-roles=false
 {{- end }}
+{{- with include "ferroplane.composer" . }}
+- --compose-as=system:serviceaccount:{{ $.Release.Namespace }}:{{ . }}
+{{- end }}
 {{- if .Values.functionCache.enabled }}
 - --xfn-cache-dir=/cache/xfn
 {{- end }}

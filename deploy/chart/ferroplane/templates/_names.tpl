@@ -23,6 +23,13 @@
 {{- end -}}
 {{- end -}}
 
+{{/* As whom composed resources are written. Empty if as whom everything is. */}}
+{{- define "ferroplane.composer" -}}
+{{- if and .Values.rbac.create .Values.rbac.separateComposer (not .Values.rbac.clusterAdmin) -}}
+{{- printf "%s-composer" (include "ferroplane.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "ferroplane.webhookService" -}}
 {{- printf "%s-webhooks" (include "ferroplane.fullname" .) -}}
 {{- end -}}

@@ -13,7 +13,7 @@ use crate::sandbox::Ran;
 /// Values that turn on everything that Kubernetes itself knows.
 const EVERYTHING: &[&str] = &[
     "--set=replicas=3,metrics.enabled=true,functionCache.enabled=true,debug=true,hostNetwork=true",
-    "--set=rbac.crossplaneDefaults=true,rbac.aggregateToKubernetesRoles=true,image.tag=v9,priorityClassName=high",
+    "--set=rbac.separateComposer=true,rbac.crossplaneDefaults=true,rbac.aggregateToKubernetesRoles=true,image.tag=v9,priorityClassName=high",
     "--set=customLabels.team=platform,customAnnotations.note=hi,podAnnotations.pod=yes,extraEnvVars.RUST_LOG=warn",
     "--set=args={--lease-duration=30s},imagePullSecrets={mine},serviceAccount.customAnnotations.role=x",
     r#"--set-json=config={"leaseDuration":"20s"}"#,
@@ -33,6 +33,44 @@ fn rendered(flags: &[&str]) -> Option<Vec<Value>> {
 fn helm_has_nothing_to_say_against_the_chart() {
     let Some(helm) = heavy_peer("helm") else { return };
     Ran::from(Command::new(helm).args(["lint", "--strict", &chart()]).output().unwrap()).ok();
+}
+
+#[test]
+fn only_the_api_server_reaches_pods_until_somebody_says_otherwise() {
+    let metrics = "--set=metrics.enabled=true";
+    let prometheus = r#"--set-json=networkPolicy.metricsFrom=[{"podSelector":{}}]"#;
+    for (flags, ports) in [
+        (&[][..], json!([9443])),
+        (&[metrics], json!([9443])),
+        (&[metrics, prometheus], json!([9443, 8080])),
+        (&["--set=webhooks.enabled=false"], json!([])),
+    ] {
+        let Some(objects) = rendered(flags) else { return };
+        let policy = find(&objects, "NetworkPolicy", "ferroplane");
+        let ingress = policy["spec"]["ingress"].as_array().unwrap();
+        let open: Vec<_> = ingress.iter().map(|rule| rule["ports"][0]["port"].clone()).collect();
+        assert_eq!(Value::Array(open), ports, "{flags:?}");
+        assert!(policy["spec"]["policyTypes"].to_string().contains("Ingress"));
+    }
+    let pods = r#"--set-json=networkPolicy.podCIDRs=["10.244.0.0/16"]"#;
+    let Some(objects) = rendered(&[pods]) else { return };
+    let from = &find(&objects, "NetworkPolicy", "ferroplane")["spec"]["ingress"][0]["from"];
+    assert_eq!(from[0]["ipBlock"], json!({"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}));
+}
+
+#[test]
+fn composer_has_what_is_gathered_and_none_of_the_rights_of_the_control_plane() {
+    let Some(objects) = rendered(&["--set=rbac.separateComposer=true"]) else { return };
+    let subjects = |name: &str| find(&objects, "ClusterRoleBinding", name)["subjects"].to_string();
+    assert!(subjects("ferroplane").contains("ferroplane-composer"));
+    assert!(!subjects("ferroplane:system").contains("ferroplane-composer"));
+    assert!(
+        !find(&objects, "RoleBinding", "ferroplane")["subjects"].to_string().contains("ferroplane-composer")
+    );
+    let deployment = find(&objects, "Deployment", "ferroplane")["spec"].to_string();
+    assert!(deployment.contains("--compose-as=system:serviceaccount:ferroplane-system:ferroplane-composer"));
+    let Some(objects) = rendered(&[]) else { return };
+    assert!(!objects.iter().any(|object| object.to_string().contains("composer")));
 }
 
 #[test]
