@@ -71,6 +71,8 @@ impl Metrics {
         write_load(page, flow_control);
         write_store(page, store);
         if let Some(audit) = audit {
+            page.counter("apiserver_audit_event_total", "Events that were sent to the audit log.")
+                .value(audit.recorded());
             page.counter("ferroplane_audit_lost_total", "Events that the audit log could not keep.")
                 .value(audit.lost());
         }

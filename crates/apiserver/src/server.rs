@@ -1,5 +1,6 @@
 //! Answers requests: finds out what is asked for, whether it may be, and does it.
 
+mod audit_trail;
 mod authorize;
 mod body;
 mod filters;
@@ -20,9 +21,11 @@ use bytes::Bytes;
 use ferroplane_metrics::Exposition;
 use ferroplane_schema::status::Status;
 use http::{Request, Response};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
 use self::routes::AuthenticatedRequest;
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, ServiceAccountTokens, StaticTokens};
@@ -69,7 +72,7 @@ pub(crate) struct ServerState {
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
     other_metrics: OnceLock<WriteMetrics>,
-    audit: OnceLock<AuditLog>,
+    pub(crate) audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
 }
@@ -158,7 +161,7 @@ impl Server {
         let _ = self.state.issuer.set(accounts);
     }
 
-    /// Notes in this log what remote clients change.
+    /// Notes in this log what the policy of the log asks for, of everybody: remote clients, programs in this process, and ourselves.
     pub fn set_audit_log(&self, log: AuditLog) {
         let _ = self.state.audit.set(log);
     }
@@ -188,17 +191,26 @@ impl Server {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let received = Timestamp::now();
         let (mut parts, body) = request.into_parts();
         let caller = parts.extensions.remove::<Identity>().unwrap_or_else(Identity::anonymous);
         let info = RequestInfo::parse(&parts.method, &parts.uri);
+        let notes = AuditNotes::default();
+        let audited =
+            AuditedRequest { caller: Some(&caller), info: &info, parts: &parts, received, id: None };
+        let trail = AuditTrail::begin(&self.state, audited, &notes);
         let request = AuthenticatedRequest {
             caller: &caller,
             info: &info,
             parts: &parts,
-            grant: None,
+            notes: &notes,
             is_limited: false,
         };
-        self.serve(request, body).await
+        let response = self.serve(request, body).await;
+        match trail {
+            Some(trail) => trail.finish(response),
+            None => response,
+        }
     }
 
     /// Answers within the time limit, whatever happens, and counts the answer.

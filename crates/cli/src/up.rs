@@ -1,5 +1,6 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
+mod audit;
 pub(crate) mod controllers;
 mod demo;
 mod follow;
@@ -29,6 +30,7 @@ use plane::Plane;
 use programs::Programs;
 use simulate::Simulation;
 
+pub(crate) use audit::AuditFlags;
 pub(crate) use simulate::Selection;
 
 /// What to run, and where.
@@ -41,7 +43,7 @@ pub(crate) struct Configuration {
     pub(crate) token_file: Option<PathBuf>,
     /// How long tokens of service accounts hold at most.
     pub(crate) max_token_expiration: Duration,
-    pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) audit: AuditFlags,
     pub(crate) has_controllers: bool,
     /// Where the certificates are that functions are called with.
     pub(crate) client_certificates: Option<PathBuf>,

@@ -1,191 +1,170 @@
-//! One event of the log.
+//! One event of the log: what is known of a request at a stage. It owns what it tells, because it is made a line of text later, on
+//! the thread that writes.
 
+mod line;
+
+use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ferroplane_schema::status::Status;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::auth::authenticate::random_uuid;
 use crate::auth::identity::Identity;
+use crate::request::ResourcePath;
 
-/// The longest line. Whoever sends more has it left out.
-const LONGEST: usize = 256 << 10;
-
-/// The longest text that a client may put into a line.
-const LONGEST_TEXT: usize = 2 << 10;
-
-/// How much others may add to a line.
-const MOST_ANNOTATIONS: usize = 64;
-
-/// How much of a request to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Level {
-    #[default]
+/// How much of a request is logged. Those with more come later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    None,
     Metadata,
     /// With the object that was sent, unless that may hold secrets.
     Request,
+    /// With the answer, too.
+    RequestResponse,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    RequestReceived,
+    /// A watch has begun.
+    ResponseStarted,
+    ResponseComplete,
+    /// Policies may name it. It has no events: a handler that panics answers with 500.
+    Panic,
+}
+
+impl Level {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::None, Self::Metadata, Self::Request, Self::RequestResponse]
+            .into_iter()
+            .find(|level| level.name() == text)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Metadata => "Metadata",
+            Self::Request => "Request",
+            Self::RequestResponse => "RequestResponse",
+        }
+    }
+}
+
+impl Stage {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic]
+            .into_iter()
+            .find(|stage| stage.name() == text)
+    }
+
+    pub(super) fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+            Self::Panic => "Panic",
+        }
+    }
 }
 
 /// What a request was about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ObjectReference<'e> {
-    pub group: &'e str,
-    pub version: &'e str,
-    pub resource: &'e str,
-    pub subresource: &'e str,
-    pub namespace: &'e str,
-    pub name: &'e str,
-    pub uid: &'e str,
-    pub resource_version: &'e str,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ObjectReference {
+    pub(crate) path: ResourcePath,
+    pub(crate) uid: String,
+    /// The generation that it has now, if something was written to an object that has one.
+    pub(crate) generation: i64,
 }
 
 /// How it ended.
-#[derive(Debug, Clone, Copy)]
-pub enum Outcome<'e> {
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
     Success(u16),
-    Failure(&'e Status),
+    Failure(Arc<Status>),
     /// The client went away, or its time was up. What it asked for may have happened.
     Unanswered,
 }
 
-/// A request that was answered.
-#[derive(Debug, Clone, Copy)]
-pub struct Event<'e> {
-    pub level: Level,
-    /// Empty for a new one. It is what the header `Audit-Id` says.
-    pub id: &'e str,
-    pub received: Timestamp,
-    pub answered: Timestamp,
-    pub uri: &'e str,
-    pub verb: &'e str,
-    pub user: &'e Identity,
+/// Whether a request was allowed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Authorization {
+    pub(crate) is_allowed: bool,
+    pub(crate) reason: String,
+}
+
+/// An object that is read only when its line is written.
+#[derive(Clone)]
+pub(crate) struct LazyObject {
+    pub(crate) bytes: usize,
+    pub(crate) read: Arc<dyn Fn() -> Option<Value> + Send + Sync>,
+}
+
+impl fmt::Debug for LazyObject {
+    fn fmt(&self, output: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(output, "LazyObject({} bytes)", self.bytes)
+    }
+}
+
+/// A request at a stage.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) level: Level,
+    pub(crate) stage: Stage,
+    /// What the header `Audit-Id` says.
+    pub(crate) id: String,
+    pub(crate) received: Timestamp,
+    /// When the stage was reached.
+    pub(crate) reached: Timestamp,
+    pub(crate) uri: String,
+    pub(crate) verb: Cow<'static, str>,
+    /// Nobody if who asked is not known.
+    pub(crate) user: Option<Identity>,
     /// Whom the user acted as.
-    pub impersonated: Option<&'e Identity>,
-    pub sources: &'e [IpAddr],
-    pub user_agent: &'e str,
-    pub object: Option<ObjectReference<'e>>,
-    pub outcome: Outcome<'e>,
-    /// What allowed it, if it was allowed.
-    pub reason: Option<&'e str>,
-    pub request: Option<&'e Value>,
+    pub(crate) impersonated: Option<Identity>,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) user_agent: String,
+    pub(crate) object: Option<ObjectReference>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) authorization: Option<Authorization>,
+    pub(crate) request: Option<LazyObject>,
+    pub(crate) response: Option<LazyObject>,
+    pub(crate) omits_managed_fields: bool,
+    /// The object on whose account a controller in this process wrote: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION.
+    pub(crate) cause: Option<String>,
     /// What others want to have written down.
-    pub annotations: &'e [(String, String)],
+    pub(crate) annotations: Vec<(String, String)>,
 }
 
-impl Event<'_> {
-    /// The line, with its end.
-    pub(super) fn to_line(self) -> Vec<u8> {
-        let mut event = self.to_json();
-        let mut line = Value::Object(event.clone()).to_string();
-        if line.len() > LONGEST {
-            event.remove("requestObject");
-            let annotations = event.entry("annotations").or_insert_with(|| json!({}));
-            annotations["audit.k8s.io/truncated"] = json!("true");
-            line = Value::Object(event).to_string();
-        }
-        line.push('\n');
-        line.into_bytes()
+impl Event {
+    /// How much memory it takes, more or less, while it waits to be written.
+    pub(super) fn weight(&self) -> usize {
+        let objects = self.request.iter().chain(&self.response).map(|object| object.bytes).sum::<usize>();
+        let annotations = self.annotations.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
+        size_of::<Self>() + 512 + self.uri.len() + self.user_agent.len() + annotations + objects
     }
 
-    fn to_json(self) -> Map<String, Value> {
-        let request = self.request.filter(|_| self.level == Level::Request && !self.is_about_secrets());
-        let level = if request.is_some() { "Request" } else { "Metadata" };
-        let id = if self.id.is_empty() { random_uuid().unwrap_or_default() } else { self.id.to_owned() };
-        let mut event = Map::from_iter([
-            ("apiVersion".to_owned(), json!("audit.k8s.io/v1")),
-            ("kind".to_owned(), json!("Event")),
-            ("level".to_owned(), json!(level)),
-            ("auditID".to_owned(), json!(id)),
-            ("stage".to_owned(), json!("ResponseComplete")),
-            ("requestURI".to_owned(), json!(clip(self.uri))),
-            ("verb".to_owned(), json!(self.verb)),
-            ("user".to_owned(), self.user.to_json()),
-            ("responseStatus".to_owned(), self.outcome.to_json()),
-            ("requestReceivedTimestamp".to_owned(), json!(format!("{:.6}", self.received))),
-            ("stageTimestamp".to_owned(), json!(format!("{:.6}", self.answered))),
-            ("annotations".to_owned(), self.annotations()),
-        ]);
-        if let Some(impersonated) = self.impersonated {
-            event.insert("impersonatedUser".to_owned(), impersonated.to_json());
-        }
-        if !self.sources.is_empty() {
-            event.insert("sourceIPs".to_owned(), json!(self.sources));
-        }
-        if !self.user_agent.is_empty() {
-            event.insert("userAgent".to_owned(), json!(clip(self.user_agent)));
-        }
-        if let Some(object) = self.object {
-            event.insert("objectRef".to_owned(), object.to_json());
-        }
-        if let Some(request) = request {
-            event.insert("requestObject".to_owned(), request.clone());
-        }
-        event
+    /// Whether it was refused to somebody who did not show who they are.
+    pub(super) fn is_refusal_of_stranger(&self) -> bool {
+        let is_refusal =
+            matches!(&self.outcome, Some(Outcome::Failure(status)) if matches!(status.code, 401 | 403));
+        is_refusal && self.user.as_ref().is_none_or(Identity::is_anonymous)
     }
 
-    fn annotations(&self) -> Value {
-        let decision = if self.reason.is_some() { "allow" } else { "forbid" };
-        let mut annotations = json!({
-            "authorization.k8s.io/decision": decision,
-            "authorization.k8s.io/reason": self.reason.unwrap_or_default(),
-        });
-        for (key, text) in self.annotations.iter().take(MOST_ANNOTATIONS) {
-            annotations[clip(key)] = clip(text).into();
-        }
-        annotations
-    }
-
-    /// Whatever is not known to be harmless is not shown.
+    /// Whether its bodies may hold secrets. Whatever is not known to be harmless is not shown.
     fn is_about_secrets(&self) -> bool {
-        match self.object {
-            None => true,
-            Some(object) => matches!(
-                (object.group, object.resource, object.subresource),
-                ("", "secrets", _) | ("", "serviceaccounts", "token") | ("authentication.k8s.io", _, _)
-            ),
-        }
+        let Some(object) = &self.object else { return true };
+        let path = &object.path;
+        matches!(
+            (path.group.as_str(), path.resource.as_str(), path.subresource.as_str()),
+            ("", "secrets", _) | ("", "serviceaccounts", "token") | ("authentication.k8s.io", _, _)
+        )
     }
-}
-
-impl ObjectReference<'_> {
-    fn to_json(self) -> Value {
-        let fields = [
-            ("resource", self.resource),
-            ("namespace", self.namespace),
-            ("name", self.name),
-            ("uid", self.uid),
-            ("apiGroup", self.group),
-            ("apiVersion", self.version),
-            ("resourceVersion", self.resource_version),
-            ("subresource", self.subresource),
-        ];
-        let said = fields.into_iter().filter(|(_, text)| !text.is_empty());
-        Value::Object(said.map(|(key, text)| (key.to_owned(), json!(clip(text)))).collect())
-    }
-}
-
-impl Outcome<'_> {
-    fn to_json(self) -> Value {
-        match self {
-            Self::Success(code) => json!({"metadata": {}, "code": code}),
-            Self::Failure(status) => json!({
-                "metadata": {},
-                "status": "Failure",
-                "message": clip(&status.message),
-                "reason": status.reason,
-                "code": status.code,
-            }),
-            Self::Unanswered => json!({
-                "metadata": {},
-                "status": "Failure",
-                "message": "it was given up before it was answered; what was asked for may have happened",
-            }),
-        }
-    }
-}
-
-/// The beginning of a text.
-fn clip(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_TEXT)]
 }

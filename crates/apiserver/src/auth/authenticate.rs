@@ -26,7 +26,6 @@ pub use service_account::{
     BoundKind, BoundObject, DEFAULT_MAX_EXPIRATION, Error, Found, Lookup, ServiceAccountTokens,
 };
 pub use static_tokens::{StaticTokens, TokenFileError};
-pub(crate) use token_request::random_uuid;
 pub use token_request::{ServiceAccount, TokenAnswer};
 
 use crate::auth::identity::Identity;

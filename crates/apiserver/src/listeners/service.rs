@@ -25,7 +25,8 @@ pub struct HttpService {
 pub(crate) struct InProcess;
 
 impl HttpService {
-    /// For a program in this process: every request is this identity's, and neither authenticated nor limited nor logged.
+    /// For a program in this process: every request is this identity's, and neither authenticated nor limited. The audit log has it as
+    /// any other.
     pub fn in_process(server: Server, caller: Identity) -> Self {
         Self { server, caller: Some(caller) }
     }

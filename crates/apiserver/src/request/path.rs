@@ -34,6 +34,23 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
 }
 
+impl ResourcePath {
+    /// The path of a request about it.
+    pub(crate) fn to_uri(&self) -> String {
+        let mut uri = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        uri += &format!("/{}", self.version);
+        if !self.namespace.is_empty() {
+            uri += &format!("/namespaces/{}", self.namespace);
+        }
+        for part in [&self.resource, &self.name, &self.subresource] {
+            if !part.is_empty() {
+                uri += &format!("/{part}");
+            }
+        }
+        uri
+    }
+}
+
 impl Target {
     /// Reads the path of a request.
     pub(super) fn parse(path: &str) -> Self {

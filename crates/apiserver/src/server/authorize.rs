@@ -3,7 +3,6 @@
 use ferroplane_schema::selector::FieldSelector;
 use ferroplane_schema::status::Status;
 use http::Method;
-use http::request::Parts;
 
 use super::Server;
 use super::routes::AuthenticatedRequest;
@@ -37,20 +36,31 @@ impl Server {
             namespace: &path.namespace,
             path: None,
         };
-        let decision = self.state.authorizer.policy().decide(identity, &attributes);
-        if !decision.is_allowed() {
-            return Err(attributes.forbidden(identity, &decision.reason()));
-        }
-        if let Some(grant) = request.grant {
-            let _ = grant.set(decision.reason());
-        }
-        Ok(())
+        self.decide(identity, &attributes, request)
     }
 
     /// Refuses a request about no resource that its sender may not make.
-    pub(super) fn authorize_path(&self, identity: &Identity, parts: &Parts) -> Result<(), Status> {
-        let verb = parts.method.as_str().to_lowercase();
-        let attributes = Attributes { verb: &verb, path: Some(parts.uri.path()), ..Attributes::default() };
-        self.state.authorizer.policy().check(identity, &attributes)
+    pub(super) fn authorize_path(
+        &self,
+        identity: &Identity,
+        request: AuthenticatedRequest<'_>,
+    ) -> Result<(), Status> {
+        let verb = request.parts.method.as_str().to_lowercase();
+        let path = Some(request.parts.uri.path());
+        self.decide(identity, &Attributes { verb: &verb, path, ..Attributes::default() }, request)
+    }
+
+    /// Decides, and notes for the audit log what and why.
+    fn decide(
+        &self,
+        identity: &Identity,
+        attributes: &Attributes<'_>,
+        request: AuthenticatedRequest<'_>,
+    ) -> Result<(), Status> {
+        let decision = self.state.authorizer.policy().decide(identity, attributes);
+        let (is_allowed, reason) = (decision.is_allowed(), decision.reason());
+        let refused = (!is_allowed).then(|| attributes.forbidden(identity, &reason));
+        request.notes.authorize(is_allowed, reason);
+        refused.map_or(Ok(()), Err)
     }
 }

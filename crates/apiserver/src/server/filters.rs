@@ -1,23 +1,22 @@
 //! What requests from remote clients go through before they are served: authentication and the audit log.
 
-use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_schema::status::Status;
-use http::header::{HeaderName, USER_AGENT};
+use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use jiff::Timestamp;
 
+use super::Server;
+use super::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
 use super::routes::AuthenticatedRequest;
-use super::{AuditAnnotations, ImpersonatedIdentity, Server};
-use crate::audit::{AuditLog, Event, Level, ObjectReference, Outcome};
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::{Identity, MASTERS};
 use crate::listeners::https::{Connection, TrackedConnection};
 use crate::negotiate;
-use crate::request::{RequestInfo, ResourcePath, Verb};
+use crate::request::RequestInfo;
 use crate::response::{self, Body};
 
 /// By which a request is found in the log.
@@ -44,7 +43,7 @@ impl Server {
         if reads_gzip { response::compress(response).await } else { response }
     }
 
-    /// Authenticates a request and notes it in the audit log.
+    /// Authenticates a request, and notes in the audit log what became of it.
     async fn filter<B>(&self, request: Request<B>, id: &str) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes>,
@@ -52,107 +51,40 @@ impl Server {
     {
         let received = Timestamp::now();
         let (parts, body) = request.into_parts();
-        let connection = parts.extensions.get::<Arc<Connection>>().map(Arc::as_ref);
-        let caller = self.authenticate(&parts, connection, received)?;
-        note_user(&parts, &caller)?;
         let info = RequestInfo::parse(&parts.method, &parts.uri);
-        let grant = OnceLock::new();
-        let log = self.state.audit.get().filter(|_| info.changes_something());
-        let line = log.map(|log| AuditLine {
-            log,
-            info: &info,
-            caller: &caller,
-            grant: &grant,
-            id,
-            received,
-            uri: parts.uri.to_string(),
-            agent: user_agent(&parts),
-            source: connection.map(|connection| connection.remote.ip()),
-            is_written: false,
-        });
+        let notes = AuditNotes::default();
+        let audited =
+            AuditedRequest { caller: None, info: &info, parts: &parts, received, id: Some(id) };
+        let caller = self.authenticate(&parts, received).inspect_err(|refused| {
+            if let Some(trail) = AuditTrail::begin(&self.state, audited, &notes) {
+                trail.refuse(&Status { message: attempted(&parts), ..refused.clone() });
+            }
+        })?;
+        let audited = AuditedRequest { caller: Some(&caller), ..audited };
+        let trail = AuditTrail::begin(&self.state, audited, &notes);
         let request = AuthenticatedRequest {
             caller: &caller,
             info: &info,
             parts: &parts,
-            grant: Some(&grant),
+            notes: &notes,
             is_limited: true,
         };
-        let response = self.serve(request, body).await;
-        if let Some(line) = line {
-            line.finish(&response);
-        }
-        Ok(response)
+        let response = match note_user(&parts, &caller) {
+            Ok(()) => self.serve(request, body).await,
+            Err(status) => response::status(&status, negotiate::error_form(&parts.headers)),
+        };
+        Ok(match trail {
+            Some(trail) => trail.finish(response),
+            None => response,
+        })
     }
 
-    fn authenticate(
-        &self,
-        parts: &Parts,
-        connection: Option<&Connection>,
-        now: Timestamp,
-    ) -> Result<Identity, Status> {
+    fn authenticate(&self, parts: &Parts, now: Timestamp) -> Result<Identity, Status> {
+        let connection = parts.extensions.get::<Arc<Connection>>();
         let peer = connection.map_or(&Peer::Unknown, |connection| &connection.peer);
         match self.state.authenticator.get() {
             Some(authenticator) => authenticator.authenticate(&parts.headers, peer, now),
             None => Ok(Identity::anonymous()),
-        }
-    }
-}
-
-/// A line for the log. It is written when the request is answered, or when nobody waits for the answer any more: what was
-/// begun by then may well have happened.
-struct AuditLine<'r> {
-    log: &'r AuditLog,
-    info: &'r RequestInfo,
-    caller: &'r Identity,
-    grant: &'r OnceLock<String>,
-    id: &'r str,
-    received: Timestamp,
-    uri: String,
-    agent: String,
-    source: Option<IpAddr>,
-    is_written: bool,
-}
-
-impl AuditLine<'_> {
-    fn finish(mut self, response: &Response<Body>) {
-        self.is_written = true;
-        let extensions = response.extensions();
-        let impersonated = extensions.get::<ImpersonatedIdentity>().map(|impersonated| &impersonated.0);
-        let annotations = extensions.get::<AuditAnnotations>().map_or(&[][..], |annotations| &annotations.0);
-        let code = response.status().as_u16();
-        let outcome = match extensions.get::<Arc<Status>>() {
-            Some(status) if code >= 400 => Outcome::Failure(status),
-            _ => Outcome::Success(code),
-        };
-        self.write(outcome, impersonated, annotations);
-    }
-
-    fn write(&self, outcome: Outcome<'_>, impersonated: Option<&Identity>, annotations: &[(String, String)]) {
-        let sources: Vec<_> = self.source.into_iter().collect();
-        self.log.record(&Event {
-            level: Level::Metadata,
-            id: self.id,
-            received: self.received,
-            answered: Timestamp::now(),
-            uri: &self.uri,
-            verb: self.info.verb.map_or("", Verb::name),
-            user: self.caller,
-            impersonated,
-            sources: &sources,
-            user_agent: &self.agent,
-            object: self.info.resource().map(reference),
-            outcome,
-            reason: self.grant.get().map(String::as_str),
-            request: None,
-            annotations,
-        });
-    }
-}
-
-impl Drop for AuditLine<'_> {
-    fn drop(&mut self) {
-        if !self.is_written {
-            self.write(Outcome::Unanswered, None, &[]);
         }
     }
 }
@@ -166,22 +98,19 @@ fn note_user(parts: &Parts, caller: &Identity) -> Result<(), Status> {
     Err(Status::too_many_requests("Too many connections, please close some of them.", 1))
 }
 
-fn reference(path: &ResourcePath) -> ObjectReference<'_> {
-    ObjectReference {
-        group: &path.group,
-        version: &path.version,
-        resource: &path.resource,
-        subresource: &path.subresource,
-        namespace: &path.namespace,
-        name: &path.name,
-        uid: "",
-        resource_version: "",
-    }
-}
-
-fn user_agent(parts: &Parts) -> String {
-    let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
-    agent.unwrap_or_default().to_owned()
+/// By what somebody tried to show who they are. The client is not told, but the log is.
+fn attempted(parts: &Parts) -> String {
+    let has_certificate = parts
+        .extensions
+        .get::<Arc<Connection>>()
+        .is_some_and(|connection| connection.peer != Peer::Unknown);
+    let has_token = parts.headers.contains_key(AUTHORIZATION);
+    let methods: Vec<_> = [("bearer", has_token), ("x509", has_certificate)]
+        .into_iter()
+        .filter_map(|(method, is_used)| is_used.then_some(method))
+        .collect();
+    // In the words of kube-apiserver.
+    format!("Authentication failed, attempted: {}", methods.join(", "))
 }
 
 /// The name that a client gave its request, or a new one.
@@ -196,6 +125,7 @@ mod tests {
     use http_body_util::Empty;
 
     use super::*;
+    use crate::audit::AuditLog;
     use crate::request::count::parsed;
     use crate::server::Settings;
     use crate::store::{Options, Store};

@@ -5,19 +5,26 @@ use std::sync::{Arc, Mutex};
 use ferroplane_schema::status::Status;
 use ferroplane_schema::structural::strict_json::FieldValidation;
 use ferroplane_schema::writes::{Body, Part, Write};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::ServerState;
+use super::audit_trail::reference;
 use crate::admission::Admission;
-use crate::auth::identity::Identity;
+use crate::audit::Attributes;
+use crate::audit::event::{Authorization, Event, Level, Outcome, Stage};
+use crate::auth::identity::{Identity, MASTERS};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::registry::Resource;
+use crate::request::{ResourcePath, Verb};
 use crate::store::Entry;
-use crate::verbs::{self, Deleted, ObjectLocation, View, WriteOutcome};
+use crate::verbs::{self, Deleted, ObjectLocation, Subject, View, WriteOutcome};
 use crate::webhooks::Webhooks;
 
 /// Who the server is to itself.
 const MANAGER: &str = "ferroplane-apiserver";
+/// Who it is in the audit log, by kube-apiserver's name for itself.
+const USER: &str = "system:apiserver";
 
 impl ServerState {
     /// The resource of a group and plural name.
@@ -78,7 +85,58 @@ impl ServerState {
             name: name.to_owned(),
         };
         let admission = self.admission(None, None);
-        verbs::write(&self.store, &admission, &location, request, &options).await
+        let began_at = Timestamp::now();
+        let written = verbs::write(&self.store, &admission, &location, request, &options).await;
+        let verb = if name.is_empty() { Verb::Create } else { Verb::Patch };
+        let subject = written.as_ref().map(|outcome| &outcome.subject);
+        self.record(None, verb, &location, began_at, subject);
+        written
+    }
+
+    /// Notes in the audit log what the server did by itself, or for a controller.
+    fn record(
+        &self,
+        controller: Option<&Identity>,
+        verb: Verb,
+        location: &ObjectLocation,
+        received: Timestamp,
+        outcome: Result<&Subject, &Status>,
+    ) {
+        let Some(log) = self.audit.get() else { return };
+        let path = path_of(location);
+        let user = controller.cloned().unwrap_or_else(|| Identity::authenticated(USER, [MASTERS.to_owned()]));
+        let attributes =
+            Attributes { user: Some(&user), verb: verb.name(), path: "", resource: Some(&path) };
+        let decision = log.policy().decide(&attributes);
+        if !decision.includes(Stage::ResponseComplete) {
+            return;
+        }
+        log.record(Event {
+            // What is done here has no body that anybody sent.
+            level: Level::Metadata,
+            stage: Stage::ResponseComplete,
+            id: crate::random::uuid().to_string(),
+            received,
+            reached: Timestamp::now(),
+            uri: path.to_uri(),
+            verb: verb.name().into(),
+            user: Some(user),
+            impersonated: None,
+            source: None,
+            user_agent: MANAGER.to_owned(),
+            object: Some(reference(&path, outcome.ok())),
+            outcome: Some(match outcome {
+                Ok(_) if verb == Verb::Create => Outcome::Success(201),
+                Ok(_) => Outcome::Success(200),
+                Err(status) => Outcome::Failure(Arc::new(status.clone())),
+            }),
+            authorization: Some(Authorization { is_allowed: true, reason: String::new() }),
+            request: None,
+            response: None,
+            omits_managed_fields: false,
+            cause: None,
+            annotations: Vec::new(),
+        });
     }
 
     /// What the server itself writes is no business of webhooks, unless it does so for somebody.
@@ -121,6 +179,30 @@ impl ServerState {
         let webhooks = controller.map(|_| &*self.webhooks);
         let admission =
             Admission { options: options.to_json(), ..self.admission(identity.as_ref(), webhooks) };
-        verbs::delete(&admission, &location, &options).await
+        let began_at = Timestamp::now();
+        let deleted = verbs::delete(&admission, &location, &options).await;
+        let subject = deleted.as_ref().map(|deleted| &deleted.subject);
+        self.record(identity.as_ref(), Verb::Delete, &location, began_at, subject);
+        deleted
+    }
+}
+
+/// The path by which somebody from outside would do the same.
+fn path_of(location: &ObjectLocation) -> ResourcePath {
+    let View { resource, .. } = &location.view;
+    ResourcePath {
+        group: resource.group.clone(),
+        version: location.view.version().name.clone(),
+        namespace: location.namespace.clone(),
+        resource: resource.names.plural.clone(),
+        name: location.name.clone(),
+        subresource: match location.part {
+            Part::Status => "status",
+            Part::Scale => "scale",
+            Part::Finalize => "finalize",
+            Part::EphemeralContainers => "ephemeralcontainers",
+            Part::Whole => "",
+        }
+        .to_owned(),
     }
 }

@@ -13,6 +13,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 
 use super::ServerState;
+use super::audit_trail::AuditNotes;
 use crate::auth::identity::Identity;
 use crate::clock;
 use crate::negotiate::{Amount, Form, Presentation, presentation};
@@ -28,6 +29,7 @@ pub(super) struct ResourceHandler<'r> {
     pub(super) path: &'r ResourcePath,
     pub(super) parts: &'r Parts,
     pub(super) query: &'r Query,
+    pub(super) notes: &'r AuditNotes,
 }
 
 impl ResourceHandler<'_> {

@@ -1,12 +1,11 @@
 //! From an authenticated request to what handles it: impersonation, authorization, and the resource that is meant.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 use ferroplane_schema::status::{Resource as Subject, Status};
 use http::request::Parts;
 use http::{Method, Response};
 
+use super::audit_trail::AuditNotes;
 use super::resource_handler::ResourceHandler;
 use super::{ImpersonatedIdentity, Server, body};
 use crate::auth::authenticate::Impersonation;
@@ -23,9 +22,8 @@ pub(super) struct AuthenticatedRequest<'r> {
     pub(super) caller: &'r Identity,
     pub(super) info: &'r RequestInfo,
     pub(super) parts: &'r Parts,
-    /// Why the request is allowed, noted as soon as that is known: the audit log tells it even of a request that is
-    /// dropped before it is answered. Nothing if nobody wants to know.
-    pub(super) grant: Option<&'r OnceLock<String>>,
+    /// What the audit log is to tell of it, noted as soon as it is known.
+    pub(super) notes: &'r AuditNotes,
     /// Whether it comes from outside, so that it waits for its turn and its body counts.
     pub(super) is_limited: bool,
 }
@@ -43,7 +41,10 @@ impl Server {
     {
         let headers = &request.parts.headers;
         let impersonated = match Impersonation::read(headers)? {
-            Some(wish) => Some(wish.authorize(request.caller, &self.state.authorizer.policy())?),
+            Some(wish) => {
+                let allowed = wish.authorize(request.caller, &self.state.authorizer.policy());
+                Some(allowed.inspect_err(|refused| request.notes.authorize(false, refused.message.clone()))?)
+            }
             None => None,
         };
         let identity = impersonated.as_ref().unwrap_or(request.caller);
@@ -72,7 +73,7 @@ impl Server {
             self.authorize(identity, path, request)?;
             return self.resource(&catalogue, path, identity, request, body).await;
         }
-        self.authorize_path(identity, request.parts)?;
+        self.authorize_path(identity, request)?;
         let _permit = self.take_turn(request).await?;
         self.non_resource(&catalogue, request.info, request.parts)
     }
@@ -110,9 +111,17 @@ impl Server {
         } else {
             Bytes::new()
         };
+        request.notes.sent(parts, &text, &view.resource.names.kind);
         let permit = self.take_turn(request).await?;
-        let handler =
-            ResourceHandler { server: &self.state, identity, view, path, parts, query: &info.query };
+        let handler = ResourceHandler {
+            server: &self.state,
+            identity,
+            view,
+            path,
+            parts,
+            query: &info.query,
+            notes: request.notes,
+        };
         let answered = handler.handle(verb, text).await;
         let form = negotiate::error_form(&parts.headers);
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));

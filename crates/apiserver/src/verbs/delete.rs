@@ -6,6 +6,7 @@ use bytes::Bytes;
 use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
+use super::subject::Subject;
 use super::write::{ObjectLocation, unavailable, yield_to_cancellation};
 use crate::admission::Admission;
 use crate::clock;
@@ -25,6 +26,7 @@ pub(crate) struct Deleted {
     pub(crate) is_gone: bool,
     /// Its last state, or how it is now.
     pub(crate) bytes: Bytes,
+    pub(crate) subject: Subject,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -63,16 +65,18 @@ async fn attempt(
         warnings.insert(0, warning.to_owned());
     }
     let begun = begin(object.clone(), deletion, options)?;
+    // What is only marked for deletion has another generation since.
+    let subject = Subject::of(begun.as_ref().unwrap_or(&object));
     let is_gone = begun.is_none();
     if options.is_dry_run {
         let pretended = begun.map(|object| Bytes::from(Value::Object(object).to_string()));
         let bytes = pretended.unwrap_or_else(|| entry.bytes().clone());
-        return Ok(Some(Deleted { is_gone, bytes, warnings }));
+        return Ok(Some(Deleted { is_gone, bytes, subject, warnings }));
     }
     let change = match begun {
         // It is being deleted already. Nothing changes, so nothing is written, and nobody is woken.
         Some(begun) if begun == object => {
-            return Ok(Some(Deleted { is_gone, bytes: entry.bytes().clone(), warnings }));
+            return Ok(Some(Deleted { is_gone, bytes: entry.bytes().clone(), subject, warnings }));
         }
         Some(begun) => Change::Put(Draft::new(&begun).map_err(|error| Status::internal(&error.to_string()))?),
         None => Change::Delete,
@@ -82,7 +86,7 @@ async fn attempt(
     match admission.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(entries) => {
             let bytes = entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
-            Ok(Some(Deleted { is_gone, bytes, warnings }))
+            Ok(Some(Deleted { is_gone, bytes, subject, warnings }))
         }
         Err(SubmitError::Refused(_)) => Ok(None),
         Err(error) => Err(unavailable(&error)),

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::conversions::PendingConversions;
 use super::scale;
+use super::subject::Subject;
 use super::view::View;
 use crate::admission::Admission;
 use crate::builtin::service_allocator::Reservation;
@@ -45,6 +46,7 @@ pub(crate) struct WriteOutcome {
     /// Whether the bytes are in the version of the request already.
     pub(crate) is_presented: bool,
     pub(crate) is_created: bool,
+    pub(crate) subject: Subject,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -184,16 +186,13 @@ impl Attempt<'_> {
 
     async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<WriteOutcome>, Status> {
         let Written { is_created, changes_nothing, .. } = written;
+        let subject = Subject::of(&written.object);
         if let (true, Some(live)) = (changes_nothing, live) {
             let bytes = live.bytes().clone();
-            return Ok(Some(WriteOutcome {
-                bytes,
-                is_presented: false,
-                is_created,
-                warnings: written.warnings,
-            }));
+            let warnings = written.warnings;
+            return Ok(Some(WriteOutcome { bytes, is_presented: false, is_created, subject, warnings }));
         }
-        let name = metadata_text(&written.object, "name").to_owned();
+        let name = subject.name.clone();
         let is_generated = !metadata_text(&written.object, "generateName").is_empty();
         let key = self.location.key(self.store, &name);
         let mut last = None;
@@ -213,7 +212,7 @@ impl Attempt<'_> {
                 let is_presented = last.is_some();
                 let stored = || entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
                 let bytes = last.unwrap_or_else(stored);
-                Ok(Some(WriteOutcome { bytes, is_presented, is_created, warnings: written.warnings }))
+                Ok(Some(WriteOutcome { bytes, is_presented, is_created, subject, warnings: written.warnings }))
             }
             // A generated name that is taken is generated anew with the next attempt.
             Err(SubmitError::Refused(_)) if is_generated => Ok(None),
@@ -336,6 +335,7 @@ fn dry_run_outcome(written: &Written) -> Result<WriteOutcome, Status> {
         bytes,
         is_presented: true,
         is_created: written.is_created,
+        subject: Subject::of(&written.object),
         warnings: written.warnings.clone(),
     })
 }

@@ -10,7 +10,7 @@ use ferroplane_recorder::FieldName;
 use crate::Verdict;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
-use crate::up::{self, Configuration, Selection, Simulated, Wanted, data_directory};
+use crate::up::{self, AuditFlags, Configuration, Selection, Simulated, Wanted, data_directory};
 use crate::{address, duration, size};
 
 /// Start a control plane on this machine, without Kubernetes
@@ -46,9 +46,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = duration::parse_token_expiration)]
     service_account_max_token_expiration: Duration,
 
-    /// Audit log file [default: audit.log in the data directory]
-    #[arg(long, value_name = "FILE")]
-    audit_log: Option<PathBuf>,
+    #[command(flatten)]
+    audit: AuditFlags,
 
     /// Maximum size of the reconcile recordings (secrets redacted); 0 disables recording
     ///
@@ -166,7 +165,7 @@ impl Up {
             kubeconfig: self.kubeconfig,
             token_file: self.token_auth_file,
             max_token_expiration: self.service_account_max_token_expiration,
-            audit_log: self.audit_log,
+            audit: self.audit,
             has_controllers: !self.no_controllers,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,

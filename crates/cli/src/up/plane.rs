@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use ferroplane_apiserver::audit::{self, AuditLog};
 use ferroplane_apiserver::auth::authenticate::{ServiceAccountTokens, StaticTokens};
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::certificates::{Certificates, server_names};
@@ -59,7 +58,7 @@ impl Plane {
         let server = started
             .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
         admit(&server, configuration)?;
-        if let Some(log) = audit_log(configuration)? {
+        if let Some(log) = configuration.audit.open(configuration.data_dir.as_deref())? {
             server.set_audit_log(log);
         }
         let (kubeconfig, temporary) = kubeconfig_path(configuration)?;
@@ -185,13 +184,6 @@ fn admit(server: &Server, configuration: &Configuration) -> anyhow::Result<()> {
     let accounts = accounts.with_max_expiration(configuration.max_token_expiration);
     server.set_authenticators(tokens, Arc::new(accounts));
     Ok(())
-}
-
-fn audit_log(configuration: &Configuration) -> anyhow::Result<Option<AuditLog>> {
-    let usual = configuration.data_dir.as_ref().map(|directory| directory.join("audit.log"));
-    let Some(path) = configuration.audit_log.clone().or(usual) else { return Ok(None) };
-    let log = AuditLog::open(&path, &audit::Settings::default());
-    log.map(Some).with_context(|| format!("cannot write the audit log `{}`", path.display()))
 }
 
 /// Where the kubeconfig is, and the directory that holds that of a plane that keeps nothing else.

@@ -197,12 +197,9 @@ impl ResourceHandler<'_> {
     }
 
     /// What a client is told of a write.
-    async fn written(
-        &self,
-        presentation: Presentation,
-        outcome: WriteOutcome,
-    ) -> Result<Response<Body>, Status> {
-        let WriteOutcome { bytes, is_presented, is_created, warnings } = outcome;
+    async fn written(&self, presentation: Presentation, outcome: WriteOutcome) -> Result<Response<Body>, Status> {
+        let WriteOutcome { bytes, is_presented, is_created, subject, warnings } = outcome;
+        self.notes.written(subject);
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = if self.location().part == Part::Scale {
             let object = if is_presented {
@@ -242,7 +239,8 @@ impl ResourceHandler<'_> {
         let location = self.location();
         let admission = self.admission(options.to_json(), options.is_dry_run);
         let mut response = match verbs::delete(&admission, &location, &options).await {
-            Ok(Deleted { is_gone, bytes, warnings }) => {
+            Ok(Deleted { is_gone, bytes, subject, warnings }) => {
+                self.notes.written(subject);
                 let mut response = if is_gone && !self.view.resource.shows_deleted {
                     response::status(&verbs::success(&location, &bytes), presentation.form())
                 } else {
