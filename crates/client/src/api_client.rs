@@ -20,6 +20,7 @@ use tracing::Instrument as _;
 
 use crate::body_chunks::BodyChunks;
 use crate::discovery::Discovery;
+use crate::request_cause::{self, RequestCause};
 use crate::resource::Parameters;
 use crate::{
     Error, InformerEvent, ObjectPath, Page, Query, RequestLabels, Resource, ResourceCatalogue, Subresource,
@@ -389,7 +390,11 @@ fn request(
     accept: &str,
     body: Option<(&'static str, Bytes)>,
 ) -> Result<Request<Body>, Error> {
+    let is_read = method == Method::GET;
     let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, accept);
+    if let Some(cause) = RequestCause::current().filter(|_| !is_read) {
+        request = request.header(request_cause::HEADER, cause);
+    }
     if let Some((kind, _)) = &body {
         request = request.header(header::CONTENT_TYPE, *kind);
     }

@@ -18,6 +18,7 @@ mod informer;
 mod kubeconfig;
 mod object_header;
 mod page;
+mod request_cause;
 mod request_labels;
 mod resource;
 mod transport;
@@ -33,6 +34,7 @@ pub use informer::{CachedObject, Change, Informer, InformerEvent, InformerScope,
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use object_header::{ObjectHeader, ObjectMetadata, OwnerReference};
 pub use page::Page;
+pub use request_cause::RequestCause;
 pub use request_labels::{RequestLabels, Verb};
 pub use resource::{LabelSelector, ObjectPath, Query, Resource, Subresource};
 pub use transport::{EndpointError, Transport, TransportBody};

@@ -1,6 +1,7 @@
 //! What every controller is made of: its queue, its pauses, the clock, events, finalizers, what failed.
 
 pub(crate) mod backoff;
+pub(crate) mod cause;
 pub(crate) mod clock;
 pub(crate) mod events;
 pub(crate) mod finalizers;

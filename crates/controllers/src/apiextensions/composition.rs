@@ -9,6 +9,7 @@ use ferroplane_client::{Change, Error, ObjectPath, Subresource};
 use ferroplane_engine::{chain, plan_revisions};
 
 use crate::context::Context;
+use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
@@ -97,12 +98,17 @@ impl Controller {
         if meta::is_being_deleted(&composition) {
             return Next::Rest;
         }
-        let plan = match plan_revisions(&composition, &self.revisions_of(&name)) {
+        cause_of_writes(&composition).scope(self.revise(&name, &composition)).await
+    }
+
+    /// See to it that the revisions of a Composition are what it says.
+    async fn revise(&self, name: &str, composition: &Object) -> Next {
+        let plan = match plan_revisions(composition, &self.revisions_of(name)) {
             Ok(plan) => plan,
             Err(foreign) => {
                 // Only a change of the revision can help, and that will be heard of.
                 self.recorder.failure(
-                    &composition,
+                    composition,
                     "UpdateRevision",
                     foreign.to_string(),
                     Cause::ObjectControlled,
@@ -112,7 +118,7 @@ impl Controller {
         };
         for revision in &plan.update {
             if let Err(error) = self.update(revision).await {
-                return self.failed(&composition, "UpdateRevision", &error);
+                return self.failed(composition, "UpdateRevision", &error);
             }
         }
         let Some(revision) = plan.create else { return Next::Rest };
@@ -120,12 +126,12 @@ impl Controller {
             Ok(()) => {
                 let (name, number) = (meta::name(&revision), &revision["spec"]["revision"]);
                 let message = format!("created revision `{name}`, number {number}");
-                self.recorder.normal(&composition, "CreateRevision", message);
+                self.recorder.normal(composition, "CreateRevision", message);
                 Next::Rest
             }
             // Somebody made it before we heard of it.
             Err(error) if error.is_already_exists() && !self.is_known(&revision) => Next::Conflict,
-            Err(error) => self.failed(&composition, "CreateRevision", &error),
+            Err(error) => self.failed(composition, "CreateRevision", &error),
         }
     }
 

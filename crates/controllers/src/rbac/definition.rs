@@ -13,6 +13,7 @@ use ferroplane_engine::{adopt_role, chain, cluster_roles, definition_of_role, st
 use tracing::warn;
 
 use crate::context::Context;
+use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
@@ -105,7 +106,7 @@ impl Roles {
             Subjects::Everybody => self.keep_standing().await,
             Subjects::Of(definition) => match self.context.definitions.object("", &definition) {
                 // When it goes, they go with it.
-                Some(xrd) if !meta::is_being_deleted(&xrd) => self.keep(&xrd).await,
+                Some(xrd) if !meta::is_being_deleted(&xrd) => cause_of_writes(&xrd).scope(self.keep(&xrd)).await,
                 _ => Next::Rest,
             },
         }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::controller::{Controller, Name};
 use super::settle::{ClaimOutcome, ClaimProblem};
+use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
 use crate::runtime::queue::Next;
 use crate::takeover::take_over;
@@ -33,9 +34,13 @@ impl Controller {
             self.forget(&name);
             return Next::Rest;
         };
+        let written_for = cause_of_writes(&claim);
         let mut case = Case { claim, composite: None };
-        let result = self.look_after(&mut case).await;
-        self.settle(&case, result).await
+        let work = async {
+            let result = self.look_after(&mut case).await;
+            self.settle(&case, result).await
+        };
+        written_for.scope(work).await
     }
 
     /// Each line must hold before the next may happen.

@@ -29,6 +29,7 @@ use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
+use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
@@ -118,8 +119,9 @@ impl Controller {
             }
             Begin::Paused | Begin::Deleting => None,
         };
-        let span = spans::begin(&live);
-        let result = self.act(&name, live, selection, &slot).instrument(span.clone()).await;
+        let (span, written_for) = (spans::begin(&live), cause_of_writes(&live));
+        let acting = self.act(&name, live, selection, &slot).instrument(span.clone());
+        let result = written_for.scope(acting).await;
         spans::end(&span, &result);
         result.unwrap_or_else(|problem| self.requeue_unsettled(&name, &problem))
     }

@@ -17,6 +17,7 @@ use super::custom_kind::{Change, CustomKinds};
 use super::report::{DefinitionFailure, DefinitionState, observed};
 use super::side::Side;
 use crate::context::Context;
+use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Queue};
@@ -70,12 +71,16 @@ impl<S: Side> Definer<S> {
             self.forget(&name);
             return Next::Rest;
         };
-        let result = if meta::is_being_deleted(&xrd) {
-            self.terminate(&mut xrd).await
-        } else {
-            self.establish(&mut xrd).await
+        let written_for = cause_of_writes(&xrd);
+        let work = async {
+            let result = if meta::is_being_deleted(&xrd) {
+                self.terminate(&mut xrd).await
+            } else {
+                self.establish(&mut xrd).await
+            };
+            self.settle(&xrd, result).await
         };
-        self.settle(&xrd, result).await
+        written_for.scope(work).await
     }
 
     /// Each line must hold before the next may happen.
