@@ -5,6 +5,7 @@
 mod access;
 mod apiserver;
 mod batch;
+mod clients;
 mod codec;
 mod composition;
 mod functions;
@@ -44,6 +45,7 @@ fn main() {
         ("validate", validate::run),
         ("access", access::run),
         ("apiserver", apiserver::run),
+        ("clients", clients::run),
         ("composition", composition::run),
         ("composition-served", composition::run_served),
         ("recorder", composition::recorded::run),

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use policy::{DEFAULT as DEFAULT_POLICY, Policy, PolicyError};
 pub(crate) use policy::{Attributes, Decision};
+pub use policy::{DEFAULT as DEFAULT_POLICY, Policy, PolicyError};
 
 use event::Event;
 use file::RotatingFile;

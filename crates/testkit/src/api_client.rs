@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,11 +14,14 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Where a server is, whom to trust there, and who to be.
 #[derive(Debug, Clone)]
@@ -68,6 +72,45 @@ impl ApiAddress {
         let identity = (data(&user["client-certificate-data"])?, data(&user["client-key-data"])?);
         let config = client_config(&data(&cluster["certificate-authority-data"])?, Some(identity));
         Some(Self { authority, config, token: None })
+    }
+}
+
+/// A connection over TLS on which nothing has been said yet.
+pub type RawConnection = TlsStream<TcpStream>;
+
+impl ApiAddress {
+    /// The same server, for somebody who does not show who they are.
+    #[must_use]
+    pub fn without_identity(&self) -> Self {
+        let mut config = (*self.config).clone();
+        config.client_auth_cert_resolver = Arc::new(NoCertificate);
+        Self { authority: self.authority.clone(), config: Arc::new(config), token: None }
+    }
+
+    /// Connects from an address of this machine, as a stranger, to speak a protocol by oneself.
+    pub async fn dial(&self, source: IpAddr, protocol: &str) -> io::Result<RawConnection> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((source, 0).into())?;
+        let remote = self.authority.parse().map_err(io::Error::other)?;
+        let stream = socket.connect(remote).await?;
+        let mut config = (*self.without_identity().config).clone();
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+}
+
+/// Shows no certificate, whoever asks.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl ResolvesClientCert for NoCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
     }
 }
 

@@ -12,7 +12,7 @@ mod tcp;
 pub mod plane;
 pub mod raw;
 
-pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch};
+pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch, RawConnection};
 pub use pki::{Leaf, Pki};
 pub use process::Process;
 pub use server::{FunctionServer, Versions};

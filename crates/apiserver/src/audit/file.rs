@@ -181,10 +181,12 @@ mod tests {
         let folder = path.parent().unwrap();
         let names = names(folder);
         // The older one first, and the current one last.
-        let contents: Vec<_> = names.iter().map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect();
+        let contents: Vec<_> =
+            names.iter().map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect();
         assert_eq!(contents, ["four\n", "a very long line\n", "six\n"]);
         assert!(names[0] < names[1] && names[0].starts_with("audit-20"), "{names:?}");
-        let modes = names.iter().map(|name| folder.join(name).metadata().unwrap().permissions().mode() & 0o777);
+        let modes =
+            names.iter().map(|name| folder.join(name).metadata().unwrap().permissions().mode() & 0o777);
         assert!(modes.into_iter().all(|mode| mode == 0o600));
     }
 
@@ -242,14 +244,25 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let old = std::time::SystemTime::now() - Duration::from_hours(49);
         let mine = ["audit-2020-01-31T12-30-00.000.log", "audit-2020-01-31T12-30-00.001.log", "audit.log.7"];
-        for name in mine.into_iter().chain(["audit-notes.log", "other-2020-01-31T12-30-00.000.log", "audit.log.gz"]) {
+        for name in
+            mine.into_iter().chain(["audit-notes.log", "other-2020-01-31T12-30-00.000.log", "audit.log.gz"])
+        {
             let file = File::create(directory.path().join(name)).unwrap();
             file.set_modified(old).unwrap();
         }
-        File::open(directory.path().join(mine[1])).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+        File::open(directory.path().join(mine[1]))
+            .unwrap()
+            .set_modified(std::time::SystemTime::now())
+            .unwrap();
         let path = directory.path().join("audit.log");
         drop(RotatingFile::open(&path, 100, None, Some(Duration::from_hours(48))).unwrap());
-        let left = ["audit-2020-01-31T12-30-00.001.log", "audit-notes.log", "audit.log", "audit.log.gz", "other-2020-01-31T12-30-00.000.log"];
+        let left = [
+            "audit-2020-01-31T12-30-00.001.log",
+            "audit-notes.log",
+            "audit.log",
+            "audit.log.gz",
+            "other-2020-01-31T12-30-00.000.log",
+        ];
         assert_eq!(names(directory.path()), left);
     }
 
@@ -282,7 +295,8 @@ mod tests {
         std::mem::forget(file);
         drop(RotatingFile::open(&path, 4, Some(2), None).unwrap());
         let names = names(directory.path());
-        let contents: Vec<_> = names.iter().map(|name| fs::read_to_string(directory.path().join(name)).unwrap()).collect();
+        let contents: Vec<_> =
+            names.iter().map(|name| fs::read_to_string(directory.path().join(name)).unwrap()).collect();
         assert_eq!(contents, ["one\n", "two\n", "six\n"]);
     }
 

@@ -69,7 +69,14 @@ impl<E: Entry> Writer<E> {
             writer.run();
             let _ = ending.send(());
         })?;
-        Ok(Self { sender: Some(sender), bytes, waiting, lost, thread: Some(thread), ended: Mutex::new(ended) })
+        Ok(Self {
+            sender: Some(sender),
+            bytes,
+            waiting,
+            lost,
+            thread: Some(thread),
+            ended: Mutex::new(ended),
+        })
     }
 
     pub(super) fn send(&self, entry: E) {

@@ -140,10 +140,10 @@ impl<'r> AuditTrail<'r> {
             if self.decision.includes(Stage::ResponseStarted) {
                 self.log.record(Event { stage: Stage::ResponseStarted, ..event.clone() });
             }
-            let end = self.decision.includes(Stage::ResponseComplete).then(|| EndOfWatch {
-                state: Arc::clone(self.state),
-                event: Some(event),
-            });
+            let end = self
+                .decision
+                .includes(Stage::ResponseComplete)
+                .then(|| EndOfWatch { state: Arc::clone(self.state), event: Some(event) });
             return response.map(|body| body.holding(end));
         }
         if self.decision.includes(Stage::ResponseComplete) {

@@ -53,8 +53,7 @@ impl Server {
         let (parts, body) = request.into_parts();
         let info = RequestInfo::parse(&parts.method, &parts.uri);
         let notes = AuditNotes::default();
-        let audited =
-            AuditedRequest { caller: None, info: &info, parts: &parts, received, id: Some(id) };
+        let audited = AuditedRequest { caller: None, info: &info, parts: &parts, received, id: Some(id) };
         let caller = self.authenticate(&parts, received).inspect_err(|refused| {
             if let Some(trail) = AuditTrail::begin(&self.state, audited, &notes) {
                 trail.refuse(&Status { message: attempted(&parts), ..refused.clone() });
@@ -100,10 +99,8 @@ fn note_user(parts: &Parts, caller: &Identity) -> Result<(), Status> {
 
 /// By what somebody tried to show who they are. The client is not told, but the log is.
 fn attempted(parts: &Parts) -> String {
-    let has_certificate = parts
-        .extensions
-        .get::<Arc<Connection>>()
-        .is_some_and(|connection| connection.peer != Peer::Unknown);
+    let has_certificate =
+        parts.extensions.get::<Arc<Connection>>().is_some_and(|connection| connection.peer != Peer::Unknown);
     let has_token = parts.headers.contains_key(AUTHORIZATION);
     let methods: Vec<_> = [("bearer", has_token), ("x509", has_certificate)]
         .into_iter()

@@ -105,8 +105,7 @@ impl ServerState {
         let Some(log) = self.audit.get() else { return };
         let path = path_of(location);
         let user = controller.cloned().unwrap_or_else(|| Identity::authenticated(USER, [MASTERS.to_owned()]));
-        let attributes =
-            Attributes { user: Some(&user), verb: verb.name(), path: "", resource: Some(&path) };
+        let attributes = Attributes { user: Some(&user), verb: verb.name(), path: "", resource: Some(&path) };
         let decision = log.policy().decide(&attributes);
         if !decision.includes(Stage::ResponseComplete) {
             return;

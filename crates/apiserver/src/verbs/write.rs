@@ -212,7 +212,13 @@ impl Attempt<'_> {
                 let is_presented = last.is_some();
                 let stored = || entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
                 let bytes = last.unwrap_or_else(stored);
-                Ok(Some(WriteOutcome { bytes, is_presented, is_created, subject, warnings: written.warnings }))
+                Ok(Some(WriteOutcome {
+                    bytes,
+                    is_presented,
+                    is_created,
+                    subject,
+                    warnings: written.warnings,
+                }))
             }
             // A generated name that is taken is generated anew with the next attempt.
             Err(SubmitError::Refused(_)) if is_generated => Ok(None),

@@ -119,7 +119,10 @@ async fn writes_of_controllers_are_logged_with_whom_they_were_made_for() {
 async fn nobody_else_is_believed_about_causes() {
     let audited = Audited::start(None).await;
     // As over HTTP/2, where the server is a part of the address.
-    assert_eq!(audited.send("root", "POST", &format!("https://localhost:6443{MAPS}"), &map("one")).await, 201);
+    assert_eq!(
+        audited.send("root", "POST", &format!("https://localhost:6443{MAPS}"), &map("one")).await,
+        201
+    );
     let line = audited.line("create", MAPS).await;
     assert!(!line.to_string().contains("forged"), "{line}");
     assert_eq!(line["userAgent"], "test");
@@ -202,7 +205,10 @@ async fn policy_says_which_stages_and_objects_there_are() {
     let audited = Audited::start(Some(EVERYTHING)).await;
     assert_eq!(audited.send("root", "POST", MAPS, &map("one")).await, 201);
     let lines = audited.lines(2, |line| line["requestURI"] == MAPS).await;
-    assert_eq!((&lines[0]["stage"], &lines[1]["stage"]), (&json!("RequestReceived"), &json!("ResponseComplete")));
+    assert_eq!(
+        (&lines[0]["stage"], &lines[1]["stage"]),
+        (&json!("RequestReceived"), &json!("ResponseComplete"))
+    );
     assert_eq!(lines[0]["auditID"], lines[1]["auditID"]);
     assert_eq!((lines[0].get("responseStatus"), lines[0].get("requestObject")), (None, None));
     assert_eq!(lines[1]["requestObject"], map("one"));
@@ -218,7 +224,8 @@ async fn policy_says_which_stages_and_objects_there_are() {
 async fn watch_has_a_line_for_its_beginning_and_its_end() {
     let audited = Audited::start(None).await;
     let uri = format!("{SECRETS}?watch=true&timeoutSeconds=1");
-    let request = Request::get(&uri).header("Authorization", "Bearer root").body(Full::<Bytes>::default()).unwrap();
+    let request =
+        Request::get(&uri).header("Authorization", "Bearer root").body(Full::<Bytes>::default()).unwrap();
     let answer = audited.server.handle_remote(request).await;
     let lines = audited.lines(1, |line| line["requestURI"] == uri).await;
     assert_eq!((lines.len(), &lines[0]["stage"]), (1, &json!("ResponseStarted")));

@@ -103,7 +103,8 @@ fn policy_file_decides_what_is_logged() {
     plane.says("kubectl create cm shown --from-literal=a=b");
     let all = lines(&plane, |line| line["objectRef"]["name"] == "shown");
     assert_eq!((all.len(), &all[0]["requestObject"]["data"]["a"]), (1, &Value::from("b")));
-    let is_selected = |line: &Value| line["objectRef"]["resource"] == "configmaps" && line["verb"] == "create";
+    let is_selected =
+        |line: &Value| line["objectRef"]["resource"] == "configmaps" && line["verb"] == "create";
     assert!(lines(&plane, |_| true).iter().all(is_selected));
 }
 
@@ -117,9 +118,17 @@ fn policy_with_mistakes_is_refused_with_all_of_them() {
         assert_eq!(ran.code, Some(1), "{ran:#?}");
         ran.stderr
     };
-    let said = refused("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}, {level: None, omitStages: [X]}]}");
-    assert!(said.starts_with("error: cannot use the audit policy `policy.yaml`: the policy is invalid: "), "{said}");
-    assert!(said.contains("rules[0].level: `All` is no level") && said.contains("rules[1].omitStages[0]"), "{said}");
+    let said = refused(
+        "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}, {level: None, omitStages: [X]}]}",
+    );
+    assert!(
+        said.starts_with("error: cannot use the audit policy `policy.yaml`: the policy is invalid: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("rules[0].level: `All` is no level") && said.contains("rules[1].omitStages[0]"),
+        "{said}"
+    );
     let said = refused("apiVersion: audit.k8s.io/v1\nkind: Policy\nrule: []\n");
     assert!(said.contains("cannot read the policy: ") && said.contains("rule"), "{said}");
 }

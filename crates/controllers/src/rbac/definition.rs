@@ -106,7 +106,9 @@ impl Roles {
             Subjects::Everybody => self.keep_standing().await,
             Subjects::Of(definition) => match self.context.definitions.object("", &definition) {
                 // When it goes, they go with it.
-                Some(xrd) if !meta::is_being_deleted(&xrd) => cause_of_writes(&xrd).scope(self.keep(&xrd)).await,
+                Some(xrd) if !meta::is_being_deleted(&xrd) => {
+                    cause_of_writes(&xrd).scope(self.keep(&xrd)).await
+                }
                 _ => Next::Rest,
             },
         }

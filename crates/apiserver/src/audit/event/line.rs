@@ -189,7 +189,9 @@ impl Event {
         }
         if let Some(cause) = &self.cause {
             let parts = CAUSE.into_iter().zip(cause.split('/'));
-            all.extend(parts.filter(|(_, text)| !text.is_empty()).map(|(key, text)| (key, clip(text).into())));
+            all.extend(
+                parts.filter(|(_, text)| !text.is_empty()).map(|(key, text)| (key, clip(text).into())),
+            );
         }
         all
     }
@@ -198,7 +200,12 @@ impl Event {
 impl<'e> User<'e> {
     fn of(user: &'e Identity) -> Self {
         let Identity { name, uid, groups, extra } = user;
-        Self { username: clip(name), uid: clip(uid), groups, extra: Some(extra).filter(|extra| !extra.is_empty()) }
+        Self {
+            username: clip(name),
+            uid: clip(uid),
+            groups,
+            extra: Some(extra).filter(|extra| !extra.is_empty()),
+        }
     }
 }
 

@@ -29,7 +29,8 @@ impl Backups {
     pub(super) fn new(path: &Path, most: Option<usize>, age: Option<Duration>) -> Self {
         let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let extension = path.extension().map_or_else(String::new, |end| format!(".{}", end.to_string_lossy()));
+        let extension =
+            path.extension().map_or_else(String::new, |end| format!(".{}", end.to_string_lossy()));
         Self {
             directory: directory.unwrap_or(Path::new(".")).to_owned(),
             name: text(path.file_name()),

@@ -45,8 +45,7 @@ impl Rule {
             return request.resource.is_some_and(|path| self.matches_resource(path));
         }
         if !self.urls.is_empty() {
-            return request.resource.is_none()
-                && self.urls.iter().any(|url| matches_url(url, request.path));
+            return request.resource.is_none() && self.urls.iter().any(|url| matches_url(url, request.path));
         }
         true
     }

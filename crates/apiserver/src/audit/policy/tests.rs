@@ -82,10 +82,12 @@ fn resources_are_matched_with_group_subresource_name_and_namespace() {
 fn other_paths_are_matched_by_their_beginning() {
     let policy = policy("- {level: Metadata, nonResourceURLs: [/metrics, '/healthz*']}");
     let user = bob();
-    let decide = |path| {
-        policy.decide(&Attributes { user: Some(&user), verb: "get", path, resource: None }).level
-    };
-    assert_eq!(["/metrics", "/healthz/ping", "/version"].map(decide), [Level::Metadata, Level::Metadata, Level::None]);
+    let decide =
+        |path| policy.decide(&Attributes { user: Some(&user), verb: "get", path, resource: None }).level;
+    assert_eq!(
+        ["/metrics", "/healthz/ping", "/version"].map(decide),
+        [Level::Metadata, Level::Metadata, Level::None]
+    );
     assert_eq!(level(&policy, "get", &path("", "pods", "a", "x")), Level::None);
 }
 
@@ -99,7 +101,8 @@ rules: [{level: Metadata, omitStages: [ResponseStarted], verbs: [watch], omitMan
     let policy: Policy = text.parse().unwrap();
     let decide = |verb| policy.decide(&Attributes { user: None, verb, path: "/", resource: None });
     let includes = |decision: Decision| {
-        [Stage::RequestReceived, Stage::ResponseStarted, Stage::ResponseComplete].map(|stage| decision.includes(stage))
+        [Stage::RequestReceived, Stage::ResponseStarted, Stage::ResponseComplete]
+            .map(|stage| decision.includes(stage))
     };
     assert_eq!(includes(decide("watch")), [false, false, true]);
     assert_eq!(includes(decide("get")), [false, true, true]);
@@ -120,7 +123,10 @@ fn policy_that_is_built_in_logs_writes_secrets_and_refusals() {
         assert_eq!(level(&policy, verb, &secrets), Level::Metadata, "{verb}");
     }
     let events = path("events.k8s.io", "events", "a", "x");
-    assert_eq!((level(&policy, "create", &events), level(&policy, "delete", &events)), (Level::None, Level::Metadata));
+    assert_eq!(
+        (level(&policy, "create", &events), level(&policy, "delete", &events)),
+        (Level::None, Level::Metadata)
+    );
     assert_eq!(policy.decide_refused().level, Level::Metadata);
 }
 
@@ -157,10 +163,16 @@ rules:
 
 #[test]
 fn what_is_no_policy_is_refused() {
-    assert!(mistakes("apiVersion: v1\nkind: ConfigMap\n").contains("expected `audit.k8s.io/v1` and `Policy`"));
+    assert!(
+        mistakes("apiVersion: v1\nkind: ConfigMap\n").contains("expected `audit.k8s.io/v1` and `Policy`")
+    );
     assert!(mistakes("apiVersion: audit.k8s.io/v1\nkind: Policy\n").contains("at least one rule is needed"));
     let misspelt = mistakes("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None, user: [x]}]\n");
     assert!(misspelt.contains("user"), "{misspelt}");
     assert!(mistakes("rules: [").starts_with("cannot read the policy: "));
-    assert!(mistakes("").starts_with("cannot read the policy: ") || mistakes("").contains("expected"), "{}", mistakes(""));
+    assert!(
+        mistakes("").starts_with("cannot read the policy: ") || mistakes("").contains("expected"),
+        "{}",
+        mistakes("")
+    );
 }

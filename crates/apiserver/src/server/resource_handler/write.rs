@@ -197,7 +197,11 @@ impl ResourceHandler<'_> {
     }
 
     /// What a client is told of a write.
-    async fn written(&self, presentation: Presentation, outcome: WriteOutcome) -> Result<Response<Body>, Status> {
+    async fn written(
+        &self,
+        presentation: Presentation,
+        outcome: WriteOutcome,
+    ) -> Result<Response<Body>, Status> {
         let WriteOutcome { bytes, is_presented, is_created, subject, warnings } = outcome;
         self.notes.written(subject);
         let code = if is_created { StatusCode::CREATED } else { StatusCode::OK };
