@@ -1,7 +1,7 @@
 //! The functions of sprig, the library that most Go templates are written with.
 //!
 //! Each class of functions has a file of its own with a table `FUNCTIONS`. A function that fails says what its original
-//! returns as an error or panics with. [`REFUSED`] are those that always fail.
+//! returns as an error or panics with. [`REFUSED`] are those that always fail; `docs/templates.md` lists all.
 //!
 //! Follows sprig 3.3.0, `functions.go`, with the versions of its libraries that function-go-templating has: cast 1.7.0,
 //! mergo 1.0.2, decimal 1.4.0, semver 3.4.0, xstrings 1.5.0, goutils 1.1.1.
@@ -14,6 +14,7 @@
 mod arguments;
 mod case;
 mod cast;
+mod crypto;
 mod dates;
 mod decimal;
 mod defaults;
@@ -25,10 +26,10 @@ mod json;
 mod lists;
 mod math;
 mod merge;
-mod network;
 mod paths;
 mod random;
 mod reflection;
+mod refused;
 mod regex;
 mod semver;
 mod strings;
@@ -37,10 +38,10 @@ mod words;
 
 use crate::{Callee, Context, Failure, Function, Functions, Type, Value};
 
-pub use network::REFUSED;
+pub use refused::REFUSED;
 
-/// The functions that Go's templates always have, and those of sprig. Those that read the environment or the network
-/// are among them, and fail when they are called.
+/// The functions that Go's templates always have, and those of sprig. Those that are refused are among them, and fail
+/// when they are called.
 pub fn functions() -> Functions {
     CLASSES.iter().fold(Functions::builtin(), |functions, (_, class)| functions.with(class))
 }
@@ -61,12 +62,13 @@ static CLASSES: &[(&str, &[Function])] = &[
     ("reflection", reflection::FUNCTIONS),
     ("dates", dates::FUNCTIONS),
     ("encoding", encoding::FUNCTIONS),
+    ("cryptography", crypto::FUNCTIONS),
     ("randomness", random::FUNCTIONS),
     ("semantic versions", semver::FUNCTIONS),
     ("paths", paths::FUNCTIONS),
     ("addresses", url::FUNCTIONS),
     ("flow control", flow::FUNCTIONS),
-    ("environment and network", network::FUNCTIONS),
+    ("refused", refused::FUNCTIONS),
 ];
 
 type Call = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;

@@ -15,6 +15,8 @@ pub enum Type {
     Int,
     Int64,
     Uint8,
+    /// A parameter of this type takes constants; no value has it.
+    Uint32,
     Uint64,
     Float64,
     Complex128,
@@ -54,6 +56,7 @@ impl fmt::Display for Type {
             Self::Int => f.write_str("int"),
             Self::Int64 => f.write_str("int64"),
             Self::Uint8 => f.write_str("uint8"),
+            Self::Uint32 => f.write_str("uint32"),
             Self::Uint64 => f.write_str("uint64"),
             Self::Float64 => f.write_str("float64"),
             Self::Complex128 => f.write_str("complex128"),

@@ -146,6 +146,8 @@ impl<'t> Frame<'_, 't> {
             Type::Int64 => number.integer.map(Value::Int64),
             #[expect(clippy::cast_possible_truncation, reason = "Go cuts it off, too")]
             Type::Uint8 => number.unsigned.map(|whole| Value::Uint8(whole as u8)),
+            #[expect(clippy::cast_possible_truncation, reason = "Go cuts it off, too")]
+            Type::Uint32 => number.unsigned.map(|whole| Value::Uint64(u64::from(whole as u32))),
             Type::Uint64 => number.unsigned.map(Value::Uint64),
             Type::Float64 => number.float.map(Value::Float),
             Type::Complex128 => number.complex.map(|parts| Value::Complex(Box::new(parts))),
@@ -160,7 +162,7 @@ impl<'t> Frame<'_, 't> {
             Type::Bool => "bool",
             Type::String => "string",
             Type::Int | Type::Int64 | Type::Integer(_) => "integer",
-            Type::Uint8 | Type::Uint64 => "unsigned integer",
+            Type::Uint8 | Type::Uint32 | Type::Uint64 => "unsigned integer",
             Type::Float64 => "float",
             Type::Complex128 => "complex",
             _ => return self.error(format!("can't handle {operand} for arg of type {parameter}")),

@@ -47,6 +47,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Type::Int64 | Type::Integer("time.Duration") => "int64",
         Type::Int | Type::Integer(_) => "int",
         Type::Uint8 => "uint8",
+        Type::Uint32 => "uint32",
         Type::Uint64 => "uint64",
         Type::Float64 => "float64",
         Type::Complex128 => "complex128",

@@ -1,0 +1,65 @@
+//! Hashes, passwords and encryption. Salts and initial vectors are those of the [`Host`](crate::Host).
+//!
+//! Follows sprig 3.3.0, `crypto.go`.
+
+mod aes;
+mod bcrypt;
+mod password;
+
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha512};
+
+use super::arguments::text;
+use super::function;
+use crate::{Context, Failure, Function, Type, Value};
+
+use Type::{String, Uint32};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("sha1sum", &[String], String, hash::<Sha1>),
+    function("sha256sum", &[String], String, hash::<Sha256>),
+    function("sha512sum", &[String], String, hash::<Sha512>),
+    function("adler32sum", &[String], String, |ctx, args| {
+        charge(ctx, args)?;
+        Ok(Value::text(adler32(text(args, 0)).to_string()))
+    }),
+    function("bcrypt", &[String], String, |ctx, args| Ok(Value::text(bcrypt::hashed(ctx, text(args, 0))?))),
+    function("htpasswd", &[String, String], String, htpasswd),
+    function("derivePassword", &[Uint32, String, String, String, String], String, password::derive),
+    function("encryptAES", &[String, String], String, aes::encrypt),
+    function("decryptAES", &[String, String], String, aes::decrypt),
+];
+
+/// Hashing takes time in proportion to the text.
+fn charge(ctx: &mut Context<'_>, args: &[Value]) -> Result<(), Failure> {
+    Ok(ctx.step(text(args, 0).len() as u64 / 256)?)
+}
+
+fn hash<D: Digest>(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
+    charge(ctx, args)?;
+    Ok(Value::text(hexadecimal(&D::digest(text(args, 0)))))
+}
+
+fn hexadecimal(bytes: &[u8]) -> std::string::String {
+    bytes
+        .iter()
+        .fold(std::string::String::with_capacity(bytes.len() * 2), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % MODULUS;
+        (low, (high + low) % MODULUS)
+    });
+    high << 16 | low
+}
+
+fn htpasswd(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
+    let user = text(args, 0);
+    if user.contains(&b':') {
+        return Ok(Value::text([b"invalid username: ", user].concat()));
+    }
+    let hashed = bcrypt::hashed(ctx, text(args, 1))?;
+    Ok(Value::text([user, b":", hashed.as_bytes()].concat()))
+}
