@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::peers::peer;
+use crate::peers::{free_ports, peer};
 use crate::plane::{Plane, ferroplane};
 use crate::sandbox::Ran;
 
@@ -24,6 +24,14 @@ fn commands(said: &[String]) -> Vec<&str> {
 /// Runs the lines as who copies them into a terminal of their own.
 fn follow(plane: &Plane, lines: &[&str]) -> String {
     plane.says(&format!("unset KUBECONFIG\nset -ex\n{}", lines.join("\n")))
+}
+
+fn start_at(port: u16, directory: TempDir) -> Plane {
+    let address = format!("127.0.0.1:{port}");
+    let arguments = ["up", "--listen", &address, "--kubeconfig", "kubeconfig"];
+    let mut command = ferroplane(directory.path(), &arguments);
+    command.args(DEMO);
+    Plane::run_by(directory, command)
 }
 
 /// How often anything at all was written.
@@ -60,14 +68,16 @@ fn demo_is_still_there_after_a_restart_and_writes_nothing() {
     if peer("kubectl").is_none() {
         return;
     }
-    let plane = Plane::start(TempDir::new().unwrap(), DEMO);
+    // Where the API server is, is written down on it: at another port, a start has something to write.
+    let [port] = free_ports();
+    let plane = start_at(port, TempDir::new().unwrap());
     plane.heard_until(LAST);
     plane.says("kubectl create configmap mine");
     // A start may write what is its own; the second one has nothing left to say.
-    let plane = Plane::start(plane.stop(), DEMO);
+    let plane = start_at(port, plane.stop());
     plane.heard_until(LAST);
     let before = (plane.says(VERSIONS), revision(&plane));
-    let plane = Plane::start(plane.stop(), DEMO);
+    let plane = start_at(port, plane.stop());
     let said = plane.heard_until(LAST);
     assert!(said.iter().any(|line| line.contains("nothing was written")), "{said:#?}");
     assert_eq!((plane.says(VERSIONS), revision(&plane)), before);
