@@ -108,18 +108,21 @@ fn variable(name: &str, value: &Path) -> OsString {
     assignment
 }
 
-/// The sources that the peer was built from: they hold its definitions.
+/// The sources that the peer was built from: they hold its definitions. Fetched if they are gone, since the peer may be older than Go's
+/// cache of modules.
 fn crossplane_source(root: &Path) -> Result<PathBuf> {
     let module = "github.com/crossplane/crossplane/v2";
     let mut command = Command::new("go");
-    command.args(["list", "-m", "-f", "{{.Dir}}", module]);
+    command.args(["mod", "download", "-json", module]);
     command.current_dir(root.join("tests/peers/oracles/crossplane"));
     let output = command.output().context("cannot run go")?;
-    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if !output.status.success() || path.is_empty() {
-        bail!("cannot find the sources of Crossplane: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    match answer["Dir"].as_str() {
+        Some(path) if output.status.success() => Ok(path.into()),
+        _ => {
+            bail!("cannot find the sources of Crossplane: {}", String::from_utf8_lossy(&output.stderr).trim())
+        }
     }
-    Ok(path.into())
 }
 
 fn run(root: &Path, command: &[OsString]) -> Result<()> {
