@@ -236,7 +236,10 @@ fn run(text: &[u8], start: usize, first: char, is_in_class: impl Fn(char) -> boo
 /// before counts again.
 fn next_character(text: &[u8], before: Option<char>) -> (Option<char>, usize) {
     let mut length = 0;
-    for (character, size) in super::strings::decode(text) {
+    while length < text.len() {
+        // No character is longer than this, and decoding looks at all that it is given.
+        let window = &text[length..text.len().min(length + 4)];
+        let Some((character, size)) = super::strings::decode(window).next() else { break };
         length += size;
         if character != char::REPLACEMENT_CHARACTER {
             return (Some(character), length);
