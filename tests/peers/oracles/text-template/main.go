@@ -38,6 +38,8 @@ type answer struct {
 }
 
 func main() {
+	// As in the container of function-go-templating, whatever the zone of this machine is.
+	time.Local = time.UTC
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<26)
 	out := bufio.NewWriter(os.Stdout)
