@@ -3,6 +3,7 @@
 mod auto_ready;
 mod environment_configs;
 mod extra_resources;
+mod go_templating;
 mod patch_and_transform;
 mod selection;
 mod sequencer;
@@ -59,6 +60,7 @@ pub(crate) const CORPORA: &[Corpus] = &[
     auto_ready::CORPUS,
     environment_configs::CORPUS,
     extra_resources::CORPUS,
+    go_templating::CORPUS,
     patch_and_transform::CORPUS,
     sequencer::CORPUS,
     status_transformer::CORPUS,

@@ -29,8 +29,8 @@ pub(crate) struct Compatibility {
     originals: Option<PathBuf>,
 }
 
-/// The upstream function that is both a peer and reproduced, and its version.
-const PEER: (&str, &str) = ("function-auto-ready", "v0.6.0");
+/// The upstream functions that are both peers and reproduced, and their versions.
+const PEERS: &[(&str, &str)] = &[("function-auto-ready", "v0.6.0"), ("function-go-templating", "v0.4.1")];
 
 /// An upstream function that does more when it is started with a flag is compared with and without the flag.
 const GATED: (&str, &str) =
@@ -60,10 +60,11 @@ fn gather(originals: Option<&Path>, peers: &Path, target: &Path) -> Result<()> {
     if let Some(originals) = originals {
         link_originals(originals, target)?;
     }
-    let (name, version) = PEER;
-    let peer = target.join(format!("{name}@{version}"));
-    if !peer.exists() {
-        link(&peers.join(name), &peer)?;
+    for (name, version) in PEERS {
+        let peer = target.join(format!("{name}@{version}"));
+        if !peer.exists() {
+            link(&peers.join(name), &peer)?;
+        }
     }
     let (name, flag) = GATED;
     if target.join(name).exists() {
@@ -128,6 +129,7 @@ mod tests {
                 "function-auto-ready@v0.6.0",
                 "function-auto-ready@v0.7.0",
                 "function-auto-ready@v0.7.0+cel",
+                "function-go-templating@v0.4.1",
                 "function-sequencer@v0.6.0"
             ]
         );
@@ -137,7 +139,7 @@ mod tests {
     fn without_a_directory_the_peer_alone_is_compared() {
         let target = tempfile::tempdir().unwrap();
         gather(None, Path::new("/peers"), target.path()).unwrap();
-        assert_eq!(names(target.path()), ["function-auto-ready@v0.6.0"]);
+        assert_eq!(names(target.path()), ["function-auto-ready@v0.6.0", "function-go-templating@v0.4.1"]);
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl<'a> Replica<'a> {
         refuse_company(configuration, site).await?;
         initialise::kinds(site).await?;
         let credentials = initialise::credentials(configuration, site).await?;
+        ferroplane_functions::set_secret(credentials.function_secret.as_bytes());
         let standby = stand_by(configuration, site, &credentials).await?;
         site.health.count(&standby.metrics());
         let mut hooks = None;

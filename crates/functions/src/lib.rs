@@ -4,11 +4,13 @@
 mod auto_ready;
 mod cel_state;
 mod cel_validation;
+mod chance;
 mod discovery;
 mod dummy;
 mod environment_configs;
 mod extra_resources;
 mod fieldpath;
+mod go_templating;
 mod input;
 mod labels;
 mod library;
@@ -22,6 +24,7 @@ mod ttl;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
+pub use chance::set_secret;
 pub use discovery::{Filter, Versions};
 pub use library::{
     Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
@@ -66,6 +69,20 @@ const BUILTINS: &[BuiltinFunction] = &[
         function: "function-extra-resources",
         stable: "v0.3.0",
         versions: &[("v0.3.0", extra_resources::run)],
+    },
+    BuiltinFunction {
+        function: "function-go-templating",
+        stable: "v0.12.2",
+        versions: &[
+            ("v0.4.1", go_templating::run_v0_4),
+            ("v0.5.0", go_templating::run_v0_5),
+            ("v0.6.0", go_templating::run_v0_6),
+            ("v0.7.0", go_templating::run_v0_7),
+            ("v0.8.0", go_templating::run_v0_8),
+            ("v0.10.1", go_templating::run_v0_9),
+            ("v0.11.9", go_templating::run_v0_11),
+            ("v0.12.2", go_templating::run),
+        ],
     },
     BuiltinFunction { function: "function-labels", stable: "v0.1.0", versions: &[("v0.1.0", labels::run)] },
     BuiltinFunction {

@@ -43,6 +43,9 @@ pub(super) async fn start(
         .context("cannot give the controllers their rights")?;
     let client = client_of(server, CONTROLLERS);
     install(&ApiClient::new(client.clone())).await.context("cannot install the kinds we serve")?;
+    if let Some(directory) = &configuration.data_dir {
+        draw_random_values_from(&directory.join("certificates").join("ca.key"))?;
+    }
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let settings = Settings {
@@ -63,6 +66,13 @@ pub(super) async fn start(
         .await
         .context("cannot advise on versions of functions")?;
     Ok(controllers)
+}
+
+/// The random values that templates print are drawn from a secret that outlives this process: the key of the authority.
+fn draw_random_values_from(key: &Path) -> anyhow::Result<()> {
+    let key = std::fs::read(key).with_context(|| format!("cannot read {}", key.display()))?;
+    ferroplane_functions::set_secret(&key);
+    Ok(())
 }
 
 /// The API server as one of our users sees it, who has the rights that roles give and no others.

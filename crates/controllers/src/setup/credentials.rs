@@ -55,6 +55,8 @@ pub struct Credentials {
     /// Part of the addresses of webhooks, which only API servers and administrators can read: who asks at such an address is an
     /// API server. Few clusters can be told to show a certificate to webhooks.
     pub webhook_secret: String,
+    /// What random values of built-in functions are drawn from. Nobody else knows it.
+    pub function_secret: String,
     pub server: Option<Issued>,
     pub client: Issued,
     /// When to ask for them again.
@@ -85,7 +87,7 @@ pub async fn credentials(
     now: Timestamp,
 ) -> Result<Credentials, CredentialsError> {
     let secrets = Secrets { cluster, namespace: &names.namespace };
-    let (authority, webhook_secret) = secrets.authority(&names.authority_secret, now).await?;
+    let (authority, key) = secrets.authority(&names.authority_secret, now).await?;
     let mut renewal = Timestamp::MAX;
     let mut server = None;
     if !names.server.is_empty() {
@@ -99,7 +101,8 @@ pub async fn credentials(
         secrets.leaf(&names.client_secret, &authority, client, Purpose::Client, now).await?;
     renewal = renewal.min(client_renewal);
     let authority = authority.certificate().to_owned();
-    Ok(Credentials { authority, webhook_secret, server, client, renewal })
+    let (webhook_secret, function_secret) = (webhook_secret(&key), function_secret(&key));
+    Ok(Credentials { authority, webhook_secret, function_secret, server, client, renewal })
 }
 
 /// What [`credentials`] would come to.
@@ -142,8 +145,17 @@ pub async fn credentials_standing(
 
 /// The same for all replicas, and as long as the authority is.
 fn webhook_secret(key: &str) -> String {
-    let digest = Sha256::new().chain_update("ferroplane.io/webhooks\n").chain_update(key.trim()).finalize();
-    to_hex(&digest[..16])
+    to_hex(&derived("webhooks", key)[..16])
+}
+
+fn function_secret(key: &str) -> String {
+    to_hex(&derived("functions", key))
+}
+
+/// A secret for one purpose. Who knows it learns nothing of the key, nor of secrets for other purposes.
+fn derived(purpose: &str, key: &str) -> [u8; 32] {
+    let digest = Sha256::new().chain_update(format!("ferroplane.io/{purpose}\n")).chain_update(key.trim());
+    digest.finalize().into()
 }
 
 fn standing(is_present: bool, is_good: bool) -> Standing {
@@ -188,7 +200,7 @@ struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
-    /// The authority, and the secret of webhooks.
+    /// The authority, and its key in PEM.
     async fn authority(&self, name: &str, now: Timestamp) -> Result<(Authority, String), CredentialsError> {
         let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why: explain(why) };
         let data = self.settle(name, |data| {
@@ -200,7 +212,7 @@ impl Secrets<'_> {
         });
         let data = data.await?;
         let authority = Authority::read(&data[CERTIFICATE], &data[KEY], now).map_err(unusable)?;
-        Ok((authority, webhook_secret(&data[KEY])))
+        Ok((authority, data[KEY].clone()))
     }
 
     /// A certificate for these names, and when to renew it.

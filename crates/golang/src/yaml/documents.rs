@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Library, ReadError, read, to_json};
+use super::{Library, read, to_json};
 
 /// A document, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,9 @@ impl<'t> Documents<'t> {
                 Some(Ok(Document { value: as_kubernetes_reads_numbers(value), line }))
             }
             // After two values it is certainly JSON, and wrong.
-            Err(error) if self.count > 1 => Some(Err(self.error(None, error.to_string()))),
+            Err(error) if self.count > 1 => {
+                Some(Err(self.error(None, &error.to_string(), error.to_string())))
+            }
             Err(_) => {
                 self.mode = Mode::Yaml;
                 self.skip_rest_of_line();
@@ -89,15 +91,17 @@ impl<'t> Documents<'t> {
     fn next_yaml(&mut self) -> Option<Result<Document, DocumentError>> {
         let (length, is_separated) = match self.document() {
             Ok(found) => found?,
-            Err(reason) => return Some(Err(self.error(None, reason))),
+            Err(reason) => return Some(Err(self.error(None, &reason, reason.clone()))),
         };
         let (text, line) = (with_plain_ends(&self.rest[..length]), self.line);
         let read = read(&text, Library::V2)
-            .map_err(|ReadError { line, message }| (line, message))
-            .and_then(|node| to_json(node).map_err(|message| (None, message)));
+            .map_err(|error| (error.line, error.to_string(), error.message))
+            .and_then(|node| to_json(node).map_err(|message| (None, message.clone(), message)));
         let result = match read {
             Ok(value) => Ok(Document { value, line }),
-            Err((at, message)) => Err(self.error(at, message)),
+            Err((at, message, reason)) => {
+                Err(self.error(at, &format!("error converting YAML to JSON: {message}"), reason))
+            }
         };
         let separator = if is_separated { line_length(&self.rest[length..]) } else { 0 };
         self.advance(length + separator);
@@ -123,13 +127,8 @@ impl<'t> Documents<'t> {
         Ok((length > 0).then_some((length, false)))
     }
 
-    fn error(&self, at: Option<usize>, reason: String) -> DocumentError {
-        let message = match (at, reason.starts_with("invalid Yaml document separator")) {
-            (_, true) => reason.clone(),
-            (Some(at), _) => format!("error converting YAML to JSON: yaml: line {at}: {reason}"),
-            (None, _) => format!("error converting YAML to JSON: yaml: {reason}"),
-        };
-        DocumentError { line: self.line, line_in_document: at, reason, message }
+    fn error(&self, at: Option<usize>, message: &str, reason: String) -> DocumentError {
+        DocumentError { line: self.line, line_in_document: at, reason, message: message.to_owned() }
     }
 }
 

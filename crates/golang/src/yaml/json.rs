@@ -53,7 +53,7 @@ fn key_text(key: Node) -> Result<String, String> {
         // The original writes keys with the precision of 32 bits.
         #[expect(clippy::cast_possible_truncation, reason = "that is what the original does")]
         Node::Float(value) => Ok(format_float_32(value as f32)),
-        Node::Null => Err("unsupported map key of type: null".to_owned()),
+        Node::Null => Err("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned()),
         Node::Uint(_) => Err("unsupported map key of type: uint64".to_owned()),
         Node::List(_) | Node::Map(_) => Err("unsupported map key of type: map or list".to_owned()),
     }

@@ -1,0 +1,105 @@
+//! Randomness and time for functions that ask for them, without either: what they see is a function of the request.
+//!
+//! A template that printed a new password at every look would make the plane write for ever. So the random bytes of a step are
+//! drawn from the composite resource, the step's input and a key that only the plane knows: the same every time, and for nobody
+//! else to compute. The clock of a step stands at the moment in which the composite resource was created.
+
+use std::sync::OnceLock;
+
+use ferroplane_golang::time::rfc3339::{self, Moment};
+use ferroplane_wire::v1::RunFunctionRequest;
+use ferroplane_wire::{State, Struct};
+use sha2::{Digest as _, Sha256};
+
+/// What only the plane knows. Where nothing is secret, as when something is rendered on a laptop, there is none.
+static KEY: OnceLock<[u8; 32]> = OnceLock::new();
+
+/// Sets what only the plane knows, from a secret that outlives the process. The first secret counts.
+pub fn set_secret(secret: &[u8]) {
+    let key =
+        Sha256::new().chain_update(b"ferroplane: randomness of functions\0").chain_update(secret).finalize();
+    let _ = KEY.set(key.into());
+}
+
+/// The time of what has not been created, as when it is rendered.
+const EPOCH: Moment = Moment { seconds: 0, nanoseconds: 0 };
+
+/// The random bytes and the time of a step.
+#[derive(Debug)]
+pub(crate) struct Chance {
+    seed: [u8; 32],
+    block: u64,
+    /// Bytes of the last block that were not used.
+    rest: Vec<u8>,
+    now: Moment,
+}
+
+impl Chance {
+    pub(crate) fn of(request: &RunFunctionRequest) -> Self {
+        let resource =
+            request.observed.as_ref().and_then(State::composite).and_then(|xr| xr.resource.as_ref());
+        let metadata = resource.and_then(|xr| xr.json().ok()).and_then(|xr| xr.get("metadata"));
+        let text =
+            |field: &str| metadata.and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or_default();
+        let mut seed = Sha256::new().chain_update(KEY.get().copied().unwrap_or_default());
+        for field in ["uid", "namespace", "name"] {
+            // Lengths keep `a` and `bc` apart from `ab` and `c`.
+            seed.update(text(field).len().to_le_bytes());
+            seed.update(text(field));
+        }
+        seed.update(request.input.as_ref().map(Struct::digest).copied().unwrap_or_default());
+        let now = rfc3339::parse(text("creationTimestamp")).map(|time| time.moment);
+        Self { seed: seed.finalize().into(), block: 0, rest: Vec::new(), now: now.unwrap_or(EPOCH) }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) {
+        for byte in buffer {
+            if self.rest.is_empty() {
+                let block =
+                    Sha256::new().chain_update(self.seed).chain_update(self.block.to_le_bytes()).finalize();
+                self.rest = block.to_vec();
+                self.block += 1;
+            }
+            *byte = self.rest.pop().unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_wire::from_json;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn bytes(request: &Value) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        Chance::of(&from_json(request).unwrap()).fill(&mut bytes);
+        bytes
+    }
+
+    fn request(uid: &str, template: &str) -> Value {
+        json!({"observed": {"composite": {"resource": {"metadata": {"uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"}}}},
+            "input": {"template": template}})
+    }
+
+    #[test]
+    fn the_same_request_has_the_same_chance_and_others_have_another() {
+        let one = bytes(&request("a", "t"));
+        assert_eq!(one, bytes(&request("a", "t")));
+        assert_ne!(one, bytes(&request("b", "t")));
+        assert_ne!(one, bytes(&request("a", "u")));
+        assert_ne!(one[..20], one[20..]);
+    }
+
+    #[test]
+    fn the_clock_stands_where_the_composite_resource_was_created() {
+        let chance = Chance::of(&from_json(&request("a", "t")).unwrap());
+        assert_eq!(chance.now().seconds, 1_767_323_045);
+        assert_eq!(Chance::of(&RunFunctionRequest::default()).now().seconds, 0);
+    }
+}

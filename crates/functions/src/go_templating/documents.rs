@@ -1,0 +1,472 @@
+//! What the templates printed, and what becomes of it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ferroplane_golang::strconv::quote;
+use ferroplane_golang::yaml::{DocumentError, Documents};
+use ferroplane_golang::{base64, json};
+use ferroplane_wire::v1::{
+    Condition, MatchLabels, Ready, Requirements, Resource, ResourceSelector, Resources, RunFunctionRequest,
+    RunFunctionResponse, Status, Target, resource_selector,
+};
+use ferroplane_wire::{State, Struct};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::release::Release;
+use crate::{response, ttl};
+
+/// The annotation that names a composed resource.
+pub(super) const RESOURCE_NAME: &str = "gotemplating.fn.crossplane.io/composition-resource-name";
+const READY: &str = "gotemplating.fn.crossplane.io/ready";
+const TTL: &str = "gotemplating.fn.crossplane.io/ttl";
+/// The documents of this version say something about the composite resource.
+const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
+/// Where extra resources are in the context.
+pub(super) const EXTRA_RESOURCES: &str = "apiextensions.crossplane.io/extra-resources";
+/// So much of a bad line is shown.
+const SHOWN: usize = 80;
+
+type Object = Map<String, Value>;
+
+/// The objects that a text consists of.
+pub(super) fn read(text: &str, release: Release) -> Result<Vec<Object>, String> {
+    let mut objects = Vec::new();
+    for document in Documents::new(text) {
+        let document = document.map_err(|error| {
+            format!("cannot decode manifest: {}", told(&error, text, objects.len(), release))
+        })?;
+        match document.value {
+            Value::Null => {}
+            Value::Object(object) => objects.push(checked(object, release)?),
+            other => {
+                let kind = kind_of(&other);
+                return Err(format!(
+                    "cannot decode manifest: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+                ));
+            }
+        }
+    }
+    Ok(objects)
+}
+
+/// What is wrong with a document, and where.
+fn told(error: &DocumentError, text: &str, before: usize, release: Release) -> String {
+    let Some(at) = error.line_in_document.filter(|_| release.shows_bad_lines()) else {
+        return error.message.clone();
+    };
+    // The original counts from the separator, and is often wrong by some lines; this is where it is.
+    let line = error.line + at - 1;
+    let near = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let shown: String = near.chars().take(SHOWN).collect();
+    let dots = if shown.len() < near.len() { "..." } else { "" };
+    let (document, reason) = (before + 1, &error.reason);
+    format!(
+        "error converting YAML to JSON: yaml: line {line} (document {document}, line {at}) near: '{shown}{dots}': {reason}"
+    )
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    }
+}
+
+fn checked(object: Object, release: Release) -> Result<Object, String> {
+    if text(&object, "kind").is_empty() {
+        let body = json::marshal(&Value::Object(object));
+        return Err(format!(
+            "cannot decode manifest: error unmarshaling JSON: while decoding JSON: Object 'Kind' is missing in '{body}'"
+        ));
+    }
+    match annotation_fault(&object).filter(|_| release.checks_annotations()) {
+        None => Ok(object),
+        Some(fault) => {
+            let name =
+                annotations(&object).and_then(|all| all.get(RESOURCE_NAME)).map_or("<nil>".to_owned(), shown);
+            Err(format!("invalid annotations in resource '{} resource-name={name}': {fault}", kind(&object)))
+        }
+    }
+}
+
+fn text<'o>(object: &'o Object, field: &str) -> &'o str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn annotations(object: &Object) -> Option<&Object> {
+    object.get("metadata")?.get("annotations")?.as_object()
+}
+
+fn annotation_fault(object: &Object) -> Option<String> {
+    let (key, value) = annotations(object)?.iter().find(|(_, value)| !value.is_string())?;
+    let (key, type_name) = (quote(key), go_type(value));
+    Some(format!(
+        ".metadata.annotations accessor error: contains non-string value in the map under key {key}: {} is of the type {type_name}, expected string",
+        shown(value)
+    ))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Group, version and kind as Go prints them.
+fn kind(object: &Object) -> String {
+    let (group, version) =
+        text(object, "apiVersion").split_once('/').unwrap_or(("", text(object, "apiVersion")));
+    format!("{group}/{version}, Kind={}", text(object, "kind"))
+}
+
+/// An annotation, if all of them are text.
+fn annotation<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
+    let all = annotations(object)?;
+    all.values().all(Value::is_string).then(|| all.get(key)?.as_str())?
+}
+
+fn remove_annotation(object: &mut Object, key: &str) {
+    let all = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+    if let Some(all) = all.and_then(Value::as_object_mut) {
+        all.remove(key);
+    }
+}
+
+/// What the documents add up to.
+struct Composition<'r> {
+    request: &'r RunFunctionRequest,
+    release: Release,
+    /// The composite resource, as it is observed.
+    xr: &'r Object,
+    desired_xr: Object,
+    details: BTreeMap<String, Bytes>,
+    ready: i32,
+    desired: BTreeMap<String, Resource>,
+    requirements: Requirements,
+}
+
+/// Makes desired resources and the rest of the answer from the documents.
+pub(super) fn apply(
+    documents: Vec<Object>,
+    request: &RunFunctionRequest,
+    release: Release,
+    response: &mut RunFunctionResponse,
+) -> Result<(), String> {
+    let nothing = Object::new();
+    let mut composition = Composition::observe(request, release, &nothing)?;
+    if let Some(ttl) = annotation(composition.xr, TTL).filter(|_| release.has_options())
+        && let Some(meta) = &mut response.meta
+    {
+        // What cannot be read is no time at all, as in the original.
+        meta.ttl = Some(ttl::parse(ttl).unwrap_or_default());
+    }
+    for document in documents {
+        composition.take(document, response)?;
+    }
+    composition.answer(response)
+}
+
+impl<'r> Composition<'r> {
+    fn observe(
+        request: &'r RunFunctionRequest,
+        release: Release,
+        nothing: &'r Object,
+    ) -> Result<Self, String> {
+        let object = |state: Option<&'r State>, which: &str| {
+            let resource = state.and_then(State::composite).and_then(|xr| xr.resource.as_ref());
+            let json = resource.map(Struct::json).transpose();
+            json.map_err(|error| format!("cannot get {which} composite resource: {error}"))
+        };
+        let (desired, observed) = (request.desired.as_ref(), request.observed.as_ref());
+        let desired_xr = object(desired, "desired")?.cloned().unwrap_or_default();
+        let composite = desired.and_then(State::composite);
+        Ok(Self {
+            request,
+            release,
+            xr: object(observed, "observed")?.unwrap_or(nothing),
+            desired_xr,
+            details: composite.map(|xr| xr.connection_details.clone()).unwrap_or_default(),
+            ready: composite.map_or(Ready::Unspecified.into(), |xr| xr.ready),
+            desired: desired.map(|state| state.resources().clone()).unwrap_or_default(),
+            requirements: Requirements::default(),
+        })
+    }
+
+    fn take(&mut self, mut object: Object, response: &mut RunFunctionResponse) -> Result<(), String> {
+        let is_meta = text(&object, "apiVersion") == META;
+        let name = annotation(&object, RESOURCE_NAME).map(str::to_owned);
+        let is_xr = ["apiVersion", "kind"].iter().all(|field| text(&object, field) == text(self.xr, field))
+            && !(name.is_some() && self.release.composes_its_own_kind());
+        let may_be_ready = !is_meta && (!is_xr || self.release.tells_readiness_of_the_composite());
+        let ready = if may_be_ready { ready(&object)? } else { None };
+        if is_xr {
+            self.ready = ready.map_or(self.ready, Into::into);
+            return self.set_status(&object);
+        }
+        if is_meta {
+            return self.take_meta(&object, response);
+        }
+        let Some(name) = name else {
+            let kind = quote(text(&object, "kind"));
+            return Err(format!("{kind} template is missing required {} annotation", quote(RESOURCE_NAME)));
+        };
+        remove_annotation(&mut object, READY);
+        remove_annotation(&mut object, RESOURCE_NAME);
+        let resource = Struct::try_from(object).map_err(|error| error.to_string())?;
+        let ready = ready.unwrap_or(Ready::Unspecified).into();
+        self.desired.insert(name, Resource { resource: Some(resource), ready, ..Resource::default() });
+        Ok(())
+    }
+
+    fn set_status(&mut self, object: &Object) -> Result<(), String> {
+        let of = |object: &Object, which: &str| match object.get("status") {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(Object::new())),
+            Some(Value::Object(status)) => Ok(Some(status.clone())),
+            Some(other) => Err(format!(
+                "cannot get {which} composite status: cannot unmarshal value from JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                kind_of(other)
+            )),
+        };
+        let (old, new) = (of(&self.desired_xr, "desired")?, of(object, "templated")?);
+        if old.is_none() && new.is_none() && self.release.leaves_out_an_empty_status() {
+            return Ok(());
+        }
+        let mut status = old.unwrap_or_default();
+        merge(&mut status, new.unwrap_or_default());
+        self.desired_xr.insert("status".to_owned(), Value::Object(status));
+        Ok(())
+    }
+
+    fn take_meta(&mut self, object: &Object, response: &mut RunFunctionResponse) -> Result<(), String> {
+        let kind = text(object, "kind");
+        if !self.release.has_kind(kind) {
+            let (kind, version, kinds) = (quote(kind), quote(META), self.release.kinds());
+            return Err(format!("invalid kind {kind} for apiVersion {version} - {kinds}"));
+        }
+        match kind {
+            "CompositeConnectionDetails" => self.add_details(object),
+            "ClaimConditions" => return add_conditions(object, response),
+            "Context" => return self.set_context(object, response),
+            _ => return self.require(object),
+        }
+        Ok(())
+    }
+
+    fn add_details(&mut self, object: &Object) {
+        let data = object.get("data").and_then(Value::as_object);
+        // One value that is no text makes the original see none of them.
+        let Some(data) = data.filter(|data| data.values().all(Value::is_string)) else { return };
+        for (key, value) in data {
+            let text = value.as_str().unwrap_or_default().as_bytes();
+            // What is no base64 counts up to the place where it is wrong.
+            let bytes = base64::decode(text)
+                .or_else(|at| base64::decode(&text[..at.min(text.len()) / 4 * 4]))
+                .unwrap_or_default();
+            self.details.insert(key.clone(), bytes.into());
+        }
+    }
+
+    fn set_context(&self, object: &Object, response: &mut RunFunctionResponse) -> Result<(), String> {
+        let data: Object =
+            field(object, "data").map_err(|error| format!("cannot get Contexts from input: {error}"))?;
+        let context = self.request.context.clone().unwrap_or_default().into_json();
+        let mut context = context.map_err(|error| format!("cannot merge Context: {error}"))?;
+        merge(&mut context, data);
+        for (key, value) in context {
+            response::set_context(response, &key, value)
+                .map_err(|error| format!("cannot convert value to structpb.Value: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn require(&mut self, object: &Object) -> Result<(), String> {
+        let wanted: BTreeMap<String, Requirement> = field(object, "requirements")
+            .map_err(|error| format!("cannot get extra resources requirements: {error}"))?;
+        for (name, requirement) in wanted {
+            if self.requirements.extra_resources.contains_key(&name) {
+                return Err(format!("duplicate extra resource key {}", quote(&name)));
+            }
+            let is_anywhere = requirement.namespace.is_empty();
+            let selector = requirement.into_selector();
+            if self.release.knows_required_resources() {
+                self.requirements.resources.insert(name.clone(), selector.clone());
+            }
+            if is_anywhere || !self.release.knows_required_resources() {
+                self.requirements.extra_resources.insert(name, selector);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(mut self, response: &mut RunFunctionResponse) -> Result<(), String> {
+        for resource in self.desired.values_mut() {
+            if !response::is_plain(resource) {
+                response::make_plain(resource);
+            }
+        }
+        let resource = Struct::try_from(std::mem::take(&mut self.desired_xr))
+            .map_err(|error| format!("cannot set desired composite resource: {error}"))?;
+        let composite =
+            Resource { resource: Some(resource), connection_details: self.details, ready: self.ready };
+        response.desired = Some(State::new(Some(composite), self.desired));
+        if !self.requirements.extra_resources.is_empty() || !self.requirements.resources.is_empty() {
+            response.requirements = Some(self.requirements);
+        }
+        if self.release.knows_required_resources() {
+            keep_in_context(self.request, &self.request.extra_resources, response)?;
+            keep_in_context(self.request, &self.request.required_resources, response)?;
+        }
+        Ok(())
+    }
+}
+
+fn ready(object: &Object) -> Result<Option<Ready>, String> {
+    Ok(match annotation(object, READY) {
+        None => None,
+        Some("True") => Some(Ready::True),
+        Some("False") => Some(Ready::False),
+        Some("Unspecified") => Some(Ready::Unspecified),
+        Some(other) => {
+            return Err(format!(
+                "invalid function input: invalid {} annotation value {}: must be True, False, or Unspecified",
+                quote(READY),
+                quote(other)
+            ));
+        }
+    })
+}
+
+/// Puts the one into the other. Maps are merged; everything else is replaced, by what is empty, too.
+fn merge(into: &mut Object, from: Object) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(into)), Value::Object(from)) => merge(into, from),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+fn field<T: for<'de> Deserialize<'de>>(object: &Object, name: &str) -> Result<T, String> {
+    let value = object.get(name).ok_or_else(|| format!("{name}: no such field"))?;
+    T::deserialize(value).map_err(|error| format!("cannot unmarshal value from JSON: {error}"))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Requirement {
+    api_version: String,
+    kind: String,
+    match_labels: Option<BTreeMap<String, String>>,
+    match_name: String,
+    namespace: String,
+}
+
+impl Requirement {
+    fn into_selector(self) -> ResourceSelector {
+        let selector = ResourceSelector {
+            api_version: self.api_version,
+            kind: self.kind,
+            ..ResourceSelector::default()
+        };
+        if self.match_name.is_empty() {
+            let labels = MatchLabels { labels: self.match_labels.unwrap_or_default() };
+            // The original forgets the namespace here.
+            return ResourceSelector {
+                r#match: Some(resource_selector::Match::MatchLabels(labels)),
+                ..selector
+            };
+        }
+        ResourceSelector {
+            r#match: Some(resource_selector::Match::MatchName(self.match_name)),
+            namespace: Some(self.namespace).filter(|namespace| !namespace.is_empty()),
+            ..selector
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TargetedCondition {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    target: String,
+}
+
+fn add_conditions(object: &Object, response: &mut RunFunctionResponse) -> Result<(), String> {
+    let conditions: Vec<TargetedCondition> =
+        field(object, "conditions").map_err(|error| format!("cannot get Conditions from input: {error}"))?;
+    for condition in conditions {
+        if ["Ready", "Synced", "Healthy"].contains(&&*condition.r#type) {
+            let name = condition.r#type;
+            return Err(format!("cannot set ClaimCondition type: {name} is a reserved Crossplane Condition"));
+        }
+        let status = match &*condition.status {
+            "True" => Status::ConditionTrue,
+            "False" => Status::ConditionFalse,
+            _ => Status::ConditionUnknown,
+        };
+        let target = match &*condition.target {
+            "CompositeAndClaim" => Target::CompositeAndClaim,
+            _ => Target::Composite,
+        };
+        response.conditions.push(Condition {
+            r#type: condition.r#type,
+            status: status.into(),
+            reason: condition.reason,
+            message: Some(condition.message).filter(|message| !message.is_empty()),
+            target: Some(target.into()),
+        });
+    }
+    Ok(())
+}
+
+/// Later steps find extra resources in the context.
+fn keep_in_context(
+    request: &RunFunctionRequest,
+    brought: &BTreeMap<String, Resources>,
+    response: &mut RunFunctionResponse,
+) -> Result<(), String> {
+    if brought.is_empty() {
+        return Ok(());
+    }
+    let wrong = |error: String| format!("cannot get merge extra resources to content: {error}");
+    let context =
+        request.context.as_ref().map(Struct::json).transpose().map_err(|error| wrong(error.to_string()))?;
+    let before = context.and_then(|context| context.get(EXTRA_RESOURCES)).and_then(Value::as_object);
+    let mut kept = before.cloned().unwrap_or_default();
+    for (name, resources) in brought {
+        let items = resources.items.iter().map(|item| {
+            let object = item.resource.as_ref().map(Struct::json).transpose();
+            let object = object.map_err(|error| wrong(error.to_string()))?;
+            let entries = object.map(|object| ("resource".to_owned(), Value::Object(object.clone())));
+            Ok(Value::Object(entries.into_iter().collect()))
+        });
+        let items = Value::Array(items.collect::<Result<_, String>>()?);
+        kept.insert(name.clone(), Value::Object([("items".to_owned(), items)].into_iter().collect()));
+    }
+    response::set_context(response, EXTRA_RESOURCES, Value::Object(kept))
+        .map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,311 @@
+//! The helpers that templates have beside Go's own functions and sprig's.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ferroplane_golang::time::rfc3339::Moment;
+use ferroplane_golang::yaml::{self, Library};
+use ferroplane_template::{
+    Callee, Context, Failure, Function, Functions, List, Object, Text, Type, Value, sprig,
+};
+
+use super::json;
+use super::release::Release;
+use crate::chance::Chance;
+
+/// A template may include itself so often before it is called endless.
+const INCLUDES: usize = 1000;
+
+const ANY: &[Type] = &[Type::Any];
+const STRING: &[Type] = &[Type::String];
+const REQUEST: &[Type] = &[Type::MAP];
+const REQUEST_AND_NAME: &[Type] = &[Type::MAP, Type::String];
+const CONDITION: Type = Type::Struct("v2.Condition");
+
+type Call = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;
+
+const fn helper(name: &'static str, parameters: &'static [Type], result: Type, call: Call) -> Function {
+    Function { name, parameters, rest: None, result, callee: Callee::Values(call) }
+}
+
+static FUNCTIONS: &[Function] = &[
+    helper("toYaml", ANY, Type::String, to_yaml),
+    helper("fromYaml", STRING, Type::Any, from_yaml),
+    helper("getResourceCondition", &[Type::String, Type::MAP], CONDITION, get_resource_condition),
+    helper("setResourceNameAnnotation", STRING, Type::String, set_resource_name_annotation),
+    helper("getComposedResource", REQUEST_AND_NAME, Type::MAP, get_composed_resource),
+    helper("getCompositeResource", REQUEST, Type::MAP, get_composite_resource),
+    helper("getComposedConnectionDetails", REQUEST_AND_NAME, Type::MAP, get_composed_connection_details),
+    helper("getExtraResources", REQUEST_AND_NAME, Type::LIST, get_extra_resources),
+    helper("getExtraResourcesFromContext", REQUEST_AND_NAME, Type::LIST, get_extra_resources_from_context),
+    helper("getCredentialData", REQUEST_AND_NAME, Type::Map(&Type::BYTES), get_credential_data),
+    helper("include", &[Type::String, Type::Any], Type::String, include),
+    Function {
+        name: "randomChoice",
+        parameters: &[],
+        rest: Some(Type::String),
+        result: Type::String,
+        callee: Callee::Values(random_choice),
+    },
+];
+
+/// The release that brought a helper. The rest were always there.
+const LATER: &[(&str, Release)] = &[
+    ("getComposedResource", Release::V0_5),
+    ("getCompositeResource", Release::V0_5),
+    ("getExtraResources", Release::V0_11),
+    ("getCredentialData", Release::V0_11),
+    ("getComposedConnectionDetails", Release::V0_12),
+    ("getExtraResourcesFromContext", Release::V0_12),
+];
+
+/// Go's functions, sprig's and those of a release of the original. Two of sprig's read the environment of the process, and
+/// are not there.
+pub(super) fn functions(release: Release) -> Functions {
+    let all = sprig::functions().with(FUNCTIONS).without("env").without("expandenv");
+    let later = LATER.iter().filter(|(_, since)| release < *since);
+    later.fold(all, |functions, (name, _)| functions.without(name))
+}
+
+/// How often each template is included right now.
+pub(super) type Included = HashMap<Vec<u8>, usize>;
+
+/// What helpers need besides their arguments.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) release: Release,
+    pub(super) chance: Chance,
+    pub(super) included: Included,
+}
+
+impl ferroplane_template::Host for Host {
+    fn now(&mut self) -> Option<Moment> {
+        Some(self.chance.now())
+    }
+
+    fn random(&mut self, buffer: &mut [u8]) -> bool {
+        self.chance.fill(buffer);
+        true
+    }
+
+    fn state(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+}
+
+fn host<'c>(context: &'c mut Context<'_>) -> Option<&'c mut Host> {
+    context.state()?.downcast_mut()
+}
+
+fn release(context: &mut Context<'_>) -> Release {
+    host(context).map_or(Release::V0_12, |host| host.release)
+}
+
+fn to_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let json = json::of(context, &arguments[0])?;
+    let text = yaml::write(&json, Library::V3);
+    context.charge(text.len())?;
+    Ok(Value::text(text))
+}
+
+fn from_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let text = text(&arguments[0]);
+    context.charge(text.len())?;
+    let node = yaml::read(&text, Library::V3).map_err(|error| Failure::new(error.to_string()))?;
+    json::from_yaml(context, node)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
+fn set_resource_name_annotation(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    Ok(Value::text(format!("{}: {}", super::documents::RESOURCE_NAME, text(&arguments[0]))))
+}
+
+fn random_choice(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let Some(count) = u64::try_from(arguments.len()).ok().filter(|count| *count > 0) else {
+        return Err(Failure::new("invalid argument to Intn"));
+    };
+    let mut bytes = [0; 8];
+    context.random(&mut bytes)?;
+    let chosen = usize::try_from(u64::from_le_bytes(bytes) % count).unwrap_or_default();
+    Ok(arguments[chosen].clone())
+}
+
+/// Executes a template, like `template`, and returns what it prints.
+fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let Value::String(name) = &arguments[0] else { return Ok(Value::text("")) };
+    let name = name.to_vec();
+    if let Some(host) = host(context) {
+        let count = host.included.entry(name.clone()).or_default();
+        if *count > INCLUDES {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            return Err(Failure::new(format!(
+                "rendering template has a nested reference name: {name}: unable to execute template"
+            )));
+        }
+        *count += 1;
+    }
+    let printed = context.execute(&name, arguments[1].clone());
+    if let Some(count) = host(context).and_then(|host| host.included.get_mut(&name)) {
+        *count -= 1;
+    }
+    printed.map(Value::String)
+}
+
+fn get_composed_resource(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let name = text(&arguments[1]);
+    // Releases that put the name into a path without brackets found nothing under a name with dots.
+    if name.contains('.') && !release(context).looks_up_names_with_dots() {
+        return Ok(json::nil_map());
+    }
+    map_at(context, &arguments[0], &["observed", "resources", &name, "resource"])
+}
+
+fn get_composite_resource(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    map_at(context, &arguments[0], &["observed", "composite", "resource"])
+}
+
+fn get_composed_connection_details(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let name = text(&arguments[1]);
+    map_at(context, &arguments[0], &["observed", "resources", &name, "connectionDetails"])
+}
+
+fn get_extra_resources(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let name = text(&arguments[1]);
+    let found = list_at(context, &arguments[0], &["requiredResources", &name, "items"])?;
+    match found {
+        Some(found) => Ok(found),
+        None => {
+            Ok(list_at(context, &arguments[0], &["extraResources", &name, "items"])?.unwrap_or_else(nil_list))
+        }
+    }
+}
+
+fn get_extra_resources_from_context(
+    context: &mut Context<'_>,
+    arguments: &[Value],
+) -> Result<Value, Failure> {
+    let name = text(&arguments[1]);
+    let path = ["context", super::documents::EXTRA_RESOURCES, &name, "items"];
+    Ok(list_at(context, &arguments[0], &path)?.unwrap_or_else(nil_list))
+}
+
+fn get_credential_data(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let name = text(&arguments[1]);
+    let Some(Value::Map(data)) = find(&arguments[0], &["credentials", &name, "credentialData", "data"])
+    else {
+        return context.typed_map(&Type::BYTES, BTreeMap::new());
+    };
+    let mut decoded = BTreeMap::new();
+    for (key, value) in data.to_vec() {
+        let bytes = STANDARD.decode(text(&value)).unwrap_or_default();
+        context.charge(bytes.len())?;
+        decoded.insert(key, Value::Bytes(Text::from(bytes)));
+    }
+    context.typed_map(&Type::BYTES, decoded)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
+fn get_resource_condition(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let kind = text(&arguments[0]);
+    let wrapped = find(&arguments[1], &["resource", "status"]);
+    let bare = || find(&arguments[1], &["status"]);
+    let looks_further = release(context).looks_into_bare_resources();
+    let status = if looks_further { wrapped.or_else(bare) } else { wrapped };
+    let conditions = status.as_ref().and_then(|status| find(status, &["conditions"]));
+    let Some(Value::List(conditions)) = conditions else { return Ok(Condition::unknown(kind)) };
+    let is_it = |condition: &&Value| find(condition, &["type"]).is_some_and(|found| text(&found) == kind);
+    Ok(match conditions.iter().find(is_it) {
+        Some(condition) => Condition::of(condition),
+        None => Condition::unknown(kind),
+    })
+}
+
+/// A condition, with its fields as Go names them.
+#[derive(Debug, PartialEq, Eq)]
+struct Condition {
+    /// `Type`, `Status`, `LastTransitionTime`, `Reason`, `Message`.
+    fields: [String; 5],
+    observed_generation: i64,
+}
+
+const FIELDS: &[&str] = &["Type", "Status", "LastTransitionTime", "Reason", "Message", "ObservedGeneration"];
+
+impl Condition {
+    fn of(condition: &Value) -> Value {
+        let names = ["type", "status", "lastTransitionTime", "reason", "message"];
+        let fields = names.map(|name| find(condition, &[name]).map(|value| text(&value)).unwrap_or_default());
+        let observed_generation = match find(condition, &["observedGeneration"]) {
+            Some(Value::Int64(generation)) => generation,
+            _ => 0,
+        };
+        Value::Object(Rc::new(Self { fields, observed_generation }))
+    }
+
+    fn unknown(kind: String) -> Value {
+        let fields = [kind, "Unknown".to_owned(), String::new(), String::new(), String::new()];
+        Value::Object(Rc::new(Self { fields, observed_generation: 0 }))
+    }
+}
+
+impl Object for Condition {
+    fn type_of(&self) -> Type {
+        CONDITION
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        let at = FIELDS.iter().position(|field| *field == name)?;
+        Some(
+            self.fields
+                .get(at)
+                .map_or(Value::Int64(self.observed_generation), |text| Value::text(text.clone())),
+        )
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        FIELDS
+    }
+
+    fn equals(&self, other: &dyn Object) -> Option<bool> {
+        Some(other.as_any().downcast_ref::<Self>() == Some(self))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What is there, if every part of the path is.
+fn find(value: &Value, path: &[&str]) -> Option<Value> {
+    path.iter().try_fold(value.clone(), |value, key| match value {
+        Value::Map(map) => map.get(key.as_bytes()),
+        _ => None,
+    })
+}
+
+fn map_at(context: &mut Context<'_>, value: &Value, path: &[&str]) -> Result<Value, Failure> {
+    match find(value, path) {
+        Some(found @ Value::Map(_)) => json::copy(context, &found),
+        _ => Ok(json::nil_map()),
+    }
+}
+
+fn list_at(context: &mut Context<'_>, value: &Value, path: &[&str]) -> Result<Option<Value>, Failure> {
+    match find(value, path) {
+        Some(found @ Value::List(_)) => json::copy(context, &found).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn nil_list() -> Value {
+    Value::List(List::nil(&Type::Any))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_str().into_owned(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,91 @@
+//! What the releases of the original do differently.
+
+/// A release of the original, by its minor version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Release {
+    V0_4,
+    V0_5,
+    V0_6,
+    V0_7,
+    V0_8,
+    /// From v0.9.0 to v0.10.1.
+    V0_9,
+    V0_11,
+    V0_12,
+}
+
+impl Release {
+    /// Annotations that are no text are refused. Before, they were taken for none at all.
+    pub(super) fn checks_annotations(self) -> bool {
+        self >= Self::V0_5
+    }
+
+    /// A document with the name of a composed resource is one, even if its kind is the composite resource's.
+    pub(super) fn composes_its_own_kind(self) -> bool {
+        self >= Self::V0_8
+    }
+
+    /// The helpers that look up resources take names with dots.
+    pub(super) fn looks_up_names_with_dots(self) -> bool {
+        self >= Self::V0_9
+    }
+
+    /// A resource's condition is found with and without the wrapping that the request has around resources.
+    pub(super) fn looks_into_bare_resources(self) -> bool {
+        self >= Self::V0_11
+    }
+
+    pub(super) fn reads_templates_from_the_environment(self) -> bool {
+        self >= Self::V0_11
+    }
+
+    /// Extra resources are required as the protocol has it today, and kept in the context.
+    pub(super) fn knows_required_resources(self) -> bool {
+        self >= Self::V0_12
+    }
+
+    /// The annotation that says whether a resource is ready counts for the composite resource, too.
+    pub(super) fn tells_readiness_of_the_composite(self) -> bool {
+        self >= Self::V0_12
+    }
+
+    /// The status of the composite resource stays absent if neither side has one.
+    pub(super) fn leaves_out_an_empty_status(self) -> bool {
+        self >= Self::V0_12
+    }
+
+    /// The input has a time to live, options, and lists of templates.
+    pub(super) fn has_options(self) -> bool {
+        self >= Self::V0_12
+    }
+
+    /// Results say whom they are for.
+    pub(super) fn targets_results(self) -> bool {
+        self >= Self::V0_9
+    }
+
+    /// Errors in documents tell line and text.
+    pub(super) fn shows_bad_lines(self) -> bool {
+        self >= Self::V0_12
+    }
+
+    /// The kinds of documents that say something about the composite resource.
+    pub(super) fn has_kind(self, kind: &str) -> bool {
+        match kind {
+            "CompositeConnectionDetails" => true,
+            "ExtraResources" => self >= Self::V0_6,
+            "Context" => self >= Self::V0_7,
+            "ClaimConditions" => self >= Self::V0_9,
+            _ => false,
+        }
+    }
+
+    /// The same in words, as the original lists them.
+    pub(super) fn kinds(self) -> &'static str {
+        match self {
+            Self::V0_4 | Self::V0_5 => "must be CompositeConnectionDetails",
+            Self::V0_6 => "must be one of CompositeConnectionDetails or ExtraResources",
+            _ => "must be one of CompositeConnectionDetails, Context or ExtraResources",
+        }
+    }
+}

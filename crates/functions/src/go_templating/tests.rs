@@ -1,0 +1,199 @@
+//! Templates over requests, and what becomes of what they print.
+
+use ferroplane_wire::{from_json, to_json};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn answer_as(release: Release, request: &Value) -> Value {
+    to_json(&run_as(release, &from_json(request).unwrap())).unwrap()
+}
+
+fn inline(template: &str) -> Value {
+    json!({"source": "Inline", "inline": {"template": template}})
+}
+
+fn request(template: &str) -> Value {
+    json!({
+        "observed": {
+            "composite": {"resource": {"apiVersion": "example.org/v1", "kind": "App", "metadata": {"name": "shop"}, "spec": {"count": 3}}},
+            "resources": {"db.main": {"resource": {"kind": "Db", "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}}}}
+        },
+        "input": inline(template)
+    })
+}
+
+fn answer(template: &str) -> Value {
+    answer_as(Release::V0_12, &request(template))
+}
+
+fn fatal(template: &str) -> String {
+    let answer = answer(template);
+    answer["results"][0]["message"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_owned()
+}
+
+fn named(name: &str, rest: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  annotations:\n    {RESOURCE_NAME}: {name}\n{rest}")
+}
+
+use documents::RESOURCE_NAME;
+
+#[test]
+fn documents_become_composed_resources() {
+    let first = named("a", "data: {count: '{{ .observed.composite.resource.spec.count }}'}");
+    let second = named("b", "    gotemplating.fn.crossplane.io/ready: \"True\"");
+    let answer = answer(&format!("{first}\n---\n# nothing\n---\n{second}\n"));
+    assert_eq!(
+        answer["desired"]["resources"],
+        json!({
+            "a": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {}}, "data": {"count": "3"}}},
+            "b": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {}}}, "ready": "READY_TRUE"},
+        })
+    );
+}
+
+#[test]
+fn document_of_the_composite_resource_sets_its_status() {
+    let xr = "apiVersion: example.org/v1\nkind: App\nmetadata: {annotations: {gotemplating.fn.crossplane.io/ready: 'False'}}\nstatus: {a: {b: 1}}\n";
+    let mut request = request(xr);
+    request["desired"] = json!({"composite": {"resource": {"status": {"a": {"c": 2}, "d": 3}}}});
+    let composite = json!({"resource": {"status": {"a": {"b": 1, "c": 2}, "d": 3}}, "ready": "READY_FALSE"});
+    assert_eq!(answer_as(Release::V0_12, &request)["desired"]["composite"], composite);
+    let before = &answer_as(Release::V0_11, &request)["desired"]["composite"];
+    assert_eq!(before["ready"], Value::Null, "older releases leave readiness alone");
+}
+
+#[test]
+fn helpers_look_things_up() {
+    let cases = [
+        ("{{ (getComposedResource . \"db.main\").kind }}", "Db"),
+        ("{{ (getCompositeResource .).metadata.name }}", "shop"),
+        ("{{ (getResourceCondition \"Ready\" (getComposedResource . \"db.main\")).Status }}", "True"),
+        (
+            "{{ (getResourceCondition \"Ready\" (index .observed.resources \"db.main\")).Reason }}",
+            "Available",
+        ),
+        ("{{ (getResourceCondition \"Synced\" .).Status }}", "Unknown"),
+        ("{{ getComposedResource . \"nope\" }}", "map[]"),
+        ("{{ len (getExtraResources . \"nope\") }}", "0"),
+        ("{{ toYaml (fromYaml \"{b: 1, a: [yes]}\") }}", "a:\n    - \"yes\"\nb: 1\n"),
+        ("{{ define \"x\" }}<{{ . }}>{{ end }}{{ include \"x\" 1 | len }}", "3"),
+    ];
+    for (template, printed) in cases {
+        let quoted = named("a", "data:\n  text: |-\n    {{ /* */ -}}\n");
+        let prepared = Prepared::read(
+            &ferroplane_wire::Struct::try_from(inline(template).as_object().unwrap().clone()).unwrap(),
+            Release::V0_12,
+        )
+        .unwrap();
+        let request = from_json(&request(&quoted)).unwrap();
+        let output = prepared.with_templates(None, |templates| execute(templates, &request, Release::V0_12));
+        assert_eq!(output.as_deref(), Ok(printed), "{template}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_as_the_original_tells_them() {
+    let cases = [
+        (
+            "{{ .a",
+            "invalid function input: cannot parse the provided templates: template: manifests:1: unclosed action",
+        ),
+        (
+            "{{ nope }}",
+            "invalid function input: cannot parse the provided templates: template: manifests:1: function \"nope\" not defined",
+        ),
+        (
+            "{{ env \"HOME\" }}",
+            "invalid function input: cannot parse the provided templates: template: manifests:1: function \"env\" not defined",
+        ),
+        (
+            "{{ len 3 }}",
+            "cannot execute template: template: manifests:1:3: executing \"manifests\" at <len 3>: error calling len: len of type int",
+        ),
+        (
+            "kind: A",
+            "\"A\" template is missing required \"gotemplating.fn.crossplane.io/composition-resource-name\" annotation",
+        ),
+        (
+            "a: b",
+            "cannot decode manifest: error unmarshaling JSON: while decoding JSON: Object 'Kind' is missing in '{\"a\":\"b\"}'",
+        ),
+        (
+            "kind: A\nmetadata: {annotations: {a: 1}}",
+            "invalid annotations in resource '/, Kind=A resource-name=<nil>': .metadata.annotations accessor error: contains non-string value in the map under key \"a\": 1 is of the type int64, expected string",
+        ),
+        (
+            "apiVersion: meta.gotemplating.fn.crossplane.io/v1alpha1\nkind: X",
+            "invalid kind \"X\" for apiVersion \"meta.gotemplating.fn.crossplane.io/v1alpha1\" - must be one of CompositeConnectionDetails, Context or ExtraResources",
+        ),
+    ];
+    for (template, message) in cases {
+        assert_eq!(fatal(template), message, "{template}");
+    }
+    let bad = fatal("kind: A\n---\nkind: B\nspec: {a: [}\n");
+    assert!(bad.starts_with("cannot decode manifest: error converting YAML to JSON: yaml: line 4 (document 2, line 2) near: 'spec: {a: [}': "), "{bad}");
+}
+
+#[test]
+fn documents_of_the_functions_own_kinds_say_something_about_the_composite_resource() {
+    let meta = |kind: &str, rest: &str| {
+        format!("apiVersion: meta.gotemplating.fn.crossplane.io/v1alpha1\nkind: {kind}\n{rest}\n---\n")
+    };
+    let template = meta("CompositeConnectionDetails", "data: {user: YWRtaW4=}")
+        + &meta("Context", "data: {a: {b: 1}}")
+        + &meta(
+            "ClaimConditions",
+            "conditions: [{type: Healthyish, status: 'True', reason: Fine, target: CompositeAndClaim}]",
+        )
+        + &meta(
+            "ExtraResources",
+            "requirements: {vpc: {apiVersion: v1, kind: Vpc, matchName: main, namespace: a}, all: {apiVersion: v1, kind: Vpc, matchLabels: {}}}",
+        );
+    let mut request = request(&template);
+    request["context"] = json!({"a": {"c": 2}});
+    request["requiredResources"] = json!({"vpc": {"items": [{"resource": {"kind": "Vpc"}}]}});
+    let answer = answer_as(Release::V0_12, &request);
+    assert_eq!(answer["results"], Value::Null, "{answer:#}");
+    assert_eq!(answer["desired"]["composite"]["connectionDetails"], json!({"user": "YWRtaW4="}));
+    assert_eq!(answer["context"]["a"], json!({"b": 1, "c": 2}));
+    assert_eq!(
+        answer["context"][documents::EXTRA_RESOURCES],
+        json!({"vpc": {"items": [{"resource": {"kind": "Vpc"}}]}})
+    );
+    assert_eq!(answer["conditions"][0]["target"], "TARGET_COMPOSITE_AND_CLAIM");
+    assert_eq!(answer["requirements"]["resources"]["vpc"]["namespace"], "a");
+    let extra: Vec<_> = answer["requirements"]["extraResources"].as_object().unwrap().keys().collect();
+    assert_eq!(extra, ["all"]);
+    assert!(
+        answer_as(Release::V0_5, &request)["results"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("invalid kind \"Context\"")
+    );
+}
+
+#[test]
+fn template_can_be_in_the_environment_or_be_the_text_itself() {
+    let template = named("a", "");
+    let mut request = request("");
+    request["input"] = json!({"source": "Environment", "environment": {"key": "t"}});
+    request["context"] = json!({"apiextensions.crossplane.io/environment": {"t": template}});
+    assert!(answer_as(Release::V0_12, &request)["desired"]["resources"]["a"].is_object());
+    request["input"] = json!({"inline": template});
+    assert!(answer_as(Release::V0_12, &request)["desired"]["resources"]["a"].is_object());
+    request["input"] = json!({"source": "Inline", "inline": {"templates": [template, named("b", "")]}});
+    assert_eq!(answer_as(Release::V0_12, &request)["desired"]["resources"].as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn endless_templates_end() {
+    let cases = [
+        "{{ define \"x\" }}{{ template \"x\" }}{{ end }}{{ template \"x\" }}",
+        "{{ define \"x\" }}{{ include \"x\" . }}{{ end }}{{ include \"x\" . }}",
+        "{{ range 1000000000 }}{{ range 1000000000 }}{{ end }}{{ end }}",
+    ];
+    for template in cases {
+        assert!(fatal(template).starts_with("cannot execute template: template: manifests:1:"), "{template}");
+    }
+}
