@@ -152,12 +152,25 @@ impl ApiClient {
         path: &str,
         body: &str,
     ) -> io::Result<http::Response<Incoming>> {
+        self.begin_with(method, path, &[("content-type", "application/json")], body).await
+    }
+
+    /// The same with these headers, which say what the body is.
+    pub async fn begin_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<http::Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.address.authority)
-            .header("content-type", "application/json")
             .header("user-agent", "testkit");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         if let Some(token) = &self.address.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -177,7 +190,18 @@ impl ApiClient {
 
     /// Sends a request with a body of JSON, and reads the answer.
     pub async fn send(&mut self, method: &str, path: &str, body: &str) -> io::Result<ApiAnswer> {
-        let response = self.begin(method, path, body).await?;
+        self.send_with(method, path, &[("content-type", "application/json")], body).await
+    }
+
+    /// The same with these headers, which say what the body is.
+    pub async fn send_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<ApiAnswer> {
+        let response = self.begin_with(method, path, headers, body).await?;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         Ok(ApiAnswer { code, body })

@@ -1,0 +1,146 @@
+//! Two tenants on one plane. Whatever one of them tries against the other is refused, changes nothing, shows nothing, and
+//! stands in the audit log.
+//!
+//! The attacker is the administrator of a namespace, together with an author of definitions and Compositions. Each row of the
+//! tables is one attempt.
+
+mod composed;
+mod ground;
+mod requests;
+mod starving;
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ferroplane_testkit::ApiAnswer;
+use serde_json::Value;
+
+use ground::{SECRET, Tenants, Who};
+use requests::{Attempt, DEFINING, READING, WRITING};
+
+/// An application of the victim, which has composed what it composes.
+fn shop(tenants: &Tenants) {
+    let path = "/apis/tenancy.test.io/v1/namespaces/blue/apps/shop";
+    let shop = "{apiVersion: tenancy.test.io/v1, kind: App, metadata: {name: shop, namespace: blue}, \
+                spec: {crossplane: {compositionRef: {name: app}}}}";
+    tenants.apply(Who::Administrator, path, shop);
+    tenants.until(path, |app| {
+        let conditions = app["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|all| all["type"] == "Ready" && all["status"] == "True")
+    });
+}
+
+/// What is wrong with the answer to an attempt, if anything.
+fn fault(attempt: &Attempt, answer: &ApiAnswer) -> Option<String> {
+    let text = String::from_utf8_lossy(&answer.body);
+    let shows = [SECRET, &STANDARD.encode(SECRET)].iter().any(|secret| text.contains(*secret));
+    let is_refused = attempt.codes.contains(&answer.code);
+    (shows || !is_refused).then(|| format!("{}: {} {text}", attempt.what, answer.code))
+}
+
+/// Whether the audit log should tell of it: of everything that is refused to somebody, and of every attempt to write. Events
+/// are a record themselves.
+fn leaves_a_line(attempt: &Attempt, code: u16) -> bool {
+    matches!(code, 401 | 403) || attempt.method != "GET" && !attempt.path.ends_with("/events")
+}
+
+/// Whether the audit log has a line for this attempt and how it was answered.
+fn is_audited(audit: &[Value], attempt: &Attempt, code: u16) -> bool {
+    audit
+        .iter()
+        .any(|line| line["requestURI"] == attempt.path && line["responseStatus"]["code"] == u64::from(code))
+}
+
+#[test]
+fn requests_against_another_tenant_are_refused_and_audited() {
+    let tenants = Tenants::new();
+    shop(&tenants);
+    let before = tenants.untouched();
+    let attempts: Vec<_> = READING.iter().chain(WRITING).chain(DEFINING).collect();
+    assert!(attempts.len() >= 60, "{}", attempts.len());
+    let ask = |attempt: &&Attempt| {
+        tenants.ask(attempt.who, attempt.method, attempt.path, attempt.headers, attempt.body)
+    };
+    let answers: Vec<_> = attempts.iter().map(ask).collect();
+    let faults: Vec<_> =
+        attempts.iter().zip(&answers).filter_map(|(one, answer)| fault(one, answer)).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(tenants.untouched(), before);
+    let audit = tenants.audit();
+    let silent: Vec<_> = attempts
+        .iter()
+        .zip(&answers)
+        .filter(|(attempt, answer)| {
+            leaves_a_line(attempt, answer.code) && !is_audited(&audit, attempt, answer.code)
+        })
+        .map(|(attempt, answer)| format!("{} ({})", attempt.what, answer.code))
+        .collect();
+    assert!(silent.is_empty(), "without a line in the audit log: {silent:#?}");
+}
+
+#[test]
+fn plane_does_nothing_for_a_tenant_that_the_tenant_may_not_do() {
+    let tenants = Tenants::new();
+    shop(&tenants);
+    let before = tenants.untouched();
+    assert!(composed::attempt(&tenants) >= 12);
+    composed::claim_to_have_composed(&tenants);
+    assert_eq!(tenants.untouched(), before);
+}
+
+#[test]
+fn one_tenant_cannot_starve_another() {
+    let tenants = Tenants::new();
+    starving::ask_too_much(&tenants);
+    starving::flood(&tenants);
+}
+
+/// What a refusal says must not depend on whether the thing is there.
+#[test]
+fn refusals_do_not_tell_what_exists() {
+    let tenants = Tenants::new();
+    shop(&tenants);
+    let kinds = [
+        "/api/v1/namespaces/blue/secrets/NAME",
+        "/api/v1/namespaces/blue/configmaps/NAME",
+        "/apis/tenancy.test.io/v1/namespaces/blue/apps/NAME",
+        "/api/v1/namespaces/blue/serviceaccounts/NAME",
+    ];
+    for (path, present) in kinds.iter().zip(["payroll", "plans", "shop", "till"]) {
+        for method in ["GET", "DELETE", "PATCH"] {
+            let words: BTreeSet<_> = [present, "absent"]
+                .into_iter()
+                .map(|name| {
+                    let headers = [("content-type", "application/merge-patch+json")];
+                    let answer = tenants.ask(Who::Red, method, &path.replace("NAME", name), &headers, "{}");
+                    String::from_utf8_lossy(&answer.body).replace(name, "NAME")
+                })
+                .collect();
+            assert_eq!(words.len(), 1, "{method} {path}: {words:#?}");
+        }
+    }
+}
+
+/// A list goes on where a token says; a token of somebody's own making does not lead elsewhere.
+#[test]
+fn continuation_of_a_list_stays_in_its_namespace() {
+    let tenants = Tenants::new();
+    let path = "/api/v1/namespaces/red/configmaps";
+    for name in ["a", "b", "c"] {
+        let map = format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: red}}}}");
+        tenants.apply(Who::Red, &format!("{path}/{name}"), &map);
+    }
+    let first = tenants.json(Who::Red, "GET", &format!("{path}?limit=1"), "");
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let decoded = String::from_utf8(base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token).unwrap());
+    let forged = decoded.unwrap().replace("red", "blue").replace("own", "a");
+    let forged = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(forged);
+    let answer = tenants.ask(Who::Red, "GET", &format!("{path}?limit=50&continue={forged}"), &[], "");
+    assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET));
+    // An administrator's token of all namespaces, at the very beginning of the other's, is worth no more.
+    let all = tenants.json(Who::Administrator, "GET", "/api/v1/configmaps?limit=1", "");
+    let token = all["metadata"]["continue"].as_str().unwrap();
+    let answer = tenants.ask(Who::Red, "GET", &format!("{path}?limit=50&continue={token}"), &[], "");
+    assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET));
+}

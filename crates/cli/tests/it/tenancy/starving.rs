@@ -1,0 +1,95 @@
+//! A tenant who takes more than a fair share: others are still answered.
+
+use std::time::Duration;
+
+use ferroplane_testkit::{ApiClient, ApiWatch};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::ground::{Tenants, Who};
+
+/// Requests that are sent at once. More than one user is given places for.
+const AT_ONCE: usize = 300;
+
+const MAPS: &str = "/api/v1/namespaces/red/configmaps";
+
+/// Requests that are too much each by themselves, and the codes that refuse them.
+pub(super) fn ask_too_much(tenants: &Tenants) -> usize {
+    let long = "x".repeat(4 << 20);
+    let huge =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "huge"}, "data": {"a": long}});
+    let deep = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"deep"}},"data":{}{}}}"#,
+        "[".repeat(20_000),
+        "]".repeat(20_000)
+    );
+    let selector = format!("{MAPS}?labelSelector={}", "a%3Db,".repeat(9_000));
+    let owner =
+        |n: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "own", "uid": format!("u{n}")});
+    let owners: Vec<_> = (0..20_000).map(owner).collect();
+    let burdened = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": owners}});
+    let attempts = [
+        ("a huge object", "POST", MAPS, huge.to_string(), &[413_u16][..]),
+        ("a deep object", "POST", MAPS, deep, &[400]),
+        ("a long selector", "GET", &selector, String::new(), &[400, 414, 431]),
+        // It fits, so it may be stored; it must not take long.
+        ("many owners", "POST", MAPS, burdened.to_string(), &[201, 413, 422]),
+    ];
+    for (what, method, path, body, codes) in &attempts {
+        let answer = tenants.ask(Who::Red, method, path, &[("content-type", "application/json")], body);
+        assert!(codes.contains(&answer.code), "{what}: {}", answer.code);
+    }
+    attempts.len()
+}
+
+/// While one tenant watches and writes as much as it can, the other and the administrator are answered.
+pub(super) fn flood(tenants: &Tenants) -> usize {
+    tenants.runtime().block_on(async {
+        let watches = watch_a_lot(tenants).await;
+        others_write(tenants, "while-watched").await;
+        let mut flood = write_a_lot(tenants);
+        others_write(tenants, "while-flooded").await;
+        while flood.join_next().await.is_some() {}
+        drop(watches);
+    });
+    2
+}
+
+async fn watch_a_lot(tenants: &Tenants) -> Vec<ApiWatch> {
+    let mut watches = Vec::new();
+    for _ in 0..AT_ONCE {
+        // The server may refuse some of them.
+        if let Ok(client) = ApiClient::connect(&tenants.address(Who::Red)).await
+            && let Ok(watch) = client.watch(&format!("{MAPS}?watch=true")).await
+        {
+            watches.push(watch);
+        }
+    }
+    watches
+}
+
+fn write_a_lot(tenants: &Tenants) -> JoinSet<()> {
+    let mut flood = JoinSet::new();
+    for n in 0..AT_ONCE {
+        let address = tenants.address(Who::Red);
+        flood.spawn(async move {
+            let body =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("flood-{n}")}});
+            if let Ok(mut client) = ApiClient::connect(&address).await {
+                let _ = client.send("POST", MAPS, &body.to_string()).await;
+            }
+        });
+    }
+    flood
+}
+
+async fn others_write(tenants: &Tenants, name: &str) {
+    for (who, namespace) in [(Who::Blue, "blue"), (Who::Administrator, "default")] {
+        let mut client = ApiClient::connect(&tenants.address(who)).await.unwrap();
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
+        let sent = client.send("POST", &path, &body);
+        let answer = tokio::time::timeout(Duration::from_mins(1), sent).await.unwrap().unwrap();
+        assert_eq!(answer.code, 201, "{who:?} is refused: {}", String::from_utf8_lossy(&answer.body));
+    }
+}
