@@ -1,6 +1,6 @@
 //! What objects become that do not say everything: defaults from the tables, and those that depend on other fields.
 //!
-//! Works on objects as [`super::Kind::read`] leaves them.
+//! Works on objects as [`super::BuiltinKind::read`] leaves them.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/core/v1/defaults.go`.
 
