@@ -1,0 +1,3 @@
+//! OCI images: references, a registry client, a content store, unpacking and building.
+//!
+//! Knows neither Kubernetes nor packages.
