@@ -1,0 +1,150 @@
+//! Unpacks the layers of an image to a directory, trusting nothing that they say.
+//!
+//! Everything in the directory belongs to us. Bits that give rights to whoever runs a file, owners, extended attributes and
+//! capabilities are dropped. Devices and pipes are skipped. `docs/images.md` says what is refused, and the limits.
+//!
+//! # Invariants
+//! * Nothing outside of the directory is read, created, changed or removed, whatever the layers contain.
+//! * We can delete what was unpacked: every directory can be read and written by us.
+//! * What [`Unpacker::layer`] accepts has the digest that the configuration of the image states.
+
+mod error;
+mod layer;
+mod limits;
+mod path;
+mod stream;
+mod tree;
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::path::Path;
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+pub use error::{Error, LimitExceeded, Refusal};
+pub use limits::Limits;
+
+use crate::compression::Compression;
+use crate::tar::Timestamp;
+use layer::{Layer, Made};
+use stream::Bounded;
+use tree::{Missing, Ownership, Tree};
+
+/// What was unpacked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Entries of all layers.
+    pub entries: u64,
+    /// Bytes of all layers, uncompressed.
+    pub bytes: u64,
+    /// Bytes of all files.
+    pub file_bytes: u64,
+    /// Bytes of all names.
+    pub name_bytes: u64,
+    /// Devices and pipes that were not made.
+    pub skipped: u64,
+}
+
+/// When directories were changed, by their path. It is set at the end, since making anything in them changes it.
+type DirectoryTimes = BTreeMap<Vec<u8>, Timestamp>;
+
+/// Unpacks layers to a directory, the lowest first.
+#[derive(Debug)]
+pub struct Unpacker {
+    tree: Tree,
+    limits: Limits,
+    summary: Summary,
+    times: DirectoryTimes,
+    layers: usize,
+}
+
+impl Unpacker {
+    /// Unpack to a directory that is empty and that nobody else writes to.
+    pub fn new(root: &Path, limits: Limits) -> Result<Self, Error> {
+        let tree =
+            Tree::open(root).map_err(|error| Error::io("open the directory to unpack to")(error.into()))?;
+        check_case(&tree).map_err(|error| Error::io("write to the directory to unpack to")(error.into()))?;
+        Ok(Self { tree, limits, summary: Summary::default(), times: DirectoryTimes::new(), layers: 0 })
+    }
+
+    /// Unpack the next layer, and check its content against the SHA-256 that the configuration states.
+    ///
+    /// After a failure the directory has to be removed.
+    pub fn layer(
+        &mut self,
+        content: impl Read + Send,
+        compression: Compression,
+        diff_id: &[u8; 32],
+    ) -> Result<(), Error> {
+        self.layers += 1;
+        if self.layers > self.limits.layers {
+            return Err(Error::Layers { found: self.layers, limit: self.limits.layers });
+        }
+        // What the lowest layer hides cannot be there, and all links are its own.
+        let made = if self.layers == 1 { Made::Everything } else { Made::Paths(HashSet::new()) };
+        let left = self.limits.bytes - self.summary.bytes;
+        let source = Bounded::new(content, compression, left, &self.limits);
+        let mut layer = Layer {
+            tree: &mut self.tree,
+            limits: &self.limits,
+            summary: &mut self.summary,
+            times: &mut self.times,
+            made,
+        };
+        let ((), read) = stream::consume(source, |chunks| layer.apply(chunks))?;
+        self.summary.bytes += read.length;
+        if read.sha256 != *diff_id {
+            return Err(Error::DiffId { expected: hex(diff_id), found: hex(&read.sha256) });
+        }
+        Ok(())
+    }
+
+    /// Set the times of directories, which is the last thing to do.
+    pub fn finish(mut self) -> Result<Summary, Error> {
+        for (path, time) in std::mem::take(&mut self.times) {
+            self.set_time(&path, time)
+                .map_err(|source| Error::Entry { path: error::printable(&path), source })?;
+        }
+        Ok(self.summary)
+    }
+
+    /// Unless a later layer put something else in the place of the directory.
+    fn set_time(&mut self, path: &[u8], time: Timestamp) -> Result<(), Refusal> {
+        let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        match self.tree.enter(&parts, Missing::Stop, &NoLinks, &self.limits) {
+            Ok(Some(_)) => rustix::fs::futimens(self.tree.directory(), &tree::times(time))
+                .map_err(Refusal::io("set the time")),
+            Ok(None) | Err(Refusal::ThroughLink(_) | Refusal::NotADirectory(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Follow no link at all.
+struct NoLinks;
+
+impl Ownership for NoLinks {
+    fn is_of_this_layer(&self, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Names that differ only in case must be different files, or one entry would replace another unnoticed.
+fn check_case(tree: &Tree) -> Result<(), Errno> {
+    let (probe, other) = (&b".ferroplane-case"[..], &b".FERROPLANE-CASE"[..]);
+    rustix::fs::mkdirat(tree.directory(), probe, Mode::RWXU)?;
+    let found = rustix::fs::accessat(
+        tree.directory(),
+        other,
+        rustix::fs::Access::EXISTS,
+        rustix::fs::AtFlags::empty(),
+    );
+    rustix::fs::unlinkat(tree.directory(), probe, rustix::fs::AtFlags::REMOVEDIR)?;
+    // The nearest of the system's own errors: this file system cannot hold the names of images.
+    if found.is_ok() { Err(Errno::NOTSUP) } else { Ok(()) }
+}
+
+fn hex(digest: &[u8; 32]) -> String {
+    digest.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}

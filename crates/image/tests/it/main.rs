@@ -1,0 +1,5 @@
+//! Images from the outside: what is unpacked, built and imported, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has to stop")]
+
+mod raw_tar;
+mod unpack;
