@@ -12,6 +12,7 @@ mod usage;
 pub mod crds;
 #[cfg(feature = "generate")]
 pub mod generate;
+pub mod image;
 pub mod keys;
 pub mod meta;
 pub mod names;

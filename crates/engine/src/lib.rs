@@ -21,7 +21,6 @@ mod definition;
 mod failure;
 mod fights;
 mod function_standing;
-mod image;
 mod inputs;
 mod lease;
 mod names;
@@ -57,9 +56,9 @@ pub use definition::{
 pub use failure::{Failure, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.
 pub use ferroplane_api::Cause;
+pub use ferroplane_api::image::ImageReference;
 pub use fights::{Fights, Loss};
 pub use function_standing::{COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, is_own_condition};
-pub use image::ImageReference;
 pub use inputs::{Inputs, Layout, Observed, Requirement};
 pub use lease::{Lease, LeaseClaim, held_lease, released_lease};
 pub use names::{composed_name, field_manager};

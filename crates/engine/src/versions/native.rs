@@ -1,7 +1,7 @@
 //! Whether a built-in function runs in place of the package of a Function.
 
 use super::{Catalogue, Version};
-use crate::image::ImageReference;
+use ferroplane_api::image::ImageReference;
 
 /// Whether a package can be replaced by a built-in function.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! Images from the outside: what is unpacked, built and imported, and what is refused.
+//! Images from the outside: registries, the content store, what is unpacked, built and imported, and what is refused.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to stop")]
 
 mod raw_tar;
+mod store;
 mod unpack;
