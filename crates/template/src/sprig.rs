@@ -71,6 +71,11 @@ static CLASSES: &[(&str, &[Function])] = &[
     ("refused", refused::FUNCTIONS),
 ];
 
+/// A number in a template as a value of the named integer type.
+pub(crate) fn named_integer(name: &str, whole: i64) -> Option<Value> {
+    dates::named_integer(name, whole)
+}
+
 type Call = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;
 
 const fn function(name: &'static str, parameters: &'static [Type], result: Type, call: Call) -> Function {

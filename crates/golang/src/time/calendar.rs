@@ -4,6 +4,9 @@
 
 const DAY: i64 = 86_400;
 
+/// Seconds from the 1st of March of the year -292,277,022,400, where Go's calendar begins, to 1970.
+const BEFORE_1970: i64 = 9_223_372_028_741_760_000;
+
 pub fn days_in_month(year: i64, month: i64) -> i64 {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -11,6 +14,18 @@ pub fn days_in_month(year: i64, month: i64) -> i64 {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
+}
+
+/// Days since 1970, and seconds of the day, of a second since 1970. Go counts from a day so long ago that times before it
+/// come out behind the last ones.
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "it wraps around in Go, too, and days are few"
+)]
+pub fn days_and_seconds(seconds: i64) -> (i64, i64) {
+    let since = seconds.wrapping_add(BEFORE_1970) as u64;
+    ((since / DAY as u64) as i64 - BEFORE_1970 / DAY, (since % DAY as u64) as i64)
 }
 
 /// Days since 1970 of a date. Years are counted from March, so that the leap day comes last.

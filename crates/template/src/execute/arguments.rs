@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Executed, Frame, Slot};
 use crate::node::{Number, Operand, Part, Term};
-use crate::{Callee, ExecuteError, Failure, Function, Type, Value, print};
+use crate::{Callee, ExecuteError, Failure, Function, Type, Value, print, sprig};
 
 impl<'t> Frame<'_, 't> {
     /// Calls a function, or a method of an object. `part` is what a failure of the function is about.
@@ -149,6 +149,7 @@ impl<'t> Frame<'_, 't> {
             #[expect(clippy::cast_possible_truncation, reason = "Go cuts it off, too")]
             Type::Uint32 => number.unsigned.map(|whole| Value::Uint64(u64::from(whole as u32))),
             Type::Uint64 => number.unsigned.map(Value::Uint64),
+            Type::Integer(name) => number.integer.and_then(|whole| sprig::named_integer(name, whole)),
             Type::Float64 => number.float.map(Value::Float),
             Type::Complex128 => number.complex.map(|parts| Value::Complex(Box::new(parts))),
             _ => None,

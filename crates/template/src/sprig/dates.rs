@@ -15,6 +15,7 @@ use ferroplane_golang::time::{duration, layout, rfc3339::Moment};
 use super::arguments::{characters, text};
 use super::{function, math};
 use crate::{Context, Failure, Function, Object, Text, Type, Value};
+use named_integer::NamedInteger;
 use time::Time;
 use zone::Zone;
 
@@ -129,6 +130,11 @@ fn duration_round(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failur
 fn to_date(args: &[Value]) -> Result<Time, Failure> {
     let parsed = layout::parse(text(args, 0), text(args, 1)).map_err(Failure::new)?;
     Ok(Time::parsed(parsed))
+}
+
+/// A number in a template as a value of the type with this name, such as `time.Duration`.
+pub(super) fn named_integer(name: &str, whole: i64) -> Option<Value> {
+    NamedInteger::named(name, whole).map(Value::from)
 }
 
 /// How JSON shows a time; nothing if it is no time.

@@ -4,26 +4,14 @@
 
 use super::elements::{Cut, Element, Fraction, Offset, Parts, split};
 use super::{MONTHS, WEEKDAYS};
-use crate::time::calendar::{date, days};
+use crate::time::calendar::{date, days, days_and_seconds};
 use crate::time::rfc3339::Moment;
-
-const DAY: i64 = 86_400;
 
 /// A moment in a zone that is so many seconds east of UTC and has this name, which may be empty.
 pub fn format(layout: &[u8], moment: Moment, offset: i32, zone: &str) -> Vec<u8> {
-    let seconds = moment.seconds.saturating_add(offset.into());
-    let days = seconds.div_euclid(DAY);
+    let (days, second) = days_and_seconds(moment.seconds.wrapping_add(offset.into()));
     let (year, month, day) = date(days);
-    let writer = Writer {
-        days,
-        year,
-        month,
-        day,
-        second: seconds.rem_euclid(DAY),
-        nanoseconds: moment.nanoseconds,
-        offset,
-        zone,
-    };
+    let writer = Writer { days, year, month, day, second, nanoseconds: moment.nanoseconds, offset, zone };
     let mut out = Vec::with_capacity(layout.len() + 10);
     let mut rest = layout;
     while !rest.is_empty() {

@@ -37,9 +37,9 @@ pub(super) const OF_TIME: &[Function] = &[
     function("Day", &[], Int, |_, args| of(args, |time| Value::Int(time.civil().2))),
     function("YearDay", &[], Int, |_, args| of(args, |time| Value::Int(day_of_year(time)))),
     function("Weekday", &[], WEEKDAY, |_, args| of(args, |time| NamedInteger::Weekday(weekday(time)).into())),
-    function("Hour", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().rem_euclid(86_400) / 3600))),
-    function("Minute", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().rem_euclid(3600) / 60))),
-    function("Second", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().rem_euclid(60)))),
+    function("Hour", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().1 / 3600))),
+    function("Minute", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().1 / 60 % 60))),
+    function("Second", &[], Int, |_, args| of(args, |time| Value::Int(time.wall().1 % 60))),
     function("Nanosecond", &[], Int, |_, args| of(args, |time| Value::Int(time.moment.nanoseconds.into()))),
     function("IsZero", &[], Bool, |_, args| of(args, |time| Value::Bool(time.moment == Time::ZERO.moment))),
     function("IsDST", &[], Bool, |_, args| {
@@ -70,17 +70,15 @@ pub(super) const OF_TIME: &[Function] = &[
         with(args, |one, other| NamedInteger::Duration(difference(one.moment, other.moment)).into())
     }),
     function("Before", &[TIME], Bool, |_, args| {
-        with(args, |one, other| Value::Bool(one.moment < other.moment))
+        with(args, |one, other| Value::Bool(one.order(other).is_lt()))
     }),
     function("After", &[TIME], Bool, |_, args| {
-        with(args, |one, other| Value::Bool(one.moment > other.moment))
+        with(args, |one, other| Value::Bool(one.order(other).is_gt()))
     }),
     function("Equal", &[TIME], Bool, |_, args| {
         with(args, |one, other| Value::Bool(one.moment == other.moment))
     }),
-    function("Compare", &[TIME], Int, |_, args| {
-        with(args, |one, other| Value::Int(one.moment.cmp(&other.moment) as i64))
-    }),
+    function("Compare", &[TIME], Int, |_, args| with(args, |one, other| Value::Int(one.order(other) as i64))),
 ];
 
 pub(super) const OF_DURATION: &[Function] = &[
@@ -146,9 +144,9 @@ fn since_1970(moment: Moment, per_second: i64) -> i64 {
 
 fn day_of_year(time: &Time) -> i64 {
     let year = time.civil().0;
-    time.wall().div_euclid(86_400) - calendar::days(year, 1, 1) + 1
+    time.wall().0 - calendar::days(year, 1, 1) + 1
 }
 
 fn weekday(time: &Time) -> i64 {
-    (time.wall().div_euclid(86_400) + 4).rem_euclid(7)
+    (time.wall().0 + 4).rem_euclid(7)
 }

@@ -23,6 +23,16 @@ pub(super) enum NamedInteger {
 }
 
 impl NamedInteger {
+    /// A number as a value of the type with this name.
+    pub(super) fn named(name: &str, whole: i64) -> Option<Self> {
+        match name {
+            "time.Duration" => Some(Self::Duration(whole)),
+            "time.Month" => Some(Self::Month(whole)),
+            "time.Weekday" => Some(Self::Weekday(whole)),
+            _ => None,
+        }
+    }
+
     fn text(self) -> String {
         let name = |names: &[&str], number: i64| {
             usize::try_from(number).ok().and_then(|number| names.get(number)).map(ToString::to_string)

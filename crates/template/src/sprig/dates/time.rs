@@ -3,6 +3,7 @@
 //! Follows Go 1.26, `time/time.go`.
 
 use std::any::Any;
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use ferroplane_golang::time::calendar;
@@ -58,18 +59,31 @@ impl Time {
         layout::format(layout, self.moment, period.offset, &period.abbreviation)
     }
 
-    /// Seconds since 1970 that a clock on the wall shows.
-    pub(super) fn wall(&self) -> i64 {
-        self.moment.seconds.saturating_add(self.zone.at(self.moment.seconds).offset.into())
+    /// Days since 1970, and seconds of the day, that a clock on the wall shows.
+    pub(super) fn wall(&self) -> (i64, i64) {
+        let offset = self.zone.at(self.moment.seconds).offset.into();
+        calendar::days_and_seconds(self.moment.seconds.wrapping_add(offset))
     }
 
     /// Year, month and day.
     pub(super) fn civil(&self) -> (i64, i64, i64) {
-        calendar::date(self.wall().div_euclid(86_400))
+        calendar::date(self.wall().0)
     }
 
+    /// A time that is too far away is the last one, or the first.
     pub(super) fn plus(&self, nanoseconds: i64) -> Self {
-        self.moved_to(self.since_1970() + i128::from(nanoseconds))
+        let later = since_year_1(self.moment) + i128::from(nanoseconds);
+        let seconds = later.div_euclid(NANOSECONDS);
+        let limits = (i128::from(-i64::MAX), i128::from(i64::MAX));
+        let seconds = i64::try_from(seconds.clamp(limits.0, limits.1)).unwrap_or(i64::MAX);
+        let nanoseconds = u32::try_from(later.rem_euclid(NANOSECONDS)).unwrap_or_default();
+        let moment = Moment { seconds: seconds.wrapping_sub(BEFORE_1970), nanoseconds };
+        Self::new(moment, self.zone.clone())
+    }
+
+    /// Whether it comes before, with or after another time.
+    pub(super) fn order(&self, other: &Self) -> Ordering {
+        since_year_1(self.moment).cmp(&since_year_1(other.moment))
     }
 
     /// Years, months and days later, by the calendar of its zone.
@@ -80,7 +94,7 @@ impl Time {
             year.saturating_add(years).saturating_add(months.div_euclid(12)).clamp(-1_000_000, 1_000_000);
         let days =
             calendar::days(year, months.rem_euclid(12) + 1, 1).saturating_add(day - 1).saturating_add(days);
-        let wall = days.saturating_mul(86_400).saturating_add(self.wall().rem_euclid(86_400));
+        let wall = days.saturating_mul(86_400).saturating_add(self.wall().1);
         // The offset at the wall clock's own time is a guess; where it leads decides.
         let guess = wall.saturating_sub(self.zone.at(wall).offset.into());
         let seconds = wall.saturating_sub(self.zone.at(guess).offset.into());
@@ -92,28 +106,21 @@ impl Time {
         if unit <= 0 {
             return self.clone();
         }
-        let unit = i128::from(unit);
-        let since = self.since_1970() + i128::from(BEFORE_1970) * NANOSECONDS;
-        let rest = since.rem_euclid(unit);
-        let up = if rounds && rest * 2 >= unit { unit } else { 0 };
-        self.moved_to(self.since_1970() - rest + up)
+        let rest = since_year_1(self.moment).rem_euclid(i128::from(unit));
+        let up = if rounds && rest * 2 >= i128::from(unit) { i128::from(unit) } else { 0 };
+        self.plus(i64::try_from(up - rest).unwrap_or_default())
     }
+}
 
-    fn since_1970(&self) -> i128 {
-        i128::from(self.moment.seconds) * NANOSECONDS + i128::from(self.moment.nanoseconds)
-    }
-
-    fn moved_to(&self, nanoseconds: i128) -> Self {
-        let seconds = i64::try_from(nanoseconds.div_euclid(NANOSECONDS)).unwrap_or(i64::MAX);
-        let nanoseconds = u32::try_from(nanoseconds.rem_euclid(NANOSECONDS)).unwrap_or_default();
-        Self::new(Moment { seconds, nanoseconds }, self.zone.clone())
-    }
+/// Nanoseconds since the year 1. Go counts seconds from there, so that the last ones that can be written wrap around.
+fn since_year_1(moment: Moment) -> i128 {
+    let seconds = moment.seconds.wrapping_add(BEFORE_1970);
+    i128::from(seconds) * NANOSECONDS + i128::from(moment.nanoseconds)
 }
 
 /// Nanoseconds between two moments. What is too large is the largest duration.
 pub(super) fn difference(later: Moment, earlier: Moment) -> i64 {
-    let total = |moment: Moment| i128::from(moment.seconds) * NANOSECONDS + i128::from(moment.nanoseconds);
-    let difference = total(later) - total(earlier);
+    let difference = since_year_1(later) - since_year_1(earlier);
     i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
 }
 
