@@ -5,7 +5,6 @@ mod plane;
 pub(crate) mod recorded;
 mod served;
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use nix::sys::resource::UsageWho;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::measure::{Stopwatch, Times, pretty};
+use crate::measure::{Stopwatch, Times, pretty, resident};
 use plane::{Functions, Plane, site};
 use served::Served;
 
@@ -28,6 +27,13 @@ pub(crate) fn run() {
     let runtime = Runtime::new().expect("there is a runtime");
     println!("Functions that are built in:\n");
     runtime.block_on(compare_sizes(&Functions::built_in(), &SIZES));
+}
+
+/// The same, with a template in place of patches.
+pub(crate) fn run_templates() {
+    let runtime = Runtime::new().expect("there is a runtime");
+    println!("\nComposite resources with a step of function-go-templating:\n");
+    runtime.block_on(compare_sizes(&Functions::templates(), &SIZES[..2]));
 }
 
 /// The same, with functions that are programs of their own.
@@ -135,12 +141,4 @@ async fn restart(plane: Plane, directory: &Path, functions: &Functions, count: u
         resident() / 1_000_000,
     );
     plane
-}
-
-/// The resident memory of this process, in bytes.
-fn resident() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<usize>().ok()).unwrap_or_default()
-        * 1024
 }

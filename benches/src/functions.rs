@@ -33,13 +33,17 @@ pub(crate) fn run() {
     println!("|---|---|---|---|---|");
     for (name, version, input) in INPUTS {
         let request = request(name, to_struct(input()));
-        let run = builtin(name, None).expect("it is built in");
-        assert!(run(&request).results.is_empty(), "{name} complains: {:?}", run(&request).results);
-        let times = Times::of(BUDGET, || run(&request));
+        let function = builtin(name, None).expect("it is built in");
+        assert!(
+            function.run(&request).results.is_empty(),
+            "{name} complains: {:?}",
+            function.run(&request).results
+        );
+        let times = Times::of(BUDGET, || function.run(&request));
         let wire = request.input.as_ref().map(|input| input.wire().clone()).unwrap_or_default();
         let anew = Times::of(BUDGET, || {
             let input = Some(Struct::from(wire.clone()));
-            run(&RunFunctionRequest { input, ..request.clone() })
+            function.run(&RunFunctionRequest { input, ..request.clone() })
         });
         let original = original(&format!("{name}@{version}"), &request);
         let original = original.map_or_else(|| "-".to_owned(), |times| pretty(times.p50()));
@@ -83,14 +87,15 @@ pub(crate) fn composition() -> Value {
     })
 }
 
-/// The composite resource and everything it is composed of. Patch-and-transform is the first step and finds
+/// The composite resource and everything it is composed of. Patch-and-transform and go-templating are first steps and find
 /// nothing desired; the others find what it wants.
-fn request(function: &str, input: Struct) -> RunFunctionRequest {
+pub(crate) fn request(function: &str, input: Struct) -> RunFunctionRequest {
     let resource = |object: Value| Resource { resource: Some(to_struct(object)), ..Resource::default() };
     let all = |object: fn(usize) -> Value| -> BTreeMap<_, _> {
         (0..RESOURCES).map(|number| (name(number), resource(object(number)))).collect()
     };
-    let desired = if function == "function-patch-and-transform" { BTreeMap::new() } else { all(|_| base()) };
+    let is_first = matches!(function, "function-patch-and-transform" | "function-go-templating");
+    let desired = if is_first { BTreeMap::new() } else { all(|_| base()) };
     RunFunctionRequest {
         observed: Some(State::new(Some(resource(xr())), all(observed))),
         desired: Some(State::new(None, desired)),

@@ -20,6 +20,7 @@ mod schema_objects;
 mod schema_owners;
 mod schema_patches;
 mod store;
+mod templates;
 mod validate;
 
 /// As in the product, unless allocations are counted.
@@ -33,6 +34,7 @@ fn main() {
         ("codec", codec::run),
         ("pipeline", pipeline::run),
         ("functions", functions::run),
+        ("templates", templates::run),
         ("grpc", grpc::run),
         ("process", process::run),
         ("batch", batch::run),

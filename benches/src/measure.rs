@@ -146,6 +146,14 @@ pub(crate) fn ratio(one: Duration, other: Duration) -> String {
     format!("{:.2}", one.as_secs_f64() / other.as_secs_f64())
 }
 
+/// The resident memory of this process, in bytes.
+pub(crate) fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<usize>().ok()).unwrap_or_default()
+        * 1024
+}
+
 /// What the figures were taken on.
 pub(crate) fn describe_machine() {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

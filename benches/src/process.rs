@@ -25,7 +25,7 @@ pub(crate) fn run() {
     println!("| what | best | p50 | p99 | processor | runs |\n|---|---|---|---|---|---|");
     let runtime = Runtime::new().expect("there is a runtime");
     let dummy = builtin("function-dummy", None).expect("it is built in");
-    let server = runtime.block_on(FunctionServer::start(move |request| Ok(dummy(&request))));
+    let server = runtime.block_on(FunctionServer::start(move |request| Ok(dummy.run(&request))));
     let request = seam_request(&server.address());
 
     let directory = tempfile::tempdir().expect("there is room");

@@ -1,13 +1,13 @@
 //! What the catalogue of built-in functions claims about originals.
 
 use anyhow::{Result, bail};
-use ferroplane_functions::{Builtin, Library, Native, builtin};
+use ferroplane_functions::{Implementation, Library, Native, builtin};
 
 /// The organization that publishes the originals.
 const MAKER: &str = "crossplane-contrib";
 
 /// The code that runs in place of this version of the original, if any does.
-pub(crate) fn replacement(library: &Library, function: &str, version: &str) -> Option<Builtin> {
+pub(crate) fn replacement(library: &Library, function: &str, version: &str) -> Option<Implementation> {
     builtin(function, Some(&replaced_by(library, function, version)?))
 }
 

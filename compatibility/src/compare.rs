@@ -1,7 +1,7 @@
 //! Asks both, and says whether they agree.
 
 use anyhow::{Context as _, Result};
-use ferroplane_functions::Builtin;
+use ferroplane_functions::Implementation;
 use ferroplane_runner::{CallError, Program};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{from_json, to_json};
@@ -33,7 +33,7 @@ pub(crate) async fn compare(
     corpus: &Corpus,
     version: &str,
     original: &Program,
-    builtin: Option<Builtin>,
+    builtin: Option<&Implementation>,
     request: &Value,
 ) -> Result<Verdict> {
     let Some(builtin) = builtin else { return Ok(Verdict::Uncovered) };
@@ -51,7 +51,7 @@ pub(crate) async fn compare(
     if let Some(requirements) = theirs.get_mut("requirements").filter(|_| is_former) {
         rename(requirements, "extraResources", "resources");
     }
-    let ours = to_value(&builtin(&message))?;
+    let ours = to_value(&builtin.run(&message))?;
     if theirs == ours {
         return Ok(Verdict::Same { is_fatal: is_fatal(&ours) });
     }

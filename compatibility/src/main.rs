@@ -95,7 +95,8 @@ async fn compare_all(
     let made_by_hand =
         (corpus.by_hand)().into_iter().map(|(name, request)| (format!("by hand: {name}"), request));
     for (name, request) in made_by_hand.chain(generated) {
-        let verdict = compare::compare(corpus, &original.version, &running, builtin, &request).await?;
+        let verdict =
+            compare::compare(corpus, &original.version, &running, builtin.as_ref(), &request).await?;
         if matches!(verdict, Verdict::Deliberate(compare::CRASHED)) {
             running = original.start().await?;
         }

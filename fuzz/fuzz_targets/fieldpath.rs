@@ -30,6 +30,6 @@ fuzz_target!(|data: &[u8]| {
         input: Some(input),
         ..RunFunctionRequest::default()
     };
-    let run = builtin("function-patch-and-transform", None).expect("it is built in");
-    assert_eq!(run(&request), run(&request));
+    let function = builtin("function-patch-and-transform", None).expect("it is built in");
+    assert_eq!(function.run(&request), function.run(&request));
 });

@@ -141,6 +141,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-recorder",
             "ferroplane-runner",
             "ferroplane-schema",
+            "ferroplane-template",
             "ferroplane-testkit",
             "ferroplane-wire",
         ],

@@ -27,6 +27,8 @@ const SITES: &str = "/apis/bench.ferroplane.io/v1/namespaces/default/sites";
 pub(super) struct Functions {
     pub(super) patch_and_transform: String,
     pub(super) auto_ready: String,
+    /// A template composes the same in place of patches.
+    pub(super) template: Option<&'static str>,
     /// How functions are called that are not built in.
     pub(super) calls: grpc::Options,
     /// Where they are: `FunctionRevision`s.
@@ -41,6 +43,50 @@ impl Functions {
             ..Self::default()
         }
     }
+
+    pub(super) fn templates() -> Self {
+        Self { template: Some(TEMPLATE), ..Self::built_in() }
+    }
+
+    /// The step that composes.
+    fn composing(&self) -> Value {
+        let (function, input) = match self.template {
+            Some(text) => {
+                let inline = json!({"template": text});
+                let version = "gotemplating.fn.crossplane.io/v1beta1";
+                let input = json!({"apiVersion": version, "kind": "GoTemplate", "source": "Inline", "inline": inline});
+                ("function-go-templating", input)
+            }
+            None => (self.patch_and_transform.as_str(), patches()),
+        };
+        json!({"step": "settings", "functionRef": {"name": function}, "input": input})
+    }
+}
+
+/// Three `ConfigMap`s.
+const TEMPLATE: &str = r#"{{ range $name := list "one" "two" "three" }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  annotations:
+    {{ setResourceNameAnnotation $name }}
+data:
+  who: {{ $name }}
+  color: {{ $.observed.composite.resource.spec.color }}
+{{ end }}"#;
+
+/// The same.
+fn patches() -> Value {
+    let resources = ["one", "two", "three"].map(|name| {
+        json!({
+            "name": name, "base": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name}},
+            "patches": [
+                {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "data.color"},
+            ],
+        })
+    });
+    json!({"apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": resources})
 }
 
 /// Someone who makes composite resources.
@@ -122,22 +168,12 @@ impl Plane {
             ]},
         });
         self.post("/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions", &definition).await;
-        let resources = ["one", "two", "three"].map(|name| {
-            json!({
-                "name": name, "base": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name}},
-                "patches": [
-                    {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "data.color"},
-                ],
-            })
-        });
-        let input =
-            json!({"apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": resources});
         let composition = json!({
             "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
             "spec": {
                 "compositeTypeRef": {"apiVersion": "bench.ferroplane.io/v1", "kind": "Site"}, "mode": "Pipeline",
                 "pipeline": [
-                    {"step": "settings", "functionRef": {"name": functions.patch_and_transform}, "input": input},
+                    functions.composing(),
                     {"step": "ready", "functionRef": {"name": functions.auto_ready}},
                 ],
             },

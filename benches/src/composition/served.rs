@@ -53,6 +53,7 @@ impl Served {
         Functions {
             patch_and_transform: "served-patch-and-transform".to_owned(),
             auto_ready: "served-auto-ready".to_owned(),
+            template: None,
             calls: grpc::Options { tls: Some(tls), ..grpc::Options::default() },
             revisions: self.programs.iter().map(Program::revision).collect(),
         }

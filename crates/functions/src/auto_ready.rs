@@ -25,27 +25,33 @@ use serde_json::{Map, Value};
 
 use self::custom::Checks;
 use self::input::Input;
+use crate::effort::{BRIEF_COST, Effort, TakesLong};
 use crate::response;
 
 /// As upstream from v0.7.0 on, with its alpha feature for health checks in CEL.
-pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+pub(crate) fn run(
+    request: &RunFunctionRequest,
+    effort: Effort<'_>,
+) -> Result<RunFunctionResponse, TakesLong> {
     let mut response = response::to(request);
     let input = match Input::read(request.input.as_ref()) {
         Ok(input) => input,
-        Err(problem) => return response::fatal(response, problem),
+        Err(problem) => return Ok(response::fatal(response, problem)),
     };
     if let Some(ttl) = input.ttl
         && let Some(meta) = &mut response.meta
     {
         meta.ttl = Some(ttl);
     }
-    let checks = Checks::new(&input, request.context.as_ref());
-    answer(request, response, &mut |object, warnings| {
+    let cost = if let Effort::Brief = effort { BRIEF_COST } else { u64::MAX };
+    let checks = Checks::new(&input, request.context.as_ref(), cost);
+    let response = answer(request, response, &mut |object, warnings| {
         checks
             .judge(object, warnings)
             // A check that says false ends the search, one that fails with a warning does not.
             .or_else(|| is_ready_by_kind_or_condition(object).then_some(Ready::True))
-    })
+    });
+    if checks.are_exhausted() { Err(TakesLong) } else { Ok(response) }
 }
 
 /// As upstream from v0.6.0 on, before it read any input.

@@ -14,6 +14,7 @@ use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::{Result as FunctionResult, RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{Struct, StructError};
 
+use crate::effort::{BRIEF_COST, Effort, TakesLong};
 use crate::response;
 use compiled::{Rule, Rules};
 use variables::Variables;
@@ -25,13 +26,22 @@ const TOLD: usize = 100;
 /// A longer message is cut.
 const LONGEST_MESSAGE: usize = 2_048;
 
-pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+pub(crate) fn run(
+    request: &RunFunctionRequest,
+    effort: Effort<'_>,
+) -> Result<RunFunctionResponse, TakesLong> {
+    let is_brief = matches!(effort, Effort::Brief);
     let mut response = response::to(request);
-    match check_all(request) {
-        Ok(results) => response.results.extend(results),
-        Err(problem) => return response::fatal(response, problem),
+    let mut budget = if is_brief { BRIEF_COST } else { COST };
+    let checked = check_all(request, &mut budget);
+    if is_brief && budget == 0 {
+        return Err(TakesLong);
     }
-    response
+    match checked {
+        Ok(results) => response.results.extend(results),
+        Err(problem) => return Ok(response::fatal(response, problem)),
+    }
+    Ok(response)
 }
 
 /// A rule that does not hold, or cannot be told to.
@@ -40,20 +50,19 @@ struct Violation<'r> {
     message: String,
 }
 
-fn check_all(request: &RunFunctionRequest) -> Result<Vec<FunctionResult>, String> {
+fn check_all(request: &RunFunctionRequest, budget: &mut u64) -> Result<Vec<FunctionResult>, String> {
     let empty = Struct::default();
     let rules = request.input.as_ref().unwrap_or(&empty).reading(Rules::read);
     let rules = rules.as_ref().as_ref().map_err(String::clone)?;
     let invalid = |error: StructError| format!("cannot read the request: {error}");
     let variables = Variables::of(request, rules).map_err(invalid)?;
-    let mut budget = COST;
     let mut found = Vec::new();
     for rule in &rules.0 {
         match &rule.selector {
-            None => found.extend(check(rule, None, &variables, &mut budget)),
+            None => found.extend(check(rule, None, &variables, budget)),
             Some(selector) => {
                 for resource in variables.matching(selector) {
-                    found.extend(check(rule, Some(&resource), &variables, &mut budget));
+                    found.extend(check(rule, Some(&resource), &variables, budget));
                 }
             }
         }

@@ -35,7 +35,8 @@ pub(crate) struct Chance {
 }
 
 impl Chance {
-    pub(crate) fn of(request: &RunFunctionRequest) -> Self {
+    /// What a step sees whose composite resource is that of the request.
+    pub(crate) fn of(request: &RunFunctionRequest, input: Option<&Struct>) -> Self {
         let resource =
             request.observed.as_ref().and_then(State::composite).and_then(|xr| xr.resource.as_ref());
         let metadata = resource.and_then(|xr| xr.json().ok()).and_then(|xr| xr.get("metadata"));
@@ -47,7 +48,7 @@ impl Chance {
             seed.update(text(field).len().to_le_bytes());
             seed.update(text(field));
         }
-        seed.update(request.input.as_ref().map(Struct::digest).copied().unwrap_or_default());
+        seed.update(input.map(Struct::digest).copied().unwrap_or_default());
         let now = rfc3339::parse(text("creationTimestamp")).map(|time| time.moment);
         Self { seed: seed.finalize().into(), block: 0, rest: Vec::new(), now: now.unwrap_or(EPOCH) }
     }
@@ -78,7 +79,8 @@ mod tests {
 
     fn bytes(request: &Value) -> [u8; 40] {
         let mut bytes = [0; 40];
-        Chance::of(&from_json(request).unwrap()).fill(&mut bytes);
+        let request: RunFunctionRequest = from_json(request).unwrap();
+        Chance::of(&request, request.input.as_ref()).fill(&mut bytes);
         bytes
     }
 
@@ -98,8 +100,8 @@ mod tests {
 
     #[test]
     fn the_clock_stands_where_the_composite_resource_was_created() {
-        let chance = Chance::of(&from_json(&request("a", "t")).unwrap());
+        let chance = Chance::of(&from_json(&request("a", "t")).unwrap(), None);
         assert_eq!(chance.now().seconds, 1_767_323_045);
-        assert_eq!(Chance::of(&RunFunctionRequest::default()).now().seconds, 0);
+        assert_eq!(Chance::of(&RunFunctionRequest::default(), None).now().seconds, 0);
     }
 }

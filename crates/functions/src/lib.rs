@@ -7,6 +7,7 @@ mod cel_validation;
 mod chance;
 mod discovery;
 mod dummy;
+mod effort;
 mod environment_configs;
 mod extra_resources;
 mod fieldpath;
@@ -26,6 +27,7 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 pub use chance::set_secret;
 pub use discovery::{Filter, Versions};
+pub use effort::{Effort, LongBuiltin, TakesLong};
 pub use library::{
     Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
 };
@@ -37,88 +39,107 @@ pub type Builtin = fn(&RunFunctionRequest) -> RunFunctionResponse;
 struct BuiltinFunction {
     function: &'static str,
     stable: &'static str,
-    versions: &'static [(&'static str, Builtin)],
+    versions: &'static [(&'static str, Code)],
 }
+
+/// How a version is done.
+#[derive(Clone, Copy)]
+enum Code {
+    /// In microseconds.
+    Short(Builtin),
+    /// In as much time as its limits allow.
+    Long(LongBuiltin),
+}
+
+use Code::{Long, Short};
 
 const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-auto-ready",
         stable: "v0.7.0",
         versions: &[
-            ("v0.5.2", auto_ready::run_v0_5),
-            ("v0.6.7", auto_ready::run_v0_6),
-            ("v0.7.0", auto_ready::run),
+            ("v0.5.2", Short(auto_ready::run_v0_5)),
+            ("v0.6.7", Short(auto_ready::run_v0_6)),
+            ("v0.7.0", Long(auto_ready::run)),
         ],
     },
     BuiltinFunction {
         function: "function-cel-validation",
         stable: "v0.1.0",
-        versions: &[("v0.1.0", cel_validation::run)],
+        versions: &[("v0.1.0", Long(cel_validation::run))],
     },
-    BuiltinFunction { function: "function-dummy", stable: "v0.4.1", versions: &[("v0.4.1", dummy::run)] },
+    BuiltinFunction {
+        function: "function-dummy",
+        stable: "v0.4.1",
+        versions: &[("v0.4.1", Short(dummy::run))],
+    },
     BuiltinFunction {
         function: "function-environment-configs",
         stable: "v0.7.1",
         versions: &[
-            ("v0.4.0", environment_configs::run_v0_1),
-            ("v0.6.0", environment_configs::run_v0_5),
-            ("v0.7.1", environment_configs::run),
+            ("v0.4.0", Short(environment_configs::run_v0_1)),
+            ("v0.6.0", Short(environment_configs::run_v0_5)),
+            ("v0.7.1", Short(environment_configs::run)),
         ],
     },
     BuiltinFunction {
         function: "function-extra-resources",
         stable: "v0.3.0",
-        versions: &[("v0.3.0", extra_resources::run)],
+        versions: &[("v0.3.0", Short(extra_resources::run))],
     },
     BuiltinFunction {
         function: "function-go-templating",
         stable: "v0.12.2",
         versions: &[
-            ("v0.4.1", go_templating::run_v0_4),
-            ("v0.5.0", go_templating::run_v0_5),
-            ("v0.6.0", go_templating::run_v0_6),
-            ("v0.7.0", go_templating::run_v0_7),
-            ("v0.8.0", go_templating::run_v0_8),
-            ("v0.10.1", go_templating::run_v0_9),
-            ("v0.11.9", go_templating::run_v0_11),
-            ("v0.12.2", go_templating::run),
+            ("v0.4.1", Long(go_templating::run_v0_4)),
+            ("v0.5.0", Long(go_templating::run_v0_5)),
+            ("v0.6.0", Long(go_templating::run_v0_6)),
+            ("v0.7.0", Long(go_templating::run_v0_7)),
+            ("v0.8.0", Long(go_templating::run_v0_8)),
+            ("v0.10.1", Long(go_templating::run_v0_9)),
+            ("v0.11.9", Long(go_templating::run_v0_11)),
+            ("v0.12.2", Long(go_templating::run)),
         ],
     },
-    BuiltinFunction { function: "function-labels", stable: "v0.1.0", versions: &[("v0.1.0", labels::run)] },
+    BuiltinFunction {
+        function: "function-labels",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(labels::run))],
+    },
     BuiltinFunction {
         function: "function-patch-and-transform",
         stable: "v0.10.8",
         versions: &[
-            ("v0.2.1", patch_and_transform::run_v0_2),
-            ("v0.3.0", patch_and_transform::run_v0_3),
-            ("v0.4.0", patch_and_transform::run_v0_4),
-            ("v0.5.0", patch_and_transform::run_v0_5),
-            ("v0.6.0", patch_and_transform::run_v0_6),
-            ("v0.7.0", patch_and_transform::run_v0_7),
-            ("v0.9.3", patch_and_transform::run_v0_8),
-            ("v0.10.8", patch_and_transform::run),
+            ("v0.2.1", Short(patch_and_transform::run_v0_2)),
+            ("v0.3.0", Short(patch_and_transform::run_v0_3)),
+            ("v0.4.0", Short(patch_and_transform::run_v0_4)),
+            ("v0.5.0", Short(patch_and_transform::run_v0_5)),
+            ("v0.6.0", Short(patch_and_transform::run_v0_6)),
+            ("v0.7.0", Short(patch_and_transform::run_v0_7)),
+            ("v0.9.3", Short(patch_and_transform::run_v0_8)),
+            ("v0.10.8", Short(patch_and_transform::run)),
         ],
     },
     BuiltinFunction {
         function: "function-sequencer",
         stable: "v0.6.0",
-        versions: &[("v0.3.0", sequencer::run_v0_3), ("v0.6.0", sequencer::run)],
+        versions: &[("v0.3.0", Short(sequencer::run_v0_3)), ("v0.6.0", Short(sequencer::run))],
     },
     BuiltinFunction {
         function: "function-status-transformer",
         stable: "v0.5.1",
-        versions: &[("v0.5.1", status_transformer::run)],
+        versions: &[("v0.5.1", Short(status_transformer::run))],
     },
     BuiltinFunction {
         function: "function-tag-manager",
         stable: "v0.9.0",
-        versions: &[("v0.9.0", tag_manager::run)],
+        versions: &[("v0.9.0", Short(tag_manager::run))],
     },
 ];
 
 /// The code of a version of a built-in function; of the stable one if none is named.
-pub fn builtin(function: &str, version: Option<&str>) -> Option<Builtin> {
+pub fn builtin(function: &str, version: Option<&str>) -> Option<Implementation> {
     let coded = BUILTINS.iter().find(|coded| coded.function == function)?;
     let version = version.unwrap_or(coded.stable);
-    coded.versions.iter().find(|(number, _)| *number == version).map(|(_, run)| *run)
+    coded.versions.iter().find(|(number, _)| *number == version).map(|(_, code)| Implementation::of(*code))
 }

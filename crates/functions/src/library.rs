@@ -11,11 +11,13 @@ mod native;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_engine::versions::{Catalogue, Family, Fault, Lifecycle, Version};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-use crate::BUILTINS;
+use crate::effort::{Effort, LongBuiltin, TakesLong};
+use crate::{BUILTINS, Code};
 pub use ferroplane_engine::versions::Native;
 use generated::LISTED;
 use listed::Listed;
@@ -23,16 +25,55 @@ pub use mistakes::InputMistake;
 
 /// How a version of a function is done.
 #[derive(Clone)]
-pub struct Implementation(Arc<dyn Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync>);
+pub struct Implementation(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Short(Arc<dyn Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync>),
+    Long(LongBuiltin),
+}
 
 impl Implementation {
+    /// One whose calls take microseconds.
     pub fn new(run: impl Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync + 'static) -> Self {
-        Self(Arc::new(run))
+        Self(Kind::Short(Arc::new(run)))
     }
 
-    /// Call it.
+    /// One whose calls may take long. It gives up brief calls only.
+    pub fn new_long(run: LongBuiltin) -> Self {
+        Self(Kind::Long(run))
+    }
+
+    pub(crate) fn of(code: Code) -> Self {
+        match code {
+            Code::Short(run) => Self::new(run),
+            Code::Long(run) => Self::new_long(run),
+        }
+    }
+
+    /// Call it, however long it takes.
     pub fn run(&self, request: &RunFunctionRequest) -> RunFunctionResponse {
-        (self.0)(request)
+        self.run_timed(request, &|| Duration::ZERO)
+    }
+
+    /// Call it if that takes a few milliseconds at most.
+    pub fn run_briefly(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, TakesLong> {
+        match &self.0 {
+            Kind::Short(run) => Ok(run(request)),
+            Kind::Long(run) => run(request, Effort::Brief),
+        }
+    }
+
+    /// Call it. The clock says for how long that has been going on; at [`Duration::MAX`] it ends soon.
+    pub fn run_timed(
+        &self,
+        request: &RunFunctionRequest,
+        elapsed: &dyn Fn() -> Duration,
+    ) -> RunFunctionResponse {
+        match &self.0 {
+            Kind::Short(run) => run(request),
+            Kind::Long(run) => run(request, Effort::Full(elapsed)).expect("only brief calls are given up"),
+        }
     }
 }
 
@@ -257,7 +298,7 @@ fn implementations() -> BTreeMap<&'static str, CodedVersions> {
         // A test holds every number to be one.
         let version = |text: &str| text.parse().unwrap_or(Version::UNVERSIONED);
         let versions =
-            builtin.versions.iter().map(|(number, run)| (version(number), Implementation::new(*run)));
+            builtin.versions.iter().map(|(number, code)| (version(number), Implementation::of(*code)));
         coded.insert(
             builtin.function,
             CodedVersions { stable: version(builtin.stable), versions: versions.collect() },

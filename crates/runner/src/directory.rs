@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ferroplane_engine::versions::Record;
-use ferroplane_functions::{Implementation, Library};
+use ferroplane_functions::{Implementation, Library, TakesLong};
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Span, debug_span, field};
 
 use crate::error::CallError;
 use crate::grpc;
+use crate::long_calls::LongCalls;
 use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
 use crate::response_cache::ResponseCache;
@@ -30,6 +31,7 @@ pub struct Directory {
     /// Those whose answers are not kept.
     changeable: BTreeSet<String>,
     observer: Option<Observer>,
+    long_calls: LongCalls,
 }
 
 /// How a function is called.
@@ -179,7 +181,14 @@ impl Directory {
     ) -> Result<RunFunctionResponse, CallError> {
         match self.runners.get(name).map(AsRef::as_ref) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
-            Some(Runner::Builtin(function)) => Ok(timeless(function.run(request))),
+            Some(Runner::Builtin(function)) => {
+                // Most calls take less time than it takes to hand them to another thread.
+                let response = match function.run_briefly(request) {
+                    Ok(response) => response,
+                    Err(TakesLong) => self.long_calls.run(function, request).await,
+                };
+                Ok(timeless(response))
+            }
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
             Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,

@@ -4,12 +4,14 @@
 //!
 //! # Invariants
 //! * Every call ends: with an answer, an error that says what to do about it, or its deadline.
+//! * A built-in function that takes long does not hold up others: it is called on threads of its own.
 //! * A program ends with its [`Program`], and all that it started ends with it. If our own process is killed, nobody is left
 //!   to end them, unless another program runs them that notices ([`Command::run_by`]).
 
 mod directory;
 mod drive;
 mod error;
+mod long_calls;
 mod observer;
 mod process;
 mod response_cache;

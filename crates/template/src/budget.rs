@@ -3,6 +3,7 @@
 //! Our own design: Go's templates have no limits but the depth of templates that call each other.
 
 use std::fmt;
+use std::time::Duration;
 
 /// What an execution may cost at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub enum Exhausted {
     Steps(u64),
     Memory(u64),
     Output(u64),
-    /// The host wants it to stop.
-    Cancelled,
+    /// The host says that this time is over.
+    Time(Duration),
 }
 
 impl fmt::Display for Exhausted {
@@ -40,7 +41,7 @@ impl fmt::Display for Exhausted {
             Self::Steps(limit) => write!(f, "the template takes more than {limit} steps"),
             Self::Memory(limit) => write!(f, "the template makes more than {limit} bytes of values"),
             Self::Output(limit) => write!(f, "the output of the template is longer than {limit} bytes"),
-            Self::Cancelled => f.write_str("the template takes too long"),
+            Self::Time(limit) => write!(f, "the template takes longer than {limit:?}"),
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::time::Duration;
 
 use ferroplane_golang::time::rfc3339::Moment;
 
@@ -84,9 +85,9 @@ impl Functions {
 
 /// What an execution may ask of the world.
 pub trait Host {
-    /// Whether to stop. It is asked every thousand steps or so.
-    fn is_cancelled(&mut self) -> bool {
-        false
+    /// The time that the execution was given, if it is over: then it stops. It is asked every thousand steps or so.
+    fn expired(&mut self) -> Option<Duration> {
+        None
     }
 
     /// The time, if there is a clock.
@@ -148,10 +149,10 @@ impl<'e> Context<'e> {
         if self.steps > self.budget.steps {
             return Err(Exhausted::Steps(self.budget.steps));
         }
-        if before / Self::CHECK_INTERVAL != self.steps / Self::CHECK_INTERVAL && self.host.is_cancelled() {
-            return Err(Exhausted::Cancelled);
+        if before / Self::CHECK_INTERVAL == self.steps / Self::CHECK_INTERVAL {
+            return Ok(());
         }
-        Ok(())
+        self.host.expired().map_or(Ok(()), |limit| Err(Exhausted::Time(limit)))
     }
 
     /// Counts bytes of values. Call it before the bytes are allocated. The engine itself counts the result of every

@@ -1,9 +1,9 @@
 //! Health checks that users write in CEL, for kinds that have no condition `Ready`.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 
-use ferroplane_cel::{self as cel, Environment, Limits, Numbers, Program, Type};
+use ferroplane_cel::{self as cel, Environment, EvaluateError, Limits, Numbers, Program, Type};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::Ready;
 use serde_json::{Map, Value};
@@ -13,6 +13,8 @@ use super::input::Input;
 /// Expressions by `group_version_Kind`.
 pub(super) struct Checks {
     checks: BTreeMap<String, Check>,
+    /// What all of them together may still cost.
+    left: Cell<u64>,
 }
 
 /// An expression, which is compiled when it is first needed.
@@ -23,7 +25,7 @@ struct Check {
 
 impl Checks {
     /// The checks in the context that the input points to, and over them those of the input.
-    pub(super) fn new(input: &Input, context: Option<&Struct>) -> Self {
+    pub(super) fn new(input: &Input, context: Option<&Struct>, cost: u64) -> Self {
         let mut expressions = BTreeMap::new();
         if let Some(path) = &input.customization_from
             && let Some(Ok(context)) = context.map(Struct::json)
@@ -33,7 +35,13 @@ impl Checks {
         // The step's own come last and win.
         expressions.extend(input.customization.clone());
         let check = |expression| Check { expression, program: OnceCell::new() };
-        Self { checks: expressions.into_iter().map(|(kind, expression)| (kind, check(expression))).collect() }
+        let checks = expressions.into_iter().map(|(kind, expression)| (kind, check(expression))).collect();
+        Self { checks, left: Cell::new(cost) }
+    }
+
+    /// Whether they have cost all that they may.
+    pub(super) fn are_exhausted(&self) -> bool {
+        self.left.get() == 0
     }
 
     /// What the check for the kind of this object says, if there is one and it can say.
@@ -41,7 +49,7 @@ impl Checks {
         if self.checks.is_empty() {
             return None;
         }
-        match self.checks.get(&key(object))?.holds(object) {
+        match self.checks.get(&key(object))?.holds(object, &self.left) {
             Ok(true) => Some(Ready::True),
             Ok(false) => Some(Ready::False),
             Err(problem) => {
@@ -53,12 +61,15 @@ impl Checks {
 }
 
 impl Check {
-    fn holds(&self, object: &Map<String, Value>) -> Result<bool, String> {
+    fn holds(&self, object: &Map<String, Value>, left: &Cell<u64>) -> Result<bool, String> {
         let program =
             self.program.get_or_init(|| compile(&self.expression)).as_ref().map_err(String::clone)?;
         let object = cel::Value::Map(cel::Map::Json(object, Numbers::Double));
         // The original has no bound; a user's expression must not hold up a worker of the plane.
-        let (outcome, _) = program.evaluate_with([("object", object)], Limits::PER_CALL);
+        let limits = Limits { cost: Limits::PER_CALL.cost.min(left.get()) };
+        let (outcome, cost) = program.evaluate_with([("object", object)], limits);
+        let is_excessive = matches!(&outcome, Err(EvaluateError::Cancelled(_))) && limits.cost == left.get();
+        left.set(if is_excessive { 0 } else { left.get().saturating_sub(cost) });
         let outcome = outcome.map_err(|error| format!("failed to eval the program: {error}"))?;
         Ok(outcome.value.as_bool() == Some(true))
     }

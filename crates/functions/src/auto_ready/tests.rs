@@ -1,10 +1,16 @@
 //! What the function says of objects, through whole requests.
 
+use std::time::Duration;
+
 use ferroplane_wire::{from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+
+fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    super::run(request, Effort::Full(&|| Duration::ZERO)).unwrap()
+}
 
 /// The readiness of the one resource that is desired, when this is observed of it.
 fn verdict_of(behaviour: crate::Builtin, object: &Value) -> Value {
@@ -326,4 +332,22 @@ proptest! {
         let input = json!({"ttl": ttl, "celHealthCheckCustomization": checks, "celHealthCheckCustomizationFrom": from});
         answer_with(run, &json!({"input": input, "context": {"a": context}}));
     }
+}
+
+#[test]
+fn checks_that_cost_much_are_not_evaluated_briefly() {
+    let brief = |check: &str| {
+        let request = from_json(&json!({
+            "observed": {"resources": {"it": {"resource": {"apiVersion": "example.org/v1", "kind": "It"}}}},
+            "desired": {"resources": {"it": {"resource": {"kind": "It"}}}},
+            "input": {"celHealthCheckCustomization": {"example.org_v1_It": check}},
+        }));
+        super::run(&request.unwrap(), Effort::Brief)
+    };
+    let digits = "[1,2,3,4,5,6,7,8,9]";
+    let costly = format!(
+        "{digits}.all(a, {digits}.all(b, {digits}.all(c, {digits}.all(d, {digits}.all(e, a > 0.0)))))"
+    );
+    assert_eq!(brief(&costly), Err(TakesLong));
+    assert!(brief("object.kind == 'It'").is_ok());
 }

@@ -1,13 +1,17 @@
 //! What the function says about requests.
 
+use std::time::Duration;
+
 use ferroplane_wire::{from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::run;
+use crate::effort::{Effort, TakesLong};
 
 fn answer(request: &Value) -> Value {
-    to_json(&run(&from_json(request).unwrap())).unwrap()
+    let elapsed = || Duration::ZERO;
+    to_json(&run(&from_json(request).unwrap(), Effort::Full(&elapsed)).unwrap()).unwrap()
 }
 
 fn request(rules: &Value) -> Value {
@@ -251,4 +255,15 @@ proptest! {
         let _ = answer(&json!({"input": {"rules": rule}}));
         let _ = answer(&json!({"input": {"rules": [rule, {"rule": {"a": name}}]}}));
     }
+}
+
+#[test]
+fn rules_that_cost_much_are_not_evaluated_briefly() {
+    let costly = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a > 0)))))";
+    let brief = |rule: &str| {
+        let request = json!({"input": {"rules": [{"name": "a", "rule": rule}]}});
+        run(&from_json(&request).unwrap(), Effort::Brief)
+    };
+    assert_eq!(brief(costly), Err(TakesLong));
+    assert!(brief("1 < 2").unwrap().results.is_empty());
 }

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +14,9 @@ use ferroplane_template::{
     Callee, Context, Failure, Function, Functions, List, Object, Text, Type, Value, sprig,
 };
 
+use super::attempt::Attempt;
 use super::json;
+use super::limits::Limits;
 use super::release::Release;
 use crate::chance::Chance;
 
@@ -62,46 +66,68 @@ const LATER: &[(&str, Release)] = &[
     ("getExtraResourcesFromContext", Release::V0_12),
 ];
 
-/// Go's functions, sprig's and those of a release of the original. Two of sprig's read the environment of the process, and
-/// are not there.
-pub(super) fn functions(release: Release) -> Functions {
+/// Go's functions, sprig's and those of a release of the original: made once, because there are hundreds.
+pub(super) fn functions(release: Release) -> &'static Functions {
+    static OF_RELEASES: [OnceLock<Functions>; Release::COUNT] = [const { OnceLock::new() }; Release::COUNT];
+    OF_RELEASES[release as usize].get_or_init(|| collect(release))
+}
+
+/// Two of sprig's read the environment of the process, and are not there.
+fn collect(release: Release) -> Functions {
     let all = sprig::functions().with(FUNCTIONS).without("env").without("expandenv");
     let later = LATER.iter().filter(|(_, since)| release < *since);
     later.fold(all, |functions, (name, _)| functions.without(name))
 }
 
 /// How often each template is included right now.
-pub(super) type Included = HashMap<Vec<u8>, usize>;
+type Included = HashMap<Vec<u8>, usize>;
+
+/// What a template sees of the world.
+pub(super) struct Host<'h> {
+    pub(super) attempt: &'h Attempt<'h>,
+    pub(super) limits: &'h Limits,
+    pub(super) state: State,
+}
 
 /// What helpers need besides their arguments.
 #[derive(Debug)]
-pub(super) struct Host {
-    pub(super) release: Release,
-    pub(super) chance: Chance,
-    pub(super) included: Included,
+pub(super) struct State {
+    release: Release,
+    chance: Chance,
+    included: Included,
 }
 
-impl ferroplane_template::Host for Host {
+impl State {
+    pub(super) fn new(release: Release, chance: Chance) -> Self {
+        Self { release, chance, included: Included::default() }
+    }
+}
+
+impl ferroplane_template::Host for Host<'_> {
+    fn expired(&mut self) -> Option<Duration> {
+        self.attempt.expired(self.limits)
+    }
+
     fn now(&mut self) -> Option<Moment> {
-        Some(self.chance.now())
+        Some(self.state.chance.now())
     }
 
     fn random(&mut self, buffer: &mut [u8]) -> bool {
-        self.chance.fill(buffer);
+        self.state.chance.fill(buffer);
         true
     }
 
     fn state(&mut self) -> Option<&mut dyn Any> {
-        Some(self)
+        Some(&mut self.state)
     }
 }
 
-fn host<'c>(context: &'c mut Context<'_>) -> Option<&'c mut Host> {
+fn state<'c>(context: &'c mut Context<'_>) -> Option<&'c mut State> {
     context.state()?.downcast_mut()
 }
 
 fn release(context: &mut Context<'_>) -> Release {
-    host(context).map_or(Release::V0_12, |host| host.release)
+    state(context).map_or(Release::V0_12, |state| state.release)
 }
 
 fn to_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
@@ -137,8 +163,8 @@ fn random_choice(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value
 fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let Value::String(name) = &arguments[0] else { return Ok(Value::text("")) };
     let name = name.to_vec();
-    if let Some(host) = host(context) {
-        let count = host.included.entry(name.clone()).or_default();
+    if let Some(state) = state(context) {
+        let count = state.included.entry(name.clone()).or_default();
         if *count > INCLUDES {
             let name = String::from_utf8_lossy(&name).into_owned();
             return Err(Failure::new(format!(
@@ -148,7 +174,7 @@ fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Fail
         *count += 1;
     }
     let printed = context.execute(&name, arguments[1].clone());
-    if let Some(count) = host(context).and_then(|host| host.included.get_mut(&name)) {
+    if let Some(count) = state(context).and_then(|state| state.included.get_mut(&name)) {
         *count -= 1;
     }
     printed.map(Value::String)

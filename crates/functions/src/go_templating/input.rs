@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::helpers;
+use super::limits::{self, Limits};
 use super::release::Release;
 
 /// What the original calls its template: errors begin with it.
@@ -68,6 +69,9 @@ struct Environment {
 pub(super) struct Prepared {
     pub(super) release: Release,
     pub(super) ttl: Option<String>,
+    pub(super) limits: Limits,
+    /// The input that random values depend on, if it is not the whole one.
+    pub(super) seed: Option<Struct>,
     source: Source,
     how: How,
 }
@@ -82,7 +86,7 @@ enum Source {
 /// How templates are written.
 #[derive(Debug)]
 struct How {
-    functions: Functions,
+    functions: &'static Functions,
     left: String,
     right: String,
     missing_key: Result<MissingKey, String>,
@@ -101,8 +105,15 @@ impl Prepared {
         let how = How::of(&input, release);
         let source =
             source(&input, release, &how).map_err(|error| format!("invalid function input: {error}"))?;
+        let limits = Limits::read(json).map_err(|error| format!("invalid function input: {error}"))?;
+        let seed = limits::without_limits(json);
         let ttl = input.ttl.filter(|_| release.has_options());
-        Ok(Self { release, ttl, source, how })
+        Ok(Self { release, ttl, limits, seed, source, how })
+    }
+
+    /// Whether the template comes with the context of the request.
+    pub(super) fn reads_the_context(&self) -> bool {
+        matches!(self.source, Source::Environment(_))
     }
 
     /// Calls back with the templates that this request is about.
@@ -135,7 +146,7 @@ impl How {
     fn parse(&self, text: &str) -> Result<Templates, String> {
         let missing_key = *self.missing_key.as_ref().unwrap_or(&MissingKey::Invalid);
         let options = Options { delimiters: (&self.left, &self.right), missing_key };
-        let templates = Templates::parse(NAME, text, &options, &self.functions).map_err(|error| {
+        let templates = Templates::parse(NAME, text, &options, self.functions).map_err(|error| {
             format!("invalid function input: cannot parse the provided templates: {error}")
         })?;
         self.missing_key.clone()?;

@@ -15,6 +15,9 @@ pub(super) enum Release {
 }
 
 impl Release {
+    /// How many there are.
+    pub(super) const COUNT: usize = Self::V0_12 as usize + 1;
+
     /// Annotations that are no text are refused. Before, they were taken for none at all.
     pub(super) fn checks_annotations(self) -> bool {
         self >= Self::V0_5

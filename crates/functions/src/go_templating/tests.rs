@@ -1,12 +1,15 @@
 //! Templates over requests, and what becomes of what they print.
 
+use std::time::Duration;
+
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
 use super::*;
 
 fn answer_as(release: Release, request: &Value) -> Value {
-    to_json(&run_as(release, &from_json(request).unwrap())).unwrap()
+    let elapsed = || Duration::ZERO;
+    to_json(&run_as(release, &from_json(request).unwrap(), Effort::Full(&elapsed)).unwrap()).unwrap()
 }
 
 fn inline(template: &str) -> Value {
@@ -87,7 +90,10 @@ fn helpers_look_things_up() {
         )
         .unwrap();
         let request = from_json(&request(&quoted)).unwrap();
-        let output = prepared.with_templates(None, |templates| execute(templates, &request, Release::V0_12));
+        let elapsed = || Duration::ZERO;
+        let attempt = Attempt::new(Effort::Full(&elapsed));
+        let output =
+            prepared.with_templates(None, |templates| execute(templates, &request, &prepared, &attempt));
         assert_eq!(output.as_deref(), Ok(printed), "{template}");
     }
 }
@@ -196,4 +202,82 @@ fn endless_templates_end() {
     for template in cases {
         assert!(fatal(template).starts_with("cannot execute template: template: manifests:1:"), "{template}");
     }
+}
+
+/// What a template costs at most, with this annotation.
+fn limited(annotation: &str, value: &str, template: &str) -> Value {
+    let mut request = request(template);
+    request["input"]["metadata"] = json!({"annotations": {annotation: value}});
+    answer_as(Release::V0_12, &request)
+}
+
+#[test]
+fn template_that_comes_to_a_limit_is_stopped_with_its_line_and_a_remedy() {
+    let looping = "a: 1\n{{ range 5000000000 }}{{ end }}";
+    assert_eq!(
+        limited("ferroplane.io/template-steps", "1000", looping)["results"][0]["message"],
+        "cannot execute template: template: manifests:2:9: executing \"manifests\" at <5000000000>: the template takes more than 1000 steps; the annotation ferroplane.io/template-steps of the step's input sets another limit, up to 100000000"
+    );
+    let message = |annotation: &str, value: &str, template: &str| {
+        limited(annotation, value, template)["results"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let printing = "{{ range 100 }}0123456789{{ end }}";
+    assert!(message("ferroplane.io/template-output", "500", printing).contains("is longer than 500 bytes"));
+    let making = "{{ $x := repeat 1000 (repeat 100 `x`) }}";
+    assert!(
+        message("ferroplane.io/template-memory", "10Ki", making).contains("more than 10240 bytes of values")
+    );
+    assert!(
+        message("ferroplane.io/template-time", "1h", "a: 1")
+            .starts_with("invalid function input: cannot use the annotation")
+    );
+}
+
+#[test]
+fn template_that_takes_longer_than_its_time_is_stopped() {
+    let request = from_json(&request("{{ range 5000000000 }}{{ end }}")).unwrap();
+    let elapsed = || Duration::from_secs(21);
+    let answer = run_as(Release::V0_12, &request, Effort::Full(&elapsed)).unwrap();
+    assert!(
+        answer.results[0]
+            .message
+            .contains("the template takes longer than 20s; the annotation ferroplane.io/template-time")
+    );
+}
+
+#[test]
+fn brief_call_gives_up_what_takes_long_and_answers_the_rest() {
+    let brief = |request: &RunFunctionRequest| run_as(Release::V0_12, request, Effort::Brief);
+    let quick = from_json(&request(&named("a", ""))).unwrap();
+    let full = || Duration::ZERO;
+    assert_eq!(brief(&quick), run_as(Release::V0_12, &quick, Effort::Full(&full)));
+    // A mistake is one at once.
+    assert_eq!(brief(&from_json(&request("{{ fail `no` }}")).unwrap()).unwrap().results.len(), 1);
+    for long in
+        ["{{ range 60000 }}{{ end }}", "{{ range 30000 }}0123456789{{ end }}", "{{ $x := bcrypt `a` }}"]
+    {
+        let long = from_json(&request(long)).unwrap();
+        assert_eq!(brief(&long), Err(TakesLong));
+        // The second time, nothing is tried.
+        assert_eq!(brief(&long), Err(TakesLong));
+        assert!(run_as(Release::V0_12, &long, Effort::Full(&full)).is_ok());
+    }
+    // A text is not parsed that is too long.
+    let long = from_json(&request(&"{{ . }}\n".repeat(10_000))).unwrap();
+    assert_eq!(brief(&long), Err(TakesLong));
+    // A limit of the step's own is final.
+    let mut own = request("{{ range 60000 }}{{ end }}");
+    own["input"]["metadata"] = json!({"annotations": {"ferroplane.io/template-steps": "500"}});
+    assert_eq!(brief(&from_json(&own).unwrap()).unwrap().results.len(), 1);
+}
+
+#[test]
+fn another_limit_gives_the_same_random_values() {
+    let template = &named("a", "data: {password: '{{ randAlphaNum 20 }}'}");
+    let password =
+        |answer: &Value| answer["desired"]["resources"]["a"]["resource"]["data"]["password"].clone();
+    let plain = password(&answer(template));
+    assert_eq!(plain.as_str().unwrap().len(), 20);
+    assert_eq!(password(&limited("ferroplane.io/template-time", "5s", template)), plain);
+    assert_ne!(password(&answer(&format!("{template}\n"))), plain);
 }

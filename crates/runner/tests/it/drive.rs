@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_engine::{Answer, Inputs, Layout, Outcome, Pipeline, Want, chain};
-use ferroplane_functions::{Implementation, builtin};
+use ferroplane_functions::builtin;
 use ferroplane_runner::grpc::{Client, Options};
 use ferroplane_runner::{Directory, Resources, Runner, drive};
 use ferroplane_testkit::FunctionServer;
@@ -41,7 +41,7 @@ impl Resources for World {
 async fn run(server: &FunctionServer, options: Options) -> Outcome {
     let client = Client::new(server.address().parse().unwrap(), options).unwrap();
     let functions = Directory::from_iter([
-        ("dummy".to_owned(), Runner::Builtin(Implementation::new(builtin("function-dummy", None).unwrap()))),
+        ("dummy".to_owned(), Runner::Builtin(builtin("function-dummy", None).unwrap())),
         ("served".to_owned(), Runner::Grpc(client)),
     ]);
     let steps: Vec<ferroplane_api::Step> = serde_json::from_value(json!([

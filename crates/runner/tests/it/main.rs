@@ -3,6 +3,7 @@
 
 mod drive;
 mod grpc;
+mod long_calls;
 mod process;
 mod program;
 

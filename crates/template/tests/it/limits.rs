@@ -1,5 +1,7 @@
 //! Whatever a template does, it ends within its budget, and leaves nothing behind.
 
+use std::time::Duration;
+
 use ferroplane_golang::fmt::Numbers;
 use ferroplane_template::{
     Budget, ExecuteError, Exhausted, Functions, Heap, Host, NoHost, Options, Templates, Value,
@@ -87,14 +89,15 @@ fn limit_is_reported_with_its_place() {
 fn host_can_stop_a_template() {
     struct Impatient(u32);
     impl Host for Impatient {
-        fn is_cancelled(&mut self) -> bool {
+        fn expired(&mut self) -> Option<Duration> {
             self.0 += 1;
-            self.0 > 3
+            (self.0 > 3).then_some(Duration::from_secs(3))
         }
     }
     let mut host = Impatient(0);
     let error = executed_by("{{ range 5000000000 }}{{ end }}", Budget::default(), &mut host).unwrap_err();
-    assert_eq!((error.exhausted, host.0), (Some(Exhausted::Cancelled), 4));
+    assert_eq!((error.exhausted, host.0), (Some(Exhausted::Time(Duration::from_secs(3))), 4));
+    assert!(error.to_string().ends_with("the template takes longer than 3s"), "{error}");
 }
 
 #[test]
