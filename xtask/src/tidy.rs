@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-image", &["ferroplane-api"]),
     ("ferroplane-sandbox", &["ferroplane-image"]),
     ("ferroplane-wasm", &[]),
+    ("ferroplane-package", &["ferroplane-api", "ferroplane-golang"]),
     ("ferroplane-metrics", &[]),
     ("ferroplane-certificates", &[]),
     ("ferroplane-client", &[]),

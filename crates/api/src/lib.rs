@@ -6,6 +6,7 @@ mod condition;
 mod definition;
 mod function;
 mod grant;
+mod package;
 mod unsupported;
 mod usage;
 
@@ -29,6 +30,10 @@ pub use definition::{
 };
 pub use function::Function;
 pub use grant::{ANY, AccessGrantSpec, GrantSubjects, GrantedKind, ReadGrant};
+pub use package::{
+    Dependency, ImageConfig, ImageMatch, ImageRewrite, LockPackage, NameReference, PackageKind, PackageSpec,
+    RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
+};
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};
 

@@ -25,6 +25,7 @@ mod inputs;
 mod lease;
 mod names;
 mod outcome;
+pub mod packages;
 mod pipeline;
 mod plan;
 mod refusal;

@@ -26,7 +26,7 @@ pub struct Revisions {
     pub create: Option<Object>,
 }
 
-/// A revision that says it is of a composition, but belongs to something else.
+/// A revision that says it is of a composition or a package, but belongs to something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("revision `{revision}` already belongs to {kind} `{name}`")]
 pub struct Foreign {
@@ -35,13 +35,23 @@ pub struct Foreign {
     pub name: String,
 }
 
-/// What has to be done, given all revisions that say they are of the composition.
-pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revisions, Foreign> {
-    if let Some(revision) = revisions.iter().find(|revision| is_foreign(revision, composition)) {
+impl Foreign {
+    /// Whose revision it is, if it is not the parent's.
+    pub(crate) fn of(revision: &Object, parent: &Object) -> Option<Self> {
+        if meta::controller_uid(revision)? == meta::uid(parent) {
+            return None;
+        }
         let owner = meta::controller(revision);
         let text = |field: &str| owner.and_then(|owner| owner.get(field)?.as_str()).unwrap_or_default();
         let (kind, name) = (text("kind").to_owned(), text("name").to_owned());
-        return Err(Foreign { revision: meta::name(revision).to_owned(), kind, name });
+        Some(Self { revision: meta::name(revision).to_owned(), kind, name })
+    }
+}
+
+/// What has to be done, given all revisions that say they are of the composition.
+pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revisions, Foreign> {
+    if let Some(foreign) = revisions.iter().find_map(|revision| Foreign::of(revision, composition)) {
+        return Err(foreign);
     }
     let hash = composition_hash(composition);
     let label = &hash[..LABEL_DIGITS];
@@ -70,10 +80,6 @@ pub fn composition_hash(composition: &Object) -> String {
     let mut hash = Sha256::new().chain_update(metadata("labels")).chain_update(metadata("annotations"));
     hash.update(to_yaml(&Value::Object(hashed_spec(composition))));
     to_hex(&hash.finalize())
-}
-
-fn is_foreign(revision: &Object, composition: &Object) -> bool {
-    meta::controller_uid(revision).is_some_and(|uid| uid != meta::uid(composition))
 }
 
 fn number(revision: &Object) -> i64 {

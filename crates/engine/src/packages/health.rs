@@ -1,0 +1,152 @@
+//! The conditions of packages and their revisions. Reasons and messages are Crossplane's.
+//!
+//! Follows Crossplane 2.4.0, `apis/pkg/v1/conditions.go`.
+
+use ferroplane_api::{Condition, Object, PackageKind, Status};
+
+use crate::settle::conditions_in;
+
+/// The reasons that the conditions of health have.
+const HEALTHY: &str = "HealthyPackageRevision";
+const UNHEALTHY: &str = "UnhealthyPackageRevision";
+const AWAITING_ACTIVATION: &str = "AwaitingActivation";
+
+/// Whether a package is healthy: its current revision is, and so is what that revision runs.
+pub fn package_health(kind: PackageKind, revision: Option<&Object>) -> Condition {
+    let of_revision = |kind: &str| revision.and_then(|revision| condition(revision, kind));
+    let own = of_revision("RevisionHealthy");
+    if !is_true(own.as_ref()) {
+        return unhealthy("revision", own.as_ref(), "");
+    }
+    if !kind.has_runtime() {
+        return Condition::new("Healthy", Status::True, HEALTHY);
+    }
+    let (runtime, active) = (of_revision("RuntimeHealthy"), of_revision("RuntimeActive"));
+    let waiting = active.filter(|active| active.reason == AWAITING_ACTIVATION);
+    match waiting {
+        _ if !is_true(runtime.as_ref()) => {
+            let note = if waiting.is_some() { "; runtime is scaled to zero awaiting activation" } else { "" };
+            unhealthy("runtime", runtime.as_ref(), note)
+        }
+        Some(waiting) => {
+            Condition::new("Healthy", Status::True, AWAITING_ACTIVATION).with_message(waiting.message)
+        }
+        None => Condition::new("Healthy", Status::True, HEALTHY),
+    }
+}
+
+/// Whether the current revision of a package is active.
+pub fn installed(is_active: bool) -> Condition {
+    if is_active {
+        return Condition::new("Installed", Status::True, "ActivePackageRevision");
+    }
+    Condition::new("Installed", Status::False, "InactivePackageRevision").with_message("Package is inactive")
+}
+
+/// The conditions of a package that cannot be fetched, for this reason.
+pub fn unpacking(why: &str) -> [Condition; 2] {
+    [
+        Condition::new("Installed", Status::False, "UnpackingPackage").with_message(why),
+        Condition::new("Healthy", Status::False, UNHEALTHY).with_message(why),
+    ]
+}
+
+/// Whether a revision is healthy, or why it is not. The condition is `RevisionHealthy` or `RuntimeHealthy`.
+pub fn revision_health(kind: &str, trouble: Option<&str>) -> Condition {
+    match trouble {
+        None => Condition::new(kind, Status::True, HEALTHY),
+        Some(why) => Condition::new(kind, Status::False, UNHEALTHY).with_message(why),
+    }
+}
+
+/// Whether what the revision runs answers.
+pub(super) fn is_serving(revision: &Object) -> bool {
+    is_true(condition(revision, "RuntimeHealthy").as_ref())
+}
+
+fn is_true(condition: Option<&Condition>) -> bool {
+    condition.is_some_and(|condition| condition.status == Status::True)
+}
+
+fn unhealthy(what: &str, condition: Option<&Condition>, note: &str) -> Condition {
+    let status = match condition.map_or(Status::Unknown, |condition| condition.status) {
+        Status::True => "True",
+        Status::False => "False",
+        Status::Unknown => "Unknown",
+    };
+    let mut message = format!("Package {what} health is \"{status}\"");
+    if let Some(condition) = condition.filter(|condition| !condition.message.is_empty()) {
+        message = format!("{message} with message: {}", condition.message);
+    }
+    Condition::new("Healthy", Status::False, UNHEALTHY).with_message(message + note)
+}
+
+fn condition(object: &Object, kind: &str) -> Option<Condition> {
+    let conditions = object.get("status")?.get("conditions")?;
+    conditions_in(conditions).into_iter().find(|condition| condition.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn revision(conditions: &Value) -> Object {
+        let Value::Object(revision) = json!({"status": {"conditions": conditions}}) else { unreachable!() };
+        revision
+    }
+
+    #[test]
+    fn package_is_as_healthy_as_its_current_revision() {
+        let good = json!({"type": "RevisionHealthy", "status": "True"});
+        let bad = json!({"type": "RevisionHealthy", "status": "False", "message": "no such tag"});
+        let running = json!({"type": "RuntimeHealthy", "status": "True"});
+        let crashed = json!({"type": "RuntimeHealthy", "status": "False", "message": "it ended"});
+        let waiting = json!({"type": "RuntimeActive", "status": "False", "reason": "AwaitingActivation", "message": "none wanted"});
+        for (kind, conditions, status, reason, message) in [
+            (
+                PackageKind::Function,
+                json!([]),
+                Status::False,
+                UNHEALTHY,
+                "Package revision health is \"Unknown\"",
+            ),
+            (
+                PackageKind::Function,
+                json!([bad]),
+                Status::False,
+                UNHEALTHY,
+                "Package revision health is \"False\" with message: no such tag",
+            ),
+            (
+                PackageKind::Function,
+                json!([good]),
+                Status::False,
+                UNHEALTHY,
+                "Package runtime health is \"Unknown\"",
+            ),
+            (
+                PackageKind::Function,
+                json!([good, crashed]),
+                Status::False,
+                UNHEALTHY,
+                "Package runtime health is \"False\" with message: it ended",
+            ),
+            (PackageKind::Function, json!([good, running]), Status::True, HEALTHY, ""),
+            (PackageKind::Configuration, json!([good]), Status::True, HEALTHY, ""),
+            (
+                PackageKind::Provider,
+                json!([good, running, waiting]),
+                Status::True,
+                AWAITING_ACTIVATION,
+                "none wanted",
+            ),
+        ] {
+            let health = package_health(kind, Some(&revision(&conditions)));
+            let said = (health.status, &*health.reason, &*health.message);
+            assert_eq!(said, (status, reason, message), "{kind} {conditions}");
+        }
+        assert_eq!(package_health(PackageKind::Function, None).status, Status::False);
+    }
+}

@@ -1,0 +1,260 @@
+//! Decides which packages are installed or moved to another version because others depend on them.
+//!
+//! A dependency's own dependencies are known once it is installed and has joined the `Lock`. So each look decides about what is
+//! missing now; the next one about what those need.
+//!
+//! # Invariants
+//! * A package that cannot be had, or that two others want in versions that exclude each other, stops nobody else.
+//! * A version is chosen that all who depend on it accept.
+//! * Packages are never removed, and move to another version only where that is allowed.
+
+mod choice;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use ferroplane_api::{LockPackage, PackageKind};
+
+use super::dependencies::{accepts, is_digest};
+use super::names::dns_label;
+use choice::{Wish, choose};
+
+/// The tags that a registry has, by source. None for a registry that was asked and gave no answer, with the reason.
+pub type KnownTags = BTreeMap<String, Result<Vec<String>, String>>;
+
+/// A package that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledPackage {
+    pub kind: PackageKind,
+    pub name: String,
+    /// The image without tag and digest, before it was rewritten.
+    pub source: String,
+    /// The tag or digest that it was resolved to.
+    pub version: String,
+}
+
+/// What is allowed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResolveOptions {
+    pub upgrades: bool,
+    /// Implies upgrades.
+    pub downgrades: bool,
+}
+
+/// What follows from the `Lock`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// Sources whose tags have to be known first.
+    pub ask: BTreeSet<String>,
+    pub changes: Vec<PackageChange>,
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What is done about a package.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PackageChange {
+    /// It does not exist yet.
+    Install { kind: PackageKind, name: String, image: String },
+    /// It moves to another version.
+    Move { kind: PackageKind, name: String, image: String },
+}
+
+/// Why a dependency cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub source: String,
+    pub why: String,
+    /// Who wants it, each with the way from a package that nobody depends on, and its constraint.
+    pub wanted_by: Vec<(Vec<String>, String)>,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot resolve `{}`: {}", self.source, self.why)?;
+        for (number, (path, constraints)) in self.wanted_by.iter().enumerate() {
+            let link = if number == 0 { "; wanted by" } else { "," };
+            write!(f, "{link} {} ({})", path.join(" → "), constraints.trim())?;
+        }
+        Ok(())
+    }
+}
+
+/// What follows from the `Lock`, given the packages that exist and the tags that are known.
+pub fn resolve_dependencies(
+    lock: &[LockPackage],
+    installed: &[InstalledPackage],
+    tags: &KnownTags,
+    options: ResolveOptions,
+) -> Resolution {
+    let mut resolution = Resolution::default();
+    let cyclic = in_cycles(lock);
+    for (source, wishes) in wishes(lock) {
+        // What nobody but a package in a cycle wants is not installed: installing it would feed the cycle.
+        if wishes.iter().all(|wish| cyclic.contains(&*wish.by.source)) && !is_locked(lock, source) {
+            let why = "those who depend on it depend on each other in a circle".to_owned();
+            resolution.conflicts.push(conflict(lock, source, &wishes, why));
+            continue;
+        }
+        match decide(lock, installed, tags, options, source, &wishes) {
+            Verdict::Fine => {}
+            Verdict::Ask => {
+                resolution.ask.insert(source.to_owned());
+            }
+            Verdict::Change(change) => resolution.changes.push(change),
+            Verdict::Conflict(why) => resolution.conflicts.push(conflict(lock, source, &wishes, why)),
+        }
+    }
+    resolution
+}
+
+enum Verdict {
+    Fine,
+    Ask,
+    Change(PackageChange),
+    Conflict(String),
+}
+
+fn decide(
+    lock: &[LockPackage],
+    installed: &[InstalledPackage],
+    tags: &KnownTags,
+    options: ResolveOptions,
+    source: &str,
+    wishes: &[Wish<'_>],
+) -> Verdict {
+    let existing = installed.iter().find(|package| package.source == source);
+    let version = lock.iter().find(|package| package.source == source).map(|package| &*package.version);
+    let fits = |version: &str| wishes.iter().all(|wish| accepts(wish.constraints, version));
+    match (existing, version) {
+        (_, Some(version)) if fits(version) => return Verdict::Fine,
+        // It exists, and has not joined the lock yet.
+        (Some(package), None) if fits(&package.version) || !(options.upgrades || options.downgrades) => {
+            return Verdict::Fine;
+        }
+        // Whoever wants another version says so itself.
+        (_, Some(_)) if !(options.upgrades || options.downgrades) => return Verdict::Fine,
+        _ => {}
+    }
+    let known = match tags.get(source) {
+        _ if wishes.iter().any(|wish| is_digest(wish.constraints)) => &[][..],
+        None => return Verdict::Ask,
+        Some(Err(why)) => return Verdict::Conflict(format!("its versions cannot be listed: {why}")),
+        Some(Ok(tags)) => tags,
+    };
+    let current = existing.map(|package| &*package.version);
+    let chosen = match choose(wishes, known, current, options) {
+        Ok(chosen) => chosen,
+        Err(why) => return Verdict::Conflict(why),
+    };
+    let separator = if is_digest(&chosen) { '@' } else { ':' };
+    let image = format!("{source}{separator}{chosen}");
+    match existing {
+        Some(package) if package.version == chosen => Verdict::Fine,
+        Some(package) => {
+            Verdict::Change(PackageChange::Move { kind: package.kind, name: package.name.clone(), image })
+        }
+        None => match wishes.iter().find_map(|wish| wish.kind) {
+            Some(kind) => Verdict::Change(PackageChange::Install { kind, name: package_name(source), image }),
+            None => Verdict::Conflict("nobody says what kind of package it is".to_owned()),
+        },
+    }
+}
+
+/// What a package is called that is installed because another one depends on it.
+fn package_name(source: &str) -> String {
+    // The registry is left out: the same package from a mirror has the same name.
+    let path = match source.split_once('/') {
+        Some((registry, path)) if registry.contains(['.', ':']) => path,
+        _ => source,
+    };
+    dns_label(path)
+}
+
+/// Who wants what, by source, in the order of the lock.
+fn wishes(lock: &[LockPackage]) -> BTreeMap<&str, Vec<Wish<'_>>> {
+    let mut wishes: BTreeMap<&str, Vec<Wish<'_>>> = BTreeMap::new();
+    for package in lock {
+        for dependency in &package.dependencies {
+            wishes.entry(&dependency.package).or_default().push(Wish {
+                by: package,
+                kind: dependency.package_kind(),
+                constraints: &dependency.constraints,
+            });
+        }
+    }
+    wishes
+}
+
+fn is_locked(lock: &[LockPackage], source: &str) -> bool {
+    lock.iter().any(|package| package.source == source)
+}
+
+/// The sources of packages that depend on themselves in the end.
+fn in_cycles(lock: &[LockPackage]) -> BTreeSet<&str> {
+    let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in lock {
+        let needs = package.dependencies.iter().map(|dependency| &*dependency.package);
+        edges.entry(&package.source).or_default().extend(needs);
+    }
+    // What has no way on is in no circle, nor is what leads only to such. What remains leads to a circle; turned around, the
+    // same holds for ways in.
+    let mut left = edges.clone();
+    for _ in 0..2 {
+        loop {
+            let ends: Vec<&str> = left
+                .iter()
+                .filter(|(_, needs)| !needs.iter().any(|need| left.contains_key(need)))
+                .map(|(source, _)| *source)
+                .collect();
+            if ends.is_empty() {
+                break;
+            }
+            for end in ends {
+                left.remove(end);
+            }
+        }
+        left = reversed(&left);
+    }
+    left.into_keys().collect()
+}
+
+fn reversed<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut reversed: BTreeMap<&str, BTreeSet<&str>> =
+        edges.keys().map(|source| (*source, BTreeSet::new())).collect();
+    for (source, needs) in edges {
+        for need in needs.iter().filter(|need| edges.contains_key(*need)) {
+            reversed.entry(need).or_default().insert(source);
+        }
+    }
+    reversed
+}
+
+fn conflict(lock: &[LockPackage], source: &str, wishes: &[Wish<'_>], why: String) -> Conflict {
+    let wanted_by = wishes.iter().map(|wish| (path_to(lock, wish.by), wish.constraints.to_owned()));
+    Conflict { source: source.to_owned(), why, wanted_by: wanted_by.collect() }
+}
+
+/// The way to a package from one that nobody depends on.
+fn path_to(lock: &[LockPackage], package: &LockPackage) -> Vec<String> {
+    let (mut path, mut seen) = (vec![label(package)], BTreeSet::from([&*package.source]));
+    let mut at = package;
+    let parent = |of: &LockPackage| {
+        lock.iter().find(|other| other.dependencies.iter().any(|dependency| dependency.package == of.source))
+    };
+    while let Some(next) = parent(at)
+        && seen.insert(&next.source)
+    {
+        path.push(label(next));
+        at = next;
+    }
+    path.reverse();
+    path
+}
+
+fn label(package: &LockPackage) -> String {
+    let separator = if is_digest(&package.version) { '@' } else { ':' };
+    format!("{}{separator}{}", package.source, package.version)
+}
+
+#[cfg(test)]
+mod tests;

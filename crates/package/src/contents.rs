@@ -1,0 +1,152 @@
+//! Reads the stream of documents in a `package.yaml`.
+//!
+//! Follows crossplane-runtime 2.4.0, `pkg/xpkg/parser/parser.go` and `pkg/xpkg/scheme.go`: each document is the manifest of the
+//! package or an object of a kind that packages may bring. Any other kind makes the whole package unreadable.
+
+use ferroplane_api::{Object, PackageKind, meta};
+use ferroplane_golang::yaml::Documents;
+use serde_json::Value;
+
+/// As long as a `package.yaml` may be.
+pub const MAX_BYTES: usize = 200 << 20;
+/// As many documents as may stand in it. The largest packages that exist have about a thousand.
+pub const MAX_OBJECTS: usize = 10_000;
+
+/// The group of the manifests of packages.
+const META_GROUP: &str = "meta.pkg.crossplane.io";
+
+/// The kinds that a package may bring, by group and version. A star stands for every kind of the version.
+const KINDS: &[(&str, &[&str])] = &[
+    ("apiextensions.k8s.io/v1", &["CustomResourceDefinition"]),
+    ("apiextensions.k8s.io/v1beta1", &["CustomResourceDefinition"]),
+    ("admissionregistration.k8s.io/v1", &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]),
+    (
+        "apiextensions.crossplane.io/v1",
+        &["CompositeResourceDefinition", "Composition", "CompositionRevision"],
+    ),
+    ("apiextensions.crossplane.io/v2", &["CompositeResourceDefinition"]),
+    (
+        "apiextensions.crossplane.io/v1alpha1",
+        &["ManagedResourceDefinition", "ManagedResourceActivationPolicy", "Usage", "EnvironmentConfig"],
+    ),
+    ("ops.crossplane.io/v1alpha1", &["Operation", "CronOperation", "WatchOperation"]),
+];
+
+/// What stands in a package.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PackageContents {
+    /// The manifests. A valid package has one.
+    pub manifests: Vec<Object>,
+    /// The objects that it brings, in their order.
+    pub objects: Vec<Object>,
+}
+
+/// Why what is in a package cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadablePackage {
+    #[error("package.yaml is longer than {} MiB", MAX_BYTES >> 20)]
+    TooLong,
+    #[error("package.yaml holds more than {MAX_OBJECTS} objects")]
+    TooMany,
+    #[error("cannot read the document in line {line} of package.yaml: {reason}")]
+    Document { line: usize, reason: String },
+    #[error("no package may bring {kind} of {api_version} (line {line} of package.yaml)")]
+    Kind { line: usize, api_version: String, kind: String },
+}
+
+/// What stands in a `package.yaml`.
+pub fn read_package(text: &str) -> Result<PackageContents, UnreadablePackage> {
+    if text.len() > MAX_BYTES {
+        return Err(UnreadablePackage::TooLong);
+    }
+    let mut contents = PackageContents::default();
+    for document in Documents::new(text) {
+        let document = document.map_err(|error| UnreadablePackage::Document {
+            line: error.line + error.line_in_document.unwrap_or(1) - 1,
+            reason: error.reason,
+        })?;
+        let line = document.line;
+        match document.value {
+            // Nothing, or comments only.
+            Value::Null => {}
+            Value::Object(object) => contents.add(object, line)?,
+            _ => {
+                let reason = "it is not an object".to_owned();
+                return Err(UnreadablePackage::Document { line, reason });
+            }
+        }
+    }
+    Ok(contents)
+}
+
+impl PackageContents {
+    fn add(&mut self, object: Object, line: usize) -> Result<(), UnreadablePackage> {
+        let (api_version, kind) = (meta::api_version(&object), meta::kind(&object));
+        if is_manifest(api_version, kind) {
+            self.manifests.push(object);
+        } else if is_known(api_version, kind) {
+            self.objects.push(object);
+        } else {
+            let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+            return Err(UnreadablePackage::Kind { line, api_version, kind });
+        }
+        if self.manifests.len() + self.objects.len() > MAX_OBJECTS {
+            return Err(UnreadablePackage::TooMany);
+        }
+        Ok(())
+    }
+}
+
+fn is_manifest(api_version: &str, kind: &str) -> bool {
+    meta::group(api_version) == META_GROUP
+        && match (PackageKind::of(kind), meta::version(api_version)) {
+            (Some(_), "v1") => true,
+            (Some(kind), "v1beta1") => kind == PackageKind::Function,
+            (Some(kind), "v1alpha1") => kind != PackageKind::Function,
+            _ => false,
+        }
+}
+
+fn is_known(api_version: &str, kind: &str) -> bool {
+    KINDS.iter().any(|(known, kinds)| *known == api_version && kinds.contains(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: f}\n";
+
+    #[test]
+    fn documents_are_manifests_or_objects() {
+        let text = format!(
+            "# a comment\n---\n---\n{MANIFEST}---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+        );
+        let contents = read_package(&text).unwrap();
+        assert_eq!((contents.manifests.len(), contents.objects.len()), (1, 1));
+        assert_eq!(read_package("").unwrap(), PackageContents::default());
+    }
+
+    #[test]
+    fn unknown_kind_makes_the_package_unreadable() {
+        for (text, problem) in [
+            ("apiVersion: v1\nkind: Secret\n", "no package may bring Secret of v1 (line 1 of package.yaml)"),
+            (
+                "apiVersion: meta.pkg.crossplane.io/v1alpha1\nkind: Function\n",
+                "no package may bring Function of meta.pkg.crossplane.io/v1alpha1 (line 1 of package.yaml)",
+            ),
+            ("- a\n- b\n", "cannot read the document in line 1 of package.yaml: it is not an object"),
+        ] {
+            assert_eq!(read_package(text).unwrap_err().to_string(), problem);
+        }
+        let broken = read_package("a: 1\n---\nb: [").unwrap_err().to_string();
+        assert!(broken.starts_with("no package may bring") || broken.starts_with("cannot read"), "{broken}");
+    }
+
+    #[test]
+    fn endless_packages_are_refused() {
+        let many = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+            .repeat(MAX_OBJECTS + 1);
+        assert_eq!(read_package(&many), Err(UnreadablePackage::TooMany));
+    }
+}
