@@ -58,7 +58,7 @@ pub(crate) fn run() {
     report("ours", "function call", Some(bare));
 }
 
-async fn timed(calls: u32, call: impl AsyncFn()) -> (Vec<Duration>, Duration) {
+pub(crate) async fn timed(calls: u32, call: impl AsyncFn()) -> (Vec<Duration>, Duration) {
     for _ in 0..100 {
         call().await;
     }
@@ -82,17 +82,17 @@ fn request(resources: usize) -> RunFunctionRequest {
 }
 
 /// Bytes there and back, with nothing of ours in between.
-mod echo {
+pub(crate) mod echo {
     use tonic::server::{NamedService, UnaryService};
     use tonic::transport::server::TcpIncoming;
     use tonic::transport::{Channel, Server};
 
     use super::{Bytes, PathAndQuery, Raw, Request, Status, methods};
 
-    pub(super) struct Echo(Channel);
+    pub(crate) struct Echo(pub(crate) Channel);
 
     impl Echo {
-        pub(super) async fn call(&self, bytes: Bytes) {
+        pub(crate) async fn call(&self, bytes: Bytes) {
             let mut grpc = tonic::client::Grpc::new(self.0.clone()).max_decoding_message_size(usize::MAX);
             grpc.ready().await.expect("it is there");
             let path = PathAndQuery::from_static(methods::V1);
@@ -103,12 +103,14 @@ mod echo {
     pub(super) async fn start() -> (Echo, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("it is bound");
-        let server = Server::builder()
-            .add_service(Service)
-            .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
-        tokio::spawn(server);
+        tokio::spawn(serve(listener));
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("it is an address");
         (Echo(endpoint.connect().await.expect("it listens")), address.to_string())
+    }
+
+    pub(crate) async fn serve(listener: tokio::net::TcpListener) {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        Server::builder().add_service(Service).serve_with_incoming(incoming).await.expect("it serves");
     }
 
     #[derive(Clone)]

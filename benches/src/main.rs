@@ -8,6 +8,7 @@ mod batch;
 mod clients;
 mod codec;
 mod composition;
+mod containers;
 mod functions;
 mod growth;
 mod grpc;
@@ -30,6 +31,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
+    if containers::plays_a_part(&filter) {
+        return;
+    }
     let benches: &[(&str, fn())] = &[
         ("codec", codec::run),
         ("pipeline", pipeline::run),
@@ -37,6 +41,7 @@ fn main() {
         ("templates", templates::run),
         ("grpc", grpc::run),
         ("process", process::run),
+        ("containers", containers::run),
         ("batch", batch::run),
         ("schema-owners", schema_owners::run),
         ("schema-objects", schema_objects::run),

@@ -164,7 +164,13 @@ pub(crate) fn ensure(heavy: bool) -> Result<()> {
 /// Makes sure that the peers of the ordinary test run are there.
 pub(crate) fn ensure_default() -> Result<()> {
     Tool::PROMETHEUS.ensure()?;
+    ensure_containers()?;
     ensure_all(DEFAULT)
+}
+
+/// Makes sure that containers can be started, if the machine allows them.
+fn ensure_containers() -> Result<()> {
+    [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX].iter().try_for_each(Tool::ensure)
 }
 
 /// Makes sure that Crossplane and its command line are there.

@@ -35,6 +35,17 @@ impl Tool {
     pub(super) const PROMETHEUS: Self =
         Self { what: "Prometheus 2.40", probe: &["promtool", "--version"], package: "prometheus" };
 
+    /// Starts containers.
+    pub(super) const CRUN: Self = Self { what: "crun 1.8", probe: &["crun", "--version"], package: "crun" };
+
+    /// Starts containers where crun is missing.
+    pub(super) const RUNC: Self =
+        Self { what: "runc 1.1", probe: &["/usr/sbin/runc", "--version"], package: "runc" };
+
+    /// What images of tests are made of.
+    pub(super) const BUSYBOX: Self =
+        Self { what: "a static busybox", probe: &["busybox", "true"], package: "busybox-static" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

@@ -1,5 +1,6 @@
 //! `ferroplane internal`: what other programs call, and people do not.
 
+mod host;
 mod supervise;
 
 use std::io::Read as _;
@@ -15,6 +16,7 @@ use prost::Message as _;
 use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
+use host::Host;
 use supervise::Supervise;
 pub(crate) use supervise::supervising_command;
 
@@ -29,6 +31,7 @@ pub(crate) struct Internal {
 enum Command {
     Render(Render),
     Supervise(Supervise),
+    Host(Host),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -47,6 +50,7 @@ impl Internal {
         match self.command {
             Command::Render(render) => render.run(terminal),
             Command::Supervise(supervise) => match supervise.run()? {},
+            Command::Host(host) => Ok(host.run()),
         }
     }
 }

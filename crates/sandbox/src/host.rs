@@ -1,0 +1,57 @@
+//! The process that runs containers. It is this same program, started again: `ferroplane internal host`.
+//!
+//! Its standard input is a socket to the process that started it, and it lives for as long as that is open. It has two stages, because a
+//! process cannot move itself into a new pid namespace: the first makes the namespaces, and is outside of the new pid namespace; the
+//! second is its first child, and therefore the first process in that namespace. When it ends, the kernel ends every other process in there.
+//!
+//! Nothing foreign runs in this process, and it reads nothing that a container writes.
+
+mod containers;
+mod init;
+mod mounts;
+mod namespaces;
+mod network;
+mod processes;
+mod roots;
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::protocol::{self, Report};
+
+/// The argument that starts the second stage.
+const SECOND_STAGE: &str = "init";
+
+/// Does the work of the host until nobody needs it. The arguments of this program say which stage it is.
+pub fn main() -> ExitCode {
+    let is_second = std::env::args_os().next_back().is_some_and(|argument| argument == SECOND_STAGE);
+    let result = if is_second { init::run() } else { namespaces::run() };
+    match result {
+        Ok(code) => code,
+        Err(refusal) => {
+            // Nobody may be there to hear it.
+            let Refusal { step, cause } = refusal;
+            let report = Report::Refused { step: step.to_owned(), cause: cause.to_string() };
+            let _ = protocol::send(&io::stdin(), &report, &[]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What this machine did not let us do.
+#[derive(Debug)]
+struct Refusal {
+    step: &'static str,
+    cause: io::Error,
+}
+
+/// Names the step that failed. It completes "this machine does not let us".
+trait Step<T> {
+    fn step(self, step: &'static str) -> Result<T, Refusal>;
+}
+
+impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
+    fn step(self, step: &'static str) -> Result<T, Refusal> {
+        self.map_err(|cause| Refusal { step, cause: cause.into() })
+    }
+}

@@ -1,0 +1,63 @@
+//! Connects to a port in the network namespace of a container.
+//!
+//! A socket belongs to the namespace in which it was made, wherever it is used: the host makes it in there and hands it out, so that no
+//! byte has to be copied on the way.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::protocol::{self, Report};
+
+/// Nobody is far away in there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Connects, in a thread of its own: a thread that has moved to another namespace does not come back.
+pub(super) fn connect(process: Pid, is_isolated: bool, request: u64, port: u16) {
+    let spawned = thread::Builder::new().name("connect".to_owned()).spawn(move || {
+        let report = match open(process, is_isolated, port) {
+            Ok(stream) => {
+                let report = Report::Connected { request };
+                let _ = protocol::send(&io::stdin(), &report, &[stream.as_fd()]);
+                return;
+            }
+            Err(error) => Report::NotConnected { request, message: error.to_string() },
+        };
+        let _ = protocol::send(&io::stdin(), &report, &[]);
+    });
+    if let Err(error) = spawned {
+        refuse(request, &error.to_string());
+    }
+}
+
+/// Says that there is no connection.
+pub(super) fn refuse(request: u64, message: &str) {
+    let report = Report::NotConnected { request, message: message.to_owned() };
+    let _ = protocol::send(&io::stdin(), &report, &[]);
+}
+
+fn open(process: Pid, is_isolated: bool, port: u16) -> io::Result<TcpStream> {
+    let namespace = File::open(format!("/proc/{}/ns/net", process.as_raw_nonzero()))?;
+    // Until the runtime has come so far, its child is in our own network, where somebody else may listen on that port.
+    if is_isolated && namespace.metadata()?.ino() == fs::metadata("/proc/self/ns/net")?.ino() {
+        return Err(io::Error::other("the container has no network yet"));
+    }
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+    let addresses =
+        [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
+    let mut last = io::Error::from(io::ErrorKind::ConnectionRefused);
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,144 @@
+//! Runs containers: the part of the work that is done in this process.
+
+mod call;
+mod connection;
+mod launch;
+mod serve;
+mod start;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+pub use call::{Call, Output, Usage};
+pub use serve::{Serve, Server, ServerState};
+
+use crate::cgroups;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::ledger::Ledger;
+use crate::protocol::Request;
+use crate::queue::Queue;
+use crate::spec::Mapping;
+use connection::Host;
+
+/// How to run containers.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The command that runs [`crate::host::main`]: this program, started again.
+    pub helper: Vec<OsString>,
+    /// A directory of ours for what has to outlive this process.
+    pub state: PathBuf,
+    /// The runtime, if not the one that is found.
+    pub engine: Option<Engine>,
+    /// How many calls run at once.
+    pub concurrency: usize,
+    /// How many calls may wait.
+    pub most_waiting: usize,
+    /// A cgroup that was given to us, with controllers for its children, for limits that the kernel holds.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Options {
+    /// Twice as many calls as processors: half of a call is waiting for the kernel.
+    pub fn new(helper: Vec<OsString>, state: impl Into<PathBuf>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            helper,
+            state: state.into(),
+            engine: None,
+            concurrency: processors * 2,
+            most_waiting: 10_000,
+            cgroup: None,
+        }
+    }
+}
+
+/// Runs containers. Cloning gives another handle; when the last one is dropped, all containers end.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: Options,
+    engine: Engine,
+    mapping: Mapping,
+    ledger: Ledger,
+    queue: Queue,
+    host: Mutex<Option<Host>>,
+    next: AtomicU64,
+}
+
+impl Runtime {
+    /// Finds a runtime, and ends what an earlier process has left behind. Starts nothing yet.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let cannot_use = |source| Error::State { path: options.state.clone(), source };
+        make_private(&options.state).map_err(cannot_use)?;
+        // Even if there is no runtime any more: what is left over has to go.
+        let ledger = Ledger::open(options.state.join("ledger")).map_err(cannot_use)?;
+        let engine = options.engine.clone().map_or_else(Engine::detect, Ok)?;
+        if let Some(cgroup) = &options.cgroup {
+            cgroups::check(cgroup).map_err(|source| Error::State { path: cgroup.clone(), source })?;
+        }
+        let mapping = if rustix::process::geteuid().is_root() { Mapping::Unprivileged } else { Mapping::Own };
+        let queue = Queue::new(options.concurrency, options.most_waiting);
+        let host = Mutex::new(None);
+        let next = AtomicU64::new(1);
+        Ok(Self { inner: Arc::new(Inner { options, engine, mapping, ledger, queue, host, next }) })
+    }
+
+    /// Makes sure that this machine lets us run containers. The first call does so otherwise.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.host().await.map(drop)
+    }
+
+    /// The runtime that is used.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// The files of an image are about to be deleted.
+    pub async fn forget(&self, rootfs: &Path) {
+        let host = self.inner.host.lock().await;
+        if let (Some(host), Some(rootfs)) = (host.as_ref(), rootfs.to_str()) {
+            host.send(Request::Forget { rootfs: rootfs.to_owned() }, Vec::new());
+        }
+    }
+
+    /// Ends all containers, and returns when they are gone.
+    pub async fn close(&self) {
+        if let Some(host) = self.inner.host.lock().await.take() {
+            host.close(Duration::from_secs(5)).await;
+        }
+    }
+
+    /// The host, started if it does not run.
+    async fn host(&self) -> Result<Host, Error> {
+        let mut host = self.inner.host.lock().await;
+        if let Some(host) = host.as_ref().filter(|host| !host.is_gone()) {
+            return Ok(host.clone());
+        }
+        let started = launch::launch(&self.inner).await?;
+        *host = Some(started.clone());
+        Ok(started)
+    }
+
+    fn number(&self) -> u64 {
+        self.inner.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// What others can change in there, they can use to have processes of ours killed.
+fn make_private(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}

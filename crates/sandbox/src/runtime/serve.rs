@@ -1,0 +1,244 @@
+//! A server that is kept running: started again with growing pauses when it ends, and reached by connections into its namespace.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::Runtime;
+use super::call::exit_code;
+use super::connection::Host;
+use super::start::{Start, Started};
+use crate::container::Container;
+use crate::error::Error;
+use crate::limits::{Grants, Limits};
+use crate::lines::{self, Budget, LineSink};
+use crate::protocol::Request;
+
+/// How often to ask whether the program listens.
+const KNOCK: Duration = Duration::from_millis(10);
+/// How long the first pause is, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// A program that served for this long is trusted again.
+const TRUSTED_AFTER: Duration = Duration::from_mins(1);
+/// How often a server may write its share of lines.
+const LOG_PERIOD: Duration = Duration::from_mins(1);
+/// How long a program has to end by itself.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// What to keep running.
+#[derive(Debug, Clone)]
+pub struct Serve {
+    pub container: Container,
+    pub limits: Limits,
+    pub grants: Grants,
+    /// The port on which the program listens.
+    pub port: u16,
+    /// How long it may take until it does.
+    pub patience: Duration,
+    /// Takes what the program writes to standard output and error.
+    pub log: LineSink,
+}
+
+/// A server that is kept running. Dropping it ends the program.
+#[derive(Debug)]
+pub struct Server {
+    port: u16,
+    state: watch::Receiver<Current>,
+    stop: watch::Sender<bool>,
+    task: Option<JoinHandle<()>>,
+}
+
+/// Whether the program can be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerState {
+    Starting,
+    Serving,
+    /// It ended or did not listen, and is started again after a pause.
+    Waiting {
+        why: String,
+    },
+    Stopped,
+}
+
+#[derive(Debug, Clone)]
+struct Current {
+    state: ServerState,
+    at: Option<(Host, u64, Runtime)>,
+}
+
+impl Runtime {
+    /// Starts a server, and returns when it listens. From then on it is started again whenever it ends.
+    pub async fn serve(&self, serve: Serve) -> Result<Server, Error> {
+        let serve = Arc::new(serve);
+        let started = self.start_serving(&serve).await?;
+        let current = Current {
+            state: ServerState::Serving,
+            at: Some((started.host.clone(), started.id, self.clone())),
+        };
+        let (states, state) = watch::channel(current);
+        let (stop, stopped) = watch::channel(false);
+        let port = serve.port;
+        let supervisor = Supervisor { runtime: self.clone(), serve, states, stopped };
+        Ok(Server { port, state, stop, task: Some(tokio::spawn(supervisor.run(started))) })
+    }
+
+    /// Starts the program, and waits until it listens.
+    async fn start_serving(&self, serve: &Serve) -> Result<Started, Error> {
+        let start = Start {
+            container: &serve.container,
+            input: &[],
+            limits: &serve.limits,
+            grants: serve.grants,
+            is_server: true,
+        };
+        let (mut started, pipes) = self.start(start).await?;
+        let budget = Budget { bytes: serve.limits.log, renewed_after: Some(LOG_PERIOD) };
+        for pipe in [pipes.output, pipes.log] {
+            tokio::spawn(lines::hand_on(pipe, budget, serve.log.clone()));
+        }
+        let (host, id) = (started.host.clone(), started.id);
+        tokio::select! {
+            ended = started.end() => {
+                let how = exit_code(ended?).map(|code| format!("exit code {code}"))?;
+                Err(Error::EndedEarly { port: serve.port, how })
+            }
+            () = self.wait_for(serve.port, host, id) => Ok(()),
+            () = sleep(serve.patience) => {
+                Err(Error::Silent { port: serve.port, seconds: serve.patience.as_secs() })
+            }
+        }?;
+        Ok(started)
+    }
+
+    async fn wait_for(&self, port: u16, host: Host, id: u64) {
+        while self.connect(&host, id, port).await.is_err() {
+            sleep(KNOCK).await;
+        }
+    }
+
+    async fn connect(&self, host: &Host, id: u64, port: u16) -> Result<OwnedFd, Error> {
+        let request = self.number();
+        let answer = host.await_connection(request);
+        host.send(Request::Connect { id, request, port }, Vec::new());
+        let answer = answer.await.map_err(|_| Error::HostEnded)?;
+        answer.map_err(|message| Error::Connect { port, message })
+    }
+}
+
+impl Server {
+    /// A new connection to the program, directly to its port.
+    pub async fn connect(&self) -> Result<TcpStream, Error> {
+        let at = self.state.borrow().at.clone();
+        let Some((host, id, runtime)) = at else {
+            return Err(Error::Connect { port: self.port, message: "the program does not run".to_owned() });
+        };
+        let socket = runtime.connect(&host, id, self.port).await?;
+        let stream = std::net::TcpStream::from(socket);
+        stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(Error::Pass)
+    }
+
+    pub fn state(&self) -> ServerState {
+        self.state.borrow().state.clone()
+    }
+
+    /// Waits until the program is in another state than this.
+    pub async fn changed(&mut self, from: &ServerState) -> ServerState {
+        let changed = self.state.wait_for(|current| current.state != *from).await;
+        changed.map_or(ServerState::Stopped, |current| current.state.clone())
+    }
+
+    /// Ends the program, and returns when it is gone.
+    pub async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        if let Some(task) = self.task.take() {
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+struct Supervisor {
+    runtime: Runtime,
+    serve: Arc<Serve>,
+    states: watch::Sender<Current>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Supervisor {
+    async fn run(self, first: Started) {
+        let (mut started, mut pause) = (first, PAUSES.0);
+        loop {
+            let since = Instant::now();
+            let Some(why) = self.attend(started).await else { break };
+            if since.elapsed() > TRUSTED_AFTER {
+                pause = PAUSES.0;
+            }
+            match self.start_again(why, &mut pause).await {
+                Some(again) => started = again,
+                None => break,
+            }
+        }
+        self.tell(ServerState::Stopped, None);
+    }
+
+    /// Waits until the program ends, and says why it did; or until it has to, and ends it.
+    async fn attend(&self, mut started: Started) -> Option<String> {
+        self.tell(ServerState::Serving, Some((started.host.clone(), started.id, self.runtime.clone())));
+        let ended = tokio::select! {
+            ended = started.end() => Some(ended),
+            () = self.stopped() => None,
+        };
+        if let Some(ended) = ended {
+            return Some(match ended.and_then(exit_code) {
+                Ok(code) => format!("exit code {code}"),
+                Err(error) => error.to_string(),
+            });
+        }
+        started.host.send(Request::Terminate { id: started.id }, Vec::new());
+        if timeout(LAST_WORDS, started.end()).await.is_err() {
+            started.kill();
+            let _ = timeout(LAST_WORDS, started.end()).await;
+        }
+        None
+    }
+
+    /// Starts the program again, with growing pauses, until it listens or nobody wants it.
+    async fn start_again(&self, mut why: String, pause: &mut Duration) -> Option<Started> {
+        loop {
+            self.tell(ServerState::Waiting { why }, None);
+            tokio::select! {
+                () = sleep(*pause) => {}
+                () = self.stopped() => return None,
+            }
+            *pause = (*pause * 2).min(PAUSES.1);
+            self.tell(ServerState::Starting, None);
+            let started = tokio::select! {
+                started = self.runtime.start_serving(&self.serve) => started,
+                () = self.stopped() => return None,
+            };
+            match started {
+                Ok(started) => return Some(started),
+                Err(error) => why = error.to_string(),
+            }
+        }
+    }
+
+    async fn stopped(&self) {
+        // An error means that the server is gone, which is the same.
+        let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
+    }
+
+    fn tell(&self, state: ServerState, at: Option<(Host, u64, Runtime)>) {
+        self.states.send_replace(Current { state, at });
+    }
+}

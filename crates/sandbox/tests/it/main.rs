@@ -1,0 +1,11 @@
+//! Containers on this machine: calls, servers, limits, attacks, and what is left behind.
+//!
+//! Where the machine does not allow containers, or has no runtime, each test prints why it is skipped.
+
+mod attacks;
+mod calls;
+mod leftovers;
+mod many;
+mod runaways;
+mod servers;
+mod support;
