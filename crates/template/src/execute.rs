@@ -70,7 +70,10 @@ pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result
     enter(ctx, CALL).map_err(Failure::new)?;
     let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
     let outer = std::mem::take(&mut ctx.output);
+    // What is printed here is a value, which may never become output.
+    let trace = ctx.trace.take();
     let result = run(ctx, tree, &data);
+    ctx.trace = trace;
     ctx.depth -= CALL;
     let output = std::mem::replace(&mut ctx.output, outer);
     match result {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ferroplane_golang::time::rfc3339::Moment;
 
 use crate::execute::{self, Slot};
-use crate::{Budget, Exhausted, Failure, Heap, List, Templates, Text, Type, Value};
+use crate::{Budget, Exhausted, Failure, Heap, List, Templates, Text, Trace, Type, Value};
 
 /// A function with its Go signature: the engine checks number and types of arguments before it calls.
 #[derive(Debug)]
@@ -118,6 +118,8 @@ pub struct Context<'e> {
     pub(crate) heap: &'e Heap,
     pub(crate) host: &'e mut dyn Host,
     pub(crate) output: Vec<u8>,
+    /// What printed the output, if anybody wants to know.
+    pub(crate) trace: Option<Trace>,
     /// How deep templates and expressions are nested right now.
     pub(crate) depth: u32,
     budget: Budget,
@@ -135,7 +137,7 @@ impl<'e> Context<'e> {
         host: &'e mut dyn Host,
         budget: Budget,
     ) -> Self {
-        Self { templates, heap, host, output: Vec::new(), depth: 0, budget, steps: 0, memory: 0 }
+        Self { templates, heap, host, output: Vec::new(), trace: None, depth: 0, budget, steps: 0, memory: 0 }
     }
 
     pub(crate) fn budget(&self) -> &Budget {

@@ -26,6 +26,7 @@ pub mod print;
 pub mod sprig;
 mod templates;
 mod text;
+mod trace;
 mod types;
 mod value;
 
@@ -35,5 +36,6 @@ pub use function::{Callee, Context, Function, Functions, Host, NoHost};
 pub use heap::Heap;
 pub use templates::{MissingKey, Options, Templates};
 pub use text::Text;
+pub use trace::Trace;
 pub use types::Type;
 pub use value::{List, Map, Object, Value};

@@ -20,7 +20,7 @@ pub(crate) struct Tree {
 
 #[derive(Debug)]
 pub(crate) enum Node {
-    Text(Text),
+    Text { position: Position, text: Text },
     Action(Pipe),
     Break,
     Continue,

@@ -235,7 +235,10 @@ impl<'t> Parser<'t> {
     fn text_or_action(&mut self) -> Parsed<Action> {
         let item = self.next_non_space();
         match item.kind {
-            Kind::Text => Ok(Action::Node(Node::Text(Text::from(item.text)))),
+            Kind::Text => {
+                let (position, text) = (at(&item), Text::from(item.text));
+                Ok(Action::Node(Node::Text { position, text }))
+            }
             Kind::LeftDelimiter => {
                 self.tree.action_line = item.line;
                 let action = self.action()?;
@@ -381,7 +384,7 @@ impl<'t> Parser<'t> {
 /// Whether a tree of only such nodes counts as empty.
 fn is_blank(node: &Node) -> bool {
     match node {
-        Node::Text(text) => text.to_str().trim_matches(is_go_space).is_empty(),
+        Node::Text { text, .. } => text.to_str().trim_matches(is_go_space).is_empty(),
         _ => false,
     }
 }

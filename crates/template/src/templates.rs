@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use crate::node::{Position, Tree};
-use crate::{Budget, Context, ExecuteError, Functions, Heap, Host, ParseError, Value, execute, parse};
+use crate::{Budget, Context, ExecuteError, Functions, Heap, Host, ParseError, Trace, Value, execute, parse};
 
 /// How a text is read.
 #[derive(Debug, Clone)]
@@ -86,9 +86,33 @@ impl Templates {
         Ok(context.output)
     }
 
+    /// The same, and which part of the text printed what.
+    pub fn execute_traced(
+        &self,
+        data: Value,
+        heap: &Heap,
+        host: &mut dyn Host,
+        budget: Budget,
+    ) -> Result<(Vec<u8>, Trace), ExecuteError> {
+        let mut context = Context::new(self, heap, host, budget);
+        context.trace = Some(Trace::default());
+        execute::execute(&mut context, data)?;
+        Ok((context.output, context.trace.unwrap_or_default()))
+    }
+
+    /// The line of a position in the text, from one.
+    pub fn line(&self, position: usize) -> usize {
+        self.location(Position::try_from(position).unwrap_or(Position::MAX)).0
+    }
+
     /// The names of all templates in the text, its own among them, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.trees.keys().map(String::as_str)
+    }
+
+    /// The text that it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The length of the text that it was read from, in bytes: what a cache counts.

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use ferroplane_golang::strconv::quote;
 
 use super::{BLOCK, Executed, Frame, Slot, run};
-use crate::node::{Branch, Invocation, Node, Part, Pipe};
+use crate::node::{Branch, Invocation, Node, Part, Pipe, Position};
 use crate::{Failure, Text, Value, print};
 
 /// Why a list of nodes was left before its end.
@@ -34,7 +34,10 @@ impl<'t> Frame<'_, 't> {
 
     fn walk(&mut self, dot: &Slot, node: &'t Node) -> Walked {
         match node {
-            Node::Text(text) => self.write(text)?,
+            Node::Text { position, text } => {
+                self.trace(*position, true);
+                self.write(text)?;
+            }
             Node::Action(pipe) => self.action(dot, pipe)?,
             Node::If(branch) => return self.choose(dot, branch, false),
             Node::With(branch) => return self.choose(dot, branch, true),
@@ -50,11 +53,19 @@ impl<'t> Frame<'_, 't> {
         self.ctx.write(text).map_err(|limit| self.exhausted(limit))
     }
 
+    fn trace(&mut self, position: Position, is_copied: bool) {
+        let offset = self.ctx.output.len();
+        if let Some(trace) = &mut self.ctx.trace {
+            trace.add(offset, position, is_copied);
+        }
+    }
+
     fn action(&mut self, dot: &Slot, pipe: &'t Pipe) -> Executed<()> {
         self.at(Part::Action(pipe));
         let value = self.pipeline(dot, pipe)?;
         if pipe.variables.is_empty() {
             self.at(Part::Action(pipe));
+            self.trace(pipe.position, false);
             self.print(value)?;
         }
         Ok(())

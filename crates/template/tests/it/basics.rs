@@ -1,6 +1,8 @@
 //! What templates do, in a few words.
 use ferroplane_golang::fmt::Numbers;
-use ferroplane_template::{Budget, Functions, Heap, NoHost, Options, Templates, Value};
+use ferroplane_template::{
+    Budget, Callee, Function, Functions, Heap, NoHost, Options, Templates, Type, Value, sprig,
+};
 use serde_json::json;
 
 fn rendered(text: &str) -> Result<String, String> {
@@ -52,3 +54,43 @@ fn mistakes_are_worded_as_in_go() {
         assert_eq!(rendered(text).as_ref().map_err(String::as_str), Err(expected), "{text}");
     }
 }
+
+#[test]
+fn output_is_traced_to_the_lines_that_printed_it() {
+    let text = "{{- define \"inner\" }}\ninner: 1\n{{- end }}\n{{ range (list \"a\" \"b\") -}}\n  ---\nname: {{ . }}\n{{ end -}}\n{{ template \"inner\" }}\n{{ include \"inner\" . }}\n";
+    let functions = sprig::functions().with(INCLUDE);
+    let templates = Templates::parse("t", text, &Options::default(), &functions).unwrap();
+    let heap = Heap::new();
+    let (output, trace) =
+        templates.execute_traced(Value::Nil, &heap, &mut NoHost, Budget::default()).unwrap();
+    let output = String::from_utf8(output).unwrap();
+    let mut offset = 0;
+    let mut lines = Vec::new();
+    for line in output.split_inclusive('\n') {
+        lines.push((line.trim_end(), templates.line(trace.position(offset).unwrap())));
+        offset += line.len();
+    }
+    let expected = [
+        ("", 3),
+        ("---", 5),
+        ("name: a", 6),
+        ("---", 5),
+        ("name: b", 6),
+        ("", 1),
+        ("inner: 1", 2),
+        ("", 9),
+        ("inner: 1", 9),
+    ];
+    assert_eq!(lines, expected);
+}
+
+const INCLUDE: &[Function] = &[Function {
+    name: "include",
+    parameters: &[Type::String, Type::Any],
+    rest: None,
+    result: Type::String,
+    callee: Callee::Values(|context, arguments| {
+        let Value::String(name) = &arguments[0] else { return Ok(Value::Nil) };
+        Ok(Value::String(context.execute(name, arguments[1].clone())?))
+    }),
+}];
