@@ -6,16 +6,21 @@
 //! Nothing here reads files, the environment, the network or a clock, and what a template may cost is bounded.
 
 mod attempt;
+mod check;
 mod documents;
+mod files;
 mod helpers;
 mod input;
 mod json;
 mod limits;
 mod parsed;
+mod problem;
 mod release;
+mod source;
+mod trace;
 
 use ferroplane_golang::fmt::Numbers;
-use ferroplane_template::{Heap, Templates, Value};
+use ferroplane_template::{ExecuteError, Heap, Trace, Value};
 use ferroplane_wire::to_json;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
@@ -23,8 +28,15 @@ use crate::chance::Chance;
 use crate::effort::{Effort, TakesLong};
 use crate::{response, ttl};
 use attempt::Attempt;
-use input::Prepared;
+use documents::Fault;
+use input::{Parsed, Prepared};
+use problem::Problem;
 use release::Release;
+use trace::Printed;
+
+pub use check::{CheckedTemplates, TemplateMistake, check_templates};
+pub use source::{TemplateLine, TemplatePart};
+pub use trace::{TracedDocument, TracedRun, trace_templates};
 
 type Answer = Result<RunFunctionResponse, TakesLong>;
 
@@ -69,17 +81,36 @@ pub(crate) fn run_v0_4(request: &RunFunctionRequest, effort: Effort<'_>) -> Answ
 }
 
 fn run_as(release: Release, request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_and_trace(release, request, effort, None)
+}
+
+/// Answers a request. Who wants to know which lines of the templates are behind the answer is told, at the cost of executing them
+/// twice.
+fn run_and_trace(
+    release: Release,
+    request: &RunFunctionRequest,
+    effort: Effort<'_>,
+    mut traced: Option<&mut TracedRun>,
+) -> Answer {
     let attempt = Attempt::new(effort);
     let mut response = response::to(request);
     let kept = attempt.read(request, release)?;
-    let prepared = kept.read.as_ref().map_err(Clone::clone);
-    let composed = prepared.and_then(|prepared| compose(request, prepared, &attempt, &mut response));
+    let composed = match &kept.read {
+        Ok(prepared) => {
+            let call = Call { request, prepared, attempt: &attempt };
+            compose(&call, &mut response, traced.as_deref_mut())
+        }
+        Err(problem) => Err(Problem::from(problem.clone())),
+    };
     if attempt.gave_up() {
         kept.note_that_it_takes_long();
         return Err(TakesLong);
     }
-    if let Err(problem) = composed {
-        response = response::fatal(response, problem);
+    if let Err(Problem { message, at }) = composed {
+        response = response::fatal(response, message);
+        if let Some(traced) = traced {
+            traced.failed_at = at;
+        }
     }
     if !release.targets_results() {
         response.results.iter_mut().for_each(|result| result.target = None);
@@ -87,32 +118,81 @@ fn run_as(release: Release, request: &RunFunctionRequest, effort: Effort<'_>) ->
     Ok(response)
 }
 
+/// A request, and how it is answered.
+struct Call<'c> {
+    request: &'c RunFunctionRequest,
+    prepared: &'c Prepared,
+    attempt: &'c Attempt<'c>,
+}
+
 fn compose(
-    request: &RunFunctionRequest,
-    prepared: &Prepared,
-    attempt: &Attempt<'_>,
+    call: &Call<'_>,
     response: &mut RunFunctionResponse,
-) -> Result<(), String> {
+    traced: Option<&mut TracedRun>,
+) -> Result<(), Problem> {
+    let Call { request, prepared, attempt } = *call;
     // A time to live that cannot be read is ignored, as in the original.
     if let Some(ttl) = prepared.ttl.as_deref().and_then(|text| ttl::parse(text).ok())
         && let Some(meta) = &mut response.meta
     {
         meta.ttl = Some(ttl);
     }
-    let output = prepared.with_templates(request.context.as_ref(), |templates| {
-        execute(templates, request, prepared, attempt)
-    })?;
-    documents::read(&output, prepared.release)
-        .and_then(|documents| documents::apply(documents, request, prepared.release, response))
+    let release = prepared.release;
+    prepared.with_templates(request, |parsed, request| {
+        let call = Call { request: &request, prepared, attempt };
+        let output = execute(parsed, &call)?;
+        let read = documents::read(&output, release);
+        if let Some(traced) = traced {
+            let printed = trace(parsed, &call)?;
+            traced.has_output = true;
+            traced.documents =
+                read.as_ref().map(|documents| printed.documents(documents)).unwrap_or_default();
+            traced.lost_separators = printed.lost_separators();
+        }
+        let applied = read.and_then(|documents| documents::apply(documents, &request, release, response));
+        applied.map_err(|Fault { message, line }| {
+            // Only what fails is worth executing again, to find out which line of the templates printed it.
+            let printed = line.and_then(|_| trace(parsed, &call).ok());
+            Problem::in_document(message, printed.zip(line).and_then(|(printed, line)| printed.at(line)))
+        })
+    })
 }
 
 /// What the templates print for this request.
-fn execute(
-    templates: &Templates,
-    request: &RunFunctionRequest,
-    prepared: &Prepared,
-    attempt: &Attempt<'_>,
-) -> Result<String, String> {
+fn execute(parsed: &Parsed, call: &Call<'_>) -> Result<String, Problem> {
+    with_data(call, |data, heap, host| {
+        let budget = call.attempt.budget(&call.prepared.limits);
+        let output = parsed.templates.execute(data, heap, host, budget);
+        let output = output.map_err(|error| failed(parsed, call, &error))?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    })
+}
+
+/// The same, and which lines of the templates print what.
+fn trace<'p>(parsed: &'p Parsed, call: &Call<'_>) -> Result<Printed<'p>, Problem> {
+    with_data(call, |data, heap, host| {
+        let budget = call.attempt.budget(&call.prepared.limits);
+        let output = parsed.templates.execute_traced(data, heap, host, budget);
+        let (output, trace) = output.map_err(|error| failed(parsed, call, &error))?;
+        // Positions are in bytes, so that bytes that are no text would mislead: then nothing is known.
+        let Ok(output) = String::from_utf8(output) else {
+            return Ok(Printed::new(parsed, String::new(), Trace::default()));
+        };
+        Ok(Printed::new(parsed, output, trace))
+    })
+}
+
+fn failed(parsed: &Parsed, call: &Call<'_>, error: &ExecuteError) -> Problem {
+    let message = call.attempt.explain(error, &call.prepared.limits);
+    Problem::in_template(message, &parsed.lines, error.line)
+}
+
+/// Calls back with the data of the templates, and with what their functions need besides.
+fn with_data<T>(
+    call: &Call<'_>,
+    go_on: impl FnOnce(Value, &Heap, &mut helpers::Host<'_>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let Call { request, prepared, attempt } = *call;
     let (release, limits) = (prepared.release, &prepared.limits);
     let mut data = to_json(request).map_err(|error| format!("cannot convert request to map: {error}"))?;
     if release.knows_required_resources()
@@ -127,10 +207,7 @@ fn execute(
     let input = prepared.seed.as_ref().or(request.input.as_ref());
     let chance = Chance::of(request, input);
     let mut host = helpers::Host { attempt, limits, state: helpers::State::new(release, chance) };
-    let output = templates
-        .execute(data, &heap, &mut host, attempt.budget(limits))
-        .map_err(|error| attempt.explain(&error, limits))?;
-    Ok(String::from_utf8_lossy(&output).into_owned())
+    go_on(data, &heap, &mut host)
 }
 
 #[cfg(test)]

@@ -28,6 +28,10 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 pub use chance::set_secret;
 pub use discovery::{Filter, Versions};
 pub use effort::{Effort, LongBuiltin, TakesLong};
+pub use go_templating::{
+    CheckedTemplates, TemplateLine, TemplateMistake, TemplatePart, TracedDocument, TracedRun,
+    check_templates, trace_templates,
+};
 pub use library::{
     Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
 };

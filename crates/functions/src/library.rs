@@ -16,7 +16,7 @@ use std::time::Duration;
 use ferroplane_engine::versions::{Catalogue, Family, Fault, Lifecycle, Version};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-use crate::effort::{Effort, LongBuiltin, TakesLong};
+use crate::effort::{Effort, TakesLong};
 use crate::{BUILTINS, Code};
 pub use ferroplane_engine::versions::Native;
 use generated::LISTED;
@@ -30,8 +30,12 @@ pub struct Implementation(Kind);
 #[derive(Clone)]
 enum Kind {
     Short(Arc<dyn Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync>),
-    Long(LongBuiltin),
+    Long(Arc<LongCode>),
 }
+
+/// Code that may take long, as [`LongBuiltin`](crate::LongBuiltin) has it, with what it keeps.
+type LongCode =
+    dyn Fn(&RunFunctionRequest, Effort<'_>) -> Result<RunFunctionResponse, TakesLong> + Send + Sync;
 
 impl Implementation {
     /// One whose calls take microseconds.
@@ -40,8 +44,13 @@ impl Implementation {
     }
 
     /// One whose calls may take long. It gives up brief calls only.
-    pub fn new_long(run: LongBuiltin) -> Self {
-        Self(Kind::Long(run))
+    pub fn new_long(
+        run: impl Fn(&RunFunctionRequest, Effort<'_>) -> Result<RunFunctionResponse, TakesLong>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Kind::Long(Arc::new(run)))
     }
 
     pub(crate) fn of(code: Code) -> Self {

@@ -502,3 +502,61 @@ async fn change_of_a_function_wakes_only_those_that_call_it() {
     install("function-auto-ready").await;
     plane.until(&path, |_| reconciles(&plane) > before).await;
 }
+
+#[tokio::test]
+async fn templates_in_config_maps_are_followed() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let template =
+        |status: &str| format!("apiVersion: example.org/v1\nkind: Site\nstatus: {{color: {status}}}\n");
+    let files = |namespace: &str, text: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "templates", "namespace": namespace},
+            "data": {"site.yaml": text},
+        })
+    };
+    let pipeline = |kind: &str, version: &str, namespace: Option<&str>| {
+        let mut required = json!({
+            "requirementName": "/templates", "apiVersion": version, "kind": kind, "name": "templates",
+        });
+        if let Some(namespace) = namespace {
+            required["namespace"] = namespace.into();
+        }
+        json!([{
+            "step": "compose", "functionRef": {"name": "function-go-templating"},
+            "requirements": {"requiredResources": [required]},
+            "input": {
+                "apiVersion": "gotemplating.fn.crossplane.io/v1beta1", "kind": "GoTemplate",
+                "source": "FileSystem", "fileSystem": {"dirPath": "/templates"},
+            },
+        }])
+    };
+    plane.compose_sites_of(&pipeline("ConfigMap", "v1", Some("default"))).await;
+    plane.create_site("blog", "red").await;
+    is_unsynced(&plane, "cannot read tmpl from the folder {/templates}: there is no such ConfigMap").await;
+    let path = format!("{SETTINGS}/templates");
+    plane.apply(&path, &files("default", &template("'{{ .observed.composite.resource.spec.color }}'"))).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "red").await;
+    plane.apply(&path, &files("default", &template("green"))).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "green").await;
+    plane.apply(&path, &files("default", "\n\n{{ fail \"not today\" }}")).await;
+    is_unsynced(&plane, "pipeline step `compose` returned a fatal result: ").await;
+    is_unsynced(&plane, "not today (line 3 of file `site.yaml`)").await;
+
+    // What another namespace holds takes a grant; what is in none does not.
+    plane.compose_sites_of(&pipeline("ConfigMap", "v1", Some("kube-system"))).await;
+    is_unsynced(&plane, "no AccessGrant allows that").await;
+    let environment = "/apis/apiextensions.crossplane.io/v1beta1/environmentconfigs/templates";
+    let version = "apiextensions.crossplane.io/v1beta1";
+    plane
+        .apply(
+            environment,
+            &json!({
+                "apiVersion": version, "kind": "EnvironmentConfig", "metadata": {"name": "templates"},
+                "data": {"site.yaml": template("blue")},
+            }),
+        )
+        .await;
+    plane.compose_sites_of(&pipeline("EnvironmentConfig", version, None)).await;
+    plane.until(BLOG, |site| site["status"]["color"] == "blue").await;
+}

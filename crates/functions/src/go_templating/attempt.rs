@@ -41,10 +41,7 @@ impl<'a> Attempt<'a> {
             None if self.is_brief() && input.wire().len() > BRIEF_TEXT => return Err(TakesLong),
             None => slot.put(release, Prepared::read(input, release), input.wire().len()),
         };
-        let parses_much = || {
-            let context = request.context.as_ref().filter(|_| kept.reads_the_context());
-            context.is_some_and(|context| context.wire().len() > BRIEF_TEXT)
-        };
+        let parses_much = || kept.text_length(request) > BRIEF_TEXT;
         if self.is_brief() && (kept.takes_long() || parses_much()) { Err(TakesLong) } else { Ok(kept) }
     }
 

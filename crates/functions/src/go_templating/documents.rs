@@ -22,7 +22,7 @@ pub(super) const RESOURCE_NAME: &str = "gotemplating.fn.crossplane.io/compositio
 const READY: &str = "gotemplating.fn.crossplane.io/ready";
 const TTL: &str = "gotemplating.fn.crossplane.io/ttl";
 /// The documents of this version say something about the composite resource.
-const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
+pub(super) const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
 /// Where extra resources are in the context.
 pub(super) const EXTRA_RESOURCES: &str = "apiextensions.crossplane.io/extra-resources";
 /// So much of a bad line is shown.
@@ -30,25 +30,51 @@ const SHOWN: usize = 80;
 
 type Object = Map<String, Value>;
 
+/// An object that the templates printed.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) object: Object,
+    /// The line of the output in which it begins, from one.
+    pub(super) line: usize,
+}
+
+/// Why an output cannot be used, and the line of it that is to blame.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) message: String,
+    pub(super) line: Option<usize>,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self { message, line: None }
+    }
+}
+
 /// The objects that a text consists of.
-pub(super) fn read(text: &str, release: Release) -> Result<Vec<Object>, String> {
-    let mut objects = Vec::new();
+pub(super) fn read(text: &str, release: Release) -> Result<Vec<Document>, Fault> {
+    let mut found = Vec::new();
     for document in Documents::new(text) {
         let document = document.map_err(|error| {
-            format!("cannot decode manifest: {}", told(&error, text, objects.len(), release))
+            let message = format!("cannot decode manifest: {}", told(&error, text, found.len(), release));
+            Fault { message, line: Some(error.line + error.line_in_document.unwrap_or(1) - 1) }
         })?;
+        let line = document.line;
+        let fault = |message| Fault { message, line: Some(line) };
         match document.value {
             Value::Null => {}
-            Value::Object(object) => objects.push(checked(object, release)?),
+            Value::Object(object) => {
+                found.push(Document { object: checked(object, release).map_err(fault)?, line });
+            }
             other => {
                 let kind = kind_of(&other);
-                return Err(format!(
+                return Err(fault(format!(
                     "cannot decode manifest: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-                ));
+                )));
             }
         }
     }
-    Ok(objects)
+    Ok(found)
 }
 
 /// What is wrong with a document, and where.
@@ -165,11 +191,11 @@ struct Composition<'r> {
 
 /// Makes desired resources and the rest of the answer from the documents.
 pub(super) fn apply(
-    documents: Vec<Object>,
+    documents: Vec<Document>,
     request: &RunFunctionRequest,
     release: Release,
     response: &mut RunFunctionResponse,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let nothing = Object::new();
     let mut composition = Composition::observe(request, release, &nothing)?;
     if let Some(ttl) = annotation(composition.xr, TTL).filter(|_| release.has_options())
@@ -178,10 +204,10 @@ pub(super) fn apply(
         // What cannot be read is no time at all, as in the original.
         meta.ttl = Some(ttl::parse(ttl).unwrap_or_default());
     }
-    for document in documents {
-        composition.take(document, response)?;
+    for Document { object, line } in documents {
+        composition.take(object, response).map_err(|message| Fault { message, line: Some(line) })?;
     }
-    composition.answer(response)
+    Ok(composition.answer(response)?)
 }
 
 impl<'r> Composition<'r> {

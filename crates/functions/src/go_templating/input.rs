@@ -1,13 +1,19 @@
 //! What the step says: where the templates are, and how they are written.
 
+use std::borrow::Cow;
+
 use ferroplane_template::{Functions, MissingKey, Options, Templates};
 use ferroplane_wire::Struct;
+use ferroplane_wire::v1::{Resource, RunFunctionRequest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::helpers;
 use super::limits::{self, Limits};
+use super::parsed::Slot;
+use super::problem::Problem;
 use super::release::Release;
+use super::source::{Lines, SourceText, TemplatePart};
+use super::{files, helpers};
 
 /// What the original calls its template: errors begin with it.
 const NAME: &str = "manifests";
@@ -78,17 +84,27 @@ pub(super) struct Prepared {
 
 #[derive(Debug)]
 enum Source {
-    Inline(Result<Templates, String>),
+    Inline(Result<Parsed, Problem>),
     /// The template is in this key of the environment.
     Environment(String),
+    /// The templates are in this directory, whose files come with the request.
+    FileSystem(String),
+    /// The templates are those of this directory.
+    Files(String, Result<Parsed, Problem>),
+}
+
+/// Templates, ready to be executed, and where their lines come from.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) templates: Templates,
+    pub(super) lines: Lines,
 }
 
 /// How templates are written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct How {
     functions: &'static Functions,
-    left: String,
-    right: String,
+    delimiters: (String, String),
     missing_key: Result<MissingKey, String>,
 }
 
@@ -111,25 +127,82 @@ impl Prepared {
         Ok(Self { release, ttl, limits, seed, source, how })
     }
 
-    /// Whether the template comes with the context of the request.
-    pub(super) fn reads_the_context(&self) -> bool {
-        matches!(self.source, Source::Environment(_))
-    }
-
-    /// Calls back with the templates that this request is about.
-    pub(super) fn with_templates<T>(
-        &self,
-        context: Option<&Struct>,
-        go_on: impl FnOnce(&Templates) -> Result<T, String>,
-    ) -> Result<T, String> {
+    /// How many bytes of templates come with the request, and may have to be parsed.
+    pub(super) fn text_length(&self, request: &RunFunctionRequest) -> usize {
+        let length = |object: &Struct| object.wire().len();
         match &self.source {
-            Source::Inline(templates) => go_on(templates.as_ref().map_err(Clone::clone)?),
-            Source::Environment(key) => {
-                let text = from_environment(context, key)
-                    .map_err(|error| format!("invalid function input: {error}"))?;
-                go_on(&self.how.parse(&text)?)
+            Source::Inline(_) | Source::Files(..) => 0,
+            Source::Environment(_) => request.context.as_ref().map_or(0, length),
+            Source::FileSystem(directory) => {
+                let items =
+                    files::required(request, directory).map(|found| &found.items[..]).unwrap_or_default();
+                items.iter().filter_map(|item| item.resource.as_ref()).map(length).sum()
             }
         }
+    }
+
+    /// Calls back with the templates that this request is about, and with the request as they see it.
+    pub(super) fn with_templates<T>(
+        &self,
+        request: &RunFunctionRequest,
+        go_on: impl FnOnce(&Parsed, Cow<'_, RunFunctionRequest>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match &self.source {
+            Source::Inline(parsed) | Source::Files(_, parsed) => {
+                go_on(parsed.as_ref().map_err(Clone::clone)?, Cow::Borrowed(request))
+            }
+            Source::Environment(key) => {
+                let text = from_environment(request.context.as_ref(), key)
+                    .map_err(|error| format!("invalid function input: {error}"))?;
+                let text = SourceText::of(TemplatePart::Environment(key.clone()), text);
+                go_on(&self.how.parse(text)?, Cow::Borrowed(request))
+            }
+            Source::FileSystem(directory) => self.with_files(directory, request, go_on),
+        }
+    }
+
+    fn with_files<T>(
+        &self,
+        directory: &str,
+        request: &RunFunctionRequest,
+        go_on: impl FnOnce(&Parsed, Cow<'_, RunFunctionRequest>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let found = files::required(request, directory);
+        let parse = || {
+            let text =
+                files::read(directory, found).map_err(|error| format!("invalid function input: {error}"))?;
+            self.how.parse(text)
+        };
+        let request = Cow::Owned(files::without(request, directory));
+        let items = found.map(|found| &found.items[..]).unwrap_or_default();
+        let [Resource { resource: Some(files), .. }] = items else { return go_on(&parse()?, request) };
+        // The usual case is one object, which many requests share: what was made of it is kept with it.
+        let slot = files.reading(|_| Slot::default());
+        let is_same =
+            |read: &Result<Self, String>| read.as_ref().is_ok_and(|it| it.is_made_for(self, directory));
+        let kept = slot.get(self.release).filter(|kept| is_same(&kept.read));
+        let kept = kept.unwrap_or_else(|| {
+            slot.put(self.release, Ok(self.of_files(directory, parse())), files.wire().len())
+        });
+        match &kept.read {
+            Ok(Self { source: Source::Files(_, parsed), .. }) => {
+                go_on(parsed.as_ref().map_err(Clone::clone)?, request)
+            }
+            _ => go_on(&parse()?, request),
+        }
+    }
+
+    fn of_files(&self, directory: &str, parsed: Result<Parsed, Problem>) -> Self {
+        let source = Source::Files(directory.to_owned(), parsed);
+        let how = self.how.clone();
+        Self { release: self.release, ttl: None, limits: Limits::default(), seed: None, source, how }
+    }
+
+    /// Whether the files of this directory were parsed as another input wants them.
+    fn is_made_for(&self, other: &Self, directory: &str) -> bool {
+        let is_directory = matches!(&self.source, Source::Files(of, _) if of == directory);
+        let how = |of: &Self| (of.how.delimiters.clone(), of.how.missing_key.clone());
+        is_directory && how(self) == how(other)
     }
 }
 
@@ -137,20 +210,23 @@ impl How {
     fn of(input: &Input, release: Release) -> Self {
         // The original changes both delimiters or none.
         let both = input.delims.as_ref().and_then(|both| Some((both.left.clone()?, both.right.clone()?)));
-        let (left, right) = both.unwrap_or_default();
+        let delimiters = both.unwrap_or_default();
         let options = input.options.as_ref().filter(|_| release.has_options());
         let missing_key = options.map_or(Ok(MissingKey::Invalid), |options| missing_key(options));
-        Self { functions: helpers::functions(release), left, right, missing_key }
+        Self { functions: helpers::functions(release), delimiters, missing_key }
     }
 
-    fn parse(&self, text: &str) -> Result<Templates, String> {
+    fn parse(&self, source: SourceText) -> Result<Parsed, Problem> {
         let missing_key = *self.missing_key.as_ref().unwrap_or(&MissingKey::Invalid);
-        let options = Options { delimiters: (&self.left, &self.right), missing_key };
-        let templates = Templates::parse(NAME, text, &options, self.functions).map_err(|error| {
-            format!("invalid function input: cannot parse the provided templates: {error}")
+        let (left, right) = &self.delimiters;
+        let options = Options { delimiters: (left, right), missing_key };
+        let SourceText { text, lines } = source;
+        let templates = Templates::parse(NAME, &text, &options, self.functions).map_err(|error| {
+            let message = format!("invalid function input: cannot parse the provided templates: {error}");
+            Problem::in_template(message, &lines, error.line)
         })?;
         self.missing_key.clone()?;
-        Ok(templates)
+        Ok(Parsed { templates, lines })
     }
 }
 
@@ -168,16 +244,12 @@ fn missing_key(options: &[String]) -> Result<MissingKey, String> {
 fn source(input: &Input, release: Release, how: &How) -> Result<Source, String> {
     match (input.source.as_deref().unwrap_or_default(), &input.inline) {
         ("Inline", _) | ("", Some(Inline::Text(_))) => {
-            Ok(Source::Inline(how.parse(&inline(input.inline.as_ref(), release)?)))
+            Ok(Source::Inline(how.parse(inline(input.inline.as_ref(), release)?)))
         }
         ("FileSystem", _) => {
             let directory = input.file_system.as_ref().and_then(|files| files.dir_path.as_deref());
-            match directory.filter(|directory| !directory.is_empty()) {
-                None => Err("fileSystem.dirPath should be provided".to_owned()),
-                Some(directory) => Err(format!(
-                    "cannot read templates from the directory {directory}: built-in functions read no files; write the template inline"
-                )),
-            }
+            let directory = directory.filter(|directory| !directory.is_empty());
+            Ok(Source::FileSystem(directory.ok_or("fileSystem.dirPath should be provided")?.to_owned()))
         }
         ("Environment", _) if release.reads_templates_from_the_environment() => {
             let key = input.environment.as_ref().and_then(|environment| environment.key.clone());
@@ -189,7 +261,7 @@ fn source(input: &Input, release: Release, how: &How) -> Result<Source, String> 
     }
 }
 
-fn inline(inline: Option<&Inline>, release: Release) -> Result<String, String> {
+fn inline(inline: Option<&Inline>, release: Release) -> Result<SourceText, String> {
     let (template, templates) = match inline {
         Some(Inline::Text(text)) => (Some(text), None),
         Some(Inline::Fields(fields)) => {
@@ -198,8 +270,9 @@ fn inline(inline: Option<&Inline>, release: Release) -> Result<String, String> {
         None => (None, None),
     };
     let template = template.filter(|text| !text.is_empty()).cloned();
+    let template = template.map(|text| SourceText::of(TemplatePart::Inline, text));
     let templates = templates.filter(|texts| !texts.is_empty());
-    template.or_else(|| Some(templates?.join("\n---\n"))).ok_or_else(|| {
+    template.or_else(|| Some(SourceText::of_list(templates?))).ok_or_else(|| {
         let fields =
             if release.has_options() { "inline.template or inline.templates" } else { "inline.template" };
         format!("{fields} should be provided")

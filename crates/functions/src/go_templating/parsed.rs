@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ferroplane_wire::v1::RunFunctionRequest;
+
 use super::input::Prepared;
 use super::release::Release;
 
@@ -32,9 +34,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Whether the template comes with the context, and is parsed at every call.
-    pub(super) fn reads_the_context(&self) -> bool {
-        self.read.as_ref().is_ok_and(Prepared::reads_the_context)
+    /// How many bytes of templates come with a request, and may have to be parsed.
+    pub(super) fn text_length(&self, request: &RunFunctionRequest) -> usize {
+        self.read.as_ref().map_or(0, |prepared| prepared.text_length(request))
     }
 
     pub(super) fn takes_long(&self) -> bool {

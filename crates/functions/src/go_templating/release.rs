@@ -18,6 +18,24 @@ impl Release {
     /// How many there are.
     pub(super) const COUNT: usize = Self::V0_12 as usize + 1;
 
+    pub(super) const NEWEST: Self = Self::V0_12;
+
+    /// The release that a version of the function reproduces.
+    pub(super) fn of(version: &str) -> Option<Self> {
+        let minor = version.strip_prefix("v0.")?.split('.').next()?;
+        Some(match minor.parse::<u32>().ok()? {
+            4 => Self::V0_4,
+            5 => Self::V0_5,
+            6 => Self::V0_6,
+            7 => Self::V0_7,
+            8 => Self::V0_8,
+            9 | 10 => Self::V0_9,
+            11 => Self::V0_11,
+            12 => Self::V0_12,
+            _ => return None,
+        })
+    }
+
     /// Annotations that are no text are refused. Before, they were taken for none at all.
     pub(super) fn checks_annotations(self) -> bool {
         self >= Self::V0_5

@@ -92,8 +92,9 @@ fn helpers_look_things_up() {
         let request = from_json(&request(&quoted)).unwrap();
         let elapsed = || Duration::ZERO;
         let attempt = Attempt::new(Effort::Full(&elapsed));
-        let output =
-            prepared.with_templates(None, |templates| execute(templates, &request, &prepared, &attempt));
+        let output = prepared.with_templates(&request, |parsed, request| {
+            execute(parsed, &Call { request: &request, prepared: &prepared, attempt: &attempt })
+        });
         assert_eq!(output.as_deref(), Ok(printed), "{template}");
     }
 }
@@ -135,10 +136,14 @@ fn mistakes_are_told_as_the_original_tells_them() {
         ),
     ];
     for (template, message) in cases {
-        assert_eq!(fatal(template), message, "{template}");
+        let told = fatal(template);
+        // What the original does not know: which line of the template printed the document.
+        let told = told.strip_suffix(" (printed by line 1 of the template)").unwrap_or(&told);
+        assert_eq!(told, message, "{template}");
     }
     let bad = fatal("kind: A\n---\nkind: B\nspec: {a: [}\n");
     assert!(bad.starts_with("cannot decode manifest: error converting YAML to JSON: yaml: line 4 (document 2, line 2) near: 'spec: {a: [}': "), "{bad}");
+    assert!(bad.ends_with(" (printed by line 4 of the template)"), "{bad}");
 }
 
 #[test]
@@ -280,4 +285,116 @@ fn another_limit_gives_the_same_random_values() {
     assert_eq!(plain.as_str().unwrap().len(), 20);
     assert_eq!(password(&limited("ferroplane.io/template-time", "5s", template)), plain);
     assert_ne!(password(&answer(&format!("{template}\n"))), plain);
+}
+
+fn config_map(name: &str, data: &Value) -> Value {
+    json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}})
+}
+
+/// A request whose templates are the files of these objects.
+fn from_files(config_maps: &[Value]) -> Value {
+    let mut request = request("");
+    request["input"] = json!({"source": "FileSystem", "fileSystem": {"dirPath": "/templates"}});
+    request["requiredResources"] = json!({"/templates": {"items": config_maps}});
+    request
+}
+
+#[test]
+fn files_come_as_the_config_maps_that_are_required_under_the_name_of_the_directory() {
+    let uses = named("a", "data: {label: '{{ template \"label\" . }}', sees: '{{ .requiredResources }}'}");
+    let defines = "{{ define \"label\" }}app-{{ .observed.composite.resource.spec.count }}{{ end }}";
+    let data = json!({"b.yaml": uses, "a/helpers.tpl": defines, ".hidden": "{{ nope", "a/.git/x": "{{ nope"});
+    for config_maps in [
+        vec![config_map("all", &data)],
+        vec![config_map("uses", &json!({"b.yaml": uses})), config_map("defines", &json!({"h.tpl": defines}))],
+    ] {
+        let mut request = from_files(&config_maps);
+        for _ in 0..2 {
+            let answer = answer_as(Release::V0_12, &request);
+            let data = &answer["desired"]["resources"]["a"]["resource"]["data"];
+            assert_eq!(*data, json!({"label": "app-3", "sees": "<no value>"}), "{answer:#}");
+            assert!(answer.get("context").is_none(), "{answer:#}");
+            request["meta"] = json!({"tag": "again"});
+        }
+    }
+}
+
+#[test]
+fn files_that_are_not_there_are_told_with_what_to_do() {
+    let told = |request: &Value| answer_as(Release::V0_12, request)["results"][0]["message"].clone();
+    let mut request = from_files(&[]);
+    let words = "invalid function input: cannot read tmpl from the folder {/templates}: ";
+    assert_eq!(told(&request), format!("{words}there is no such ConfigMap"));
+    let twice = [config_map("a", &json!({"x": ""})), config_map("b", &json!({"x": ""}))];
+    assert_eq!(told(&from_files(&twice)), format!("{words}`x` is in two ConfigMaps"));
+    request["requiredResources"] = json!({});
+    let message = told(&request);
+    let message = message.as_str().unwrap();
+    assert!(message.ends_with("require the ConfigMap that holds the files under this name"), "{message}");
+    request["input"]["fileSystem"] = json!({});
+    assert_eq!(told(&request), "invalid function input: fileSystem.dirPath should be provided");
+}
+
+#[test]
+fn one_config_map_serves_steps_that_read_it_differently() {
+    let files =
+        [config_map("all", &json!({"a.yaml": named("n[[ .observed.composite.resource.spec.count ]]", "")}))];
+    let mut request: RunFunctionRequest = from_json(&from_files(&files)).unwrap();
+    let names = |request: &RunFunctionRequest| {
+        let answer = to_json(&run_as(Release::V0_12, request, Effort::Brief).unwrap()).unwrap();
+        answer["desired"]["resources"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>())
+    };
+    // The same objects, not copies of them: what was made of them is kept with them.
+    let plain = request.clone();
+    let input = json!({"source": "FileSystem", "fileSystem": {"dirPath": "/templates"}, "delims": {"left": "[[", "right": "]]"}});
+    request.input = Some(ferroplane_wire::Struct::try_from(input.as_object().unwrap().clone()).unwrap());
+    assert_eq!(names(&request), Some(vec!["n3".to_owned()]));
+    assert_eq!(names(&plain), Some(vec!["n[[ .observed.composite.resource.spec.count ]]".to_owned()]));
+    assert_eq!(names(&request), Some(vec!["n3".to_owned()]));
+}
+
+#[test]
+fn mistakes_are_told_with_the_line_of_the_file() {
+    let good = named("good", "");
+    let told = |bad: &str| {
+        let files = [config_map("all", &json!({"a.yaml": good, "b.yaml": bad}))];
+        let answer = answer_as(Release::V0_12, &from_files(&files));
+        answer["results"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let message = told("\n{{ nope }}");
+    assert!(message.ends_with(r#"function "nope" not defined (line 2 of file `b.yaml`)"#), "{message}");
+    let message = told("\n\n{{ fail \"no\" }}");
+    assert!(message.ends_with("error calling fail: no (line 3 of file `b.yaml`)"), "{message}");
+    let message = told("\n\napiVersion: v1\nkind: ConfigMap\n");
+    assert!(message.ends_with("annotation (printed by line 3 of file `b.yaml`)"), "{message}");
+    let message = told("a: b\nb: [\n");
+    assert!(message.ends_with(" of file `b.yaml`)"), "{message}");
+}
+
+fn traced(template: &str) -> TracedRun {
+    trace_templates("v0.12.2", &from_json(&request(template)).unwrap(), Effort::Brief).unwrap().unwrap()
+}
+
+#[test]
+fn documents_are_told_with_the_line_that_printed_them() {
+    let first = "{{- range list \"a\" \"b\" }}\n---\n";
+    let named = named("{{ . }}", "");
+    let template = format!(
+        "{first}# so\n{named}{{{{- end }}}}\n---\napiVersion: example.org/v1\nkind: App\nstatus: {{}}\n"
+    );
+    let traced = traced(&template);
+    let documents: Vec<_> = traced.documents.iter().map(|it| (it.resource.as_deref(), it.at.line)).collect();
+    assert_eq!(documents, [(Some("a"), 4), (Some("b"), 4), (None, 11)]);
+    assert_eq!(to_json(&traced.response).unwrap(), answer(&template));
+    assert_eq!((traced.failed_at, traced.lost_separators), (None, Vec::new()));
+    assert!(trace_templates("v1.0.0", &RunFunctionRequest::default(), Effort::Brief).is_none());
+}
+
+#[test]
+fn separators_that_lost_their_line_are_found() {
+    let template =
+        format!("{}{{{{ if true -}}}}\n---\n{{{{- end }}}}\n{}", named("a", "").trim_end(), named("b", ""));
+    let traced = traced(&template);
+    let lines: Vec<_> = traced.lost_separators.iter().map(|at| at.line).collect();
+    assert_eq!(lines, [6]);
 }

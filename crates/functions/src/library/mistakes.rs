@@ -11,12 +11,16 @@ use ferroplane_wire::v1::{RunFunctionRequest, Severity};
 use serde_json::{Map, Value};
 
 use super::Library;
+use crate::go_templating::{TemplateMistake, TemplatePart, check_templates};
 
 /// What functions that refuse an input say first. A fatal result that begins otherwise may be about what else was missing
 /// from the request, which is empty but for the input.
 const REFUSALS: [&str; 2] = ["cannot get Function input: ", "invalid Function input: "];
 /// What function-cel-validation says of rules that are no CEL.
 const COMPILATION: &str = "cannot compile ";
+
+/// The function whose templates are looked at without calling it.
+const GO_TEMPLATING: &str = "function-go-templating";
 
 /// A mistake in an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct InputMistake {
     pub field: String,
     /// What is wrong, without the field.
     pub message: String,
+    /// The line of the text at the field, from one, if it is in one.
+    pub line: Option<usize>,
 }
 
 impl fmt::Display for InputMistake {
@@ -58,6 +64,9 @@ impl Library {
         self.contract(function)?.input?;
         let implementation = self.implementation(function, version)?;
         let input = input.cloned().map(Struct::try_from).transpose().ok()?;
+        if function == GO_TEMPLATING {
+            return Some(template_mistakes(version, &input.unwrap_or_default()));
+        }
         let response = implementation.run(&RunFunctionRequest { input, ..RunFunctionRequest::default() });
         let fatal = response.results.iter().find(|result| result.severity == Severity::Fatal as i32)?;
         if fatal.message.starts_with(COMPILATION) {
@@ -65,15 +74,32 @@ impl Library {
             let lines = fatal.message.split(&separator).enumerate();
             let mistake = |(index, line): (usize, &str)| {
                 let message = if index == 0 { line.to_owned() } else { format!("{COMPILATION}{line}") };
-                InputMistake { field: "rules".to_owned(), message }
+                InputMistake { field: "rules".to_owned(), message, line: None }
             };
             return Some(lines.map(mistake).collect());
         }
         let words = REFUSALS.iter().find_map(|prefix| fatal.message.strip_prefix(prefix))?;
         // What comes before the first colon is the field, more often than not.
         let (field, message) = words.split_once(": ").unwrap_or(("", words));
-        Some(vec![InputMistake { field: field.to_owned(), message: message.to_owned() }])
+        Some(vec![InputMistake { field: field.to_owned(), message: message.to_owned(), line: None }])
     }
+}
+
+/// What keeps the templates of function-go-templating from being executed.
+fn template_mistakes(version: &Version, input: &Struct) -> Vec<InputMistake> {
+    let json = input.json().ok();
+    let is_text = json.and_then(|input| input.get("inline")).is_some_and(Value::is_string);
+    let request = RunFunctionRequest { input: Some(input.clone()), ..RunFunctionRequest::default() };
+    let mistake = |TemplateMistake { at, message }: TemplateMistake| {
+        let field = match at.as_ref().map(|at| &at.part) {
+            Some(TemplatePart::Inline) if is_text => "inline".to_owned(),
+            Some(TemplatePart::Inline) => "inline.template".to_owned(),
+            Some(TemplatePart::InlineList(index)) => format!("inline.templates[{index}]"),
+            Some(TemplatePart::Environment(_) | TemplatePart::File(_)) | None => String::new(),
+        };
+        InputMistake { field, message, line: at.map(|at| at.line) }
+    };
+    check_templates(&version.to_string(), &request).error.into_iter().map(mistake).collect()
 }
 
 /// Names that several templates of patch-and-transform have. The function makes one resource of them, of the last.
@@ -93,6 +119,7 @@ fn doubled_names(input: &Map<String, Value>) -> Vec<InputMistake> {
             "Duplicate value: {}: resources[{first}] has this name, and only the last one of them is composed",
             quote(name)
         ),
+        line: None,
     };
     doubled.map(mistake).collect()
 }
@@ -125,6 +152,25 @@ mod tests {
         );
         assert!(found[1].1.starts_with("cannot compile rule \"b\""), "{found:?}");
         assert_eq!(found[0].0, "rules");
+    }
+
+    #[test]
+    fn mistakes_in_templates_are_found_with_their_line() {
+        for (inline, field) in [
+            (json!({"template": "a\n{{ nope }}"}), "inline.template"),
+            (json!("a\n{{ nope }}"), "inline"),
+            (json!({"templates": ["{{ . }}", "a\n{{ nope }}"]}), "inline.templates[1]"),
+        ] {
+            let input = json!({"source": "Inline", "inline": inline});
+            let library = Library::built_in().unwrap();
+            let version = "v0.12.2".parse().unwrap();
+            let found = library.input_mistakes(GO_TEMPLATING, &version, input.as_object());
+            let [InputMistake { field: found, message, line: Some(2) }] = &found[..] else {
+                panic!("{found:?}")
+            };
+            assert_eq!(found, field);
+            assert!(message.contains("function \"nope\" not defined"), "{message}");
+        }
     }
 
     #[test]
