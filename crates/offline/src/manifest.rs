@@ -2,6 +2,7 @@
 
 mod files;
 mod node;
+mod scalar;
 pub mod yaml;
 
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub struct Manifest {
     source: Arc<ManifestSource>,
     root: Arc<Node>,
     object: Object,
+    /// What it was read from: the file, or a part of it.
+    text: Arc<str>,
     /// How many lines of the file come before what the document's own lines are counted from.
     lines_before: u64,
 }
@@ -88,8 +91,9 @@ impl Manifest {
     ) -> Result<Vec<Self>, Located> {
         let nodes = yaml::parse_with_duplicates(text)
             .map_err(|bad| Located::new(source, bad.line.map(|line| lines_before + line), bad.message))?;
+        let text: Arc<str> = text.into();
         let nodes = nodes.into_iter().flat_map(Node::unwrap_list);
-        nodes.map(|node| Self::new(source.clone(), node, lines_before)).collect()
+        nodes.map(|node| Self::new(source.clone(), text.clone(), node, lines_before)).collect()
     }
 
     /// An object that stands in no file.
@@ -100,14 +104,20 @@ impl Manifest {
             source: Arc::new(ManifestSource::Stdin),
             root: Arc::new(root),
             object: object.clone(),
+            text: text.into(),
             lines_before: 0,
         })
     }
 
     /// An object and where it stands. A document that is no object is refused.
-    fn new(source: Arc<ManifestSource>, root: Node, lines_before: u64) -> Result<Self, Located> {
+    fn new(
+        source: Arc<ManifestSource>,
+        text: Arc<str>,
+        root: Node,
+        lines_before: u64,
+    ) -> Result<Self, Located> {
         match root.to_json() {
-            Value::Object(object) => Ok(Self { source, root: Arc::new(root), object, lines_before }),
+            Value::Object(object) => Ok(Self { source, root: Arc::new(root), object, text, lines_before }),
             other => {
                 let kind = node::kind_of(&other);
                 Err(Located::new(
@@ -143,6 +153,18 @@ impl Manifest {
     /// The line of a field as Kubernetes names it, or of the nearest thing around it that exists.
     pub fn line_at(&self, field: &str) -> u64 {
         self.lines_before + self.root.line_at(field)
+    }
+
+    /// The line that holds a line of the text at a field, from one; or the line of the field, if the text is written in a way that
+    /// cannot be followed.
+    pub(crate) fn line_in(&self, field: &str, line: usize) -> u64 {
+        let found = self.root.line_in(&self.text, field, line);
+        self.lines_before + found.unwrap_or_else(|| self.root.line_at(field))
+    }
+
+    /// Whether there is a text at a field.
+    pub(crate) fn has_text(&self, field: &str) -> bool {
+        self.root.is_text(field)
     }
 
     /// The keys that are there more than once, with their lines.

@@ -16,6 +16,7 @@ mod recorded_responses;
 mod renderer;
 mod runtimes;
 pub mod seam;
+pub(crate) mod templates;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

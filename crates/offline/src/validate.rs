@@ -23,6 +23,7 @@ mod patches;
 mod pipelines;
 mod served;
 mod split;
+mod templates;
 
 use std::path::{Path, PathBuf};
 
@@ -103,6 +104,7 @@ impl Validation {
         unreadable.extend(objects.add_all(&mut reader, files)?);
         let mut judge = Judge::new(&defining)?;
         judge.add(&objects)?;
+        judge.add_examples(&objects)?;
         let found = Cache::find(cache);
         if let Some(cache) = &found {
             let images = judge.packages().iter();

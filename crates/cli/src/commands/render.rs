@@ -64,6 +64,10 @@ pub(crate) struct Render {
     #[arg(long)]
     hide_deletions: bool,
 
+    /// Print above each resource which line of a Go template printed it
+    #[arg(long)]
+    show_sources: bool,
+
     /// Output format; in JSON, each XR and its resources are one List
     #[arg(long, value_enum, default_value_t)]
     output: Format,
@@ -118,6 +122,9 @@ impl Render {
         let inputs = InputFiles::from(self.inputs.clone());
         if self.watch && inputs.reads_standard_input() {
             bail!("standard input cannot be watched: give a file instead of `-`, or leave out --watch");
+        }
+        if self.show_sources && self.output == Format::Json {
+            bail!("--show-sources writes comments, which JSON does not have: leave out --output json");
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let verdict = runtime.block_on(async {
@@ -211,6 +218,7 @@ impl Render {
             has_results: self.include_function_results,
             has_context: self.include_context,
             has_deletions: !self.hide_deletions,
+            has_sources: self.show_sources,
         }
     }
 }

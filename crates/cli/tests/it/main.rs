@@ -25,6 +25,7 @@ mod scenarios;
 mod simulate;
 mod start;
 mod telemetry;
+mod templates;
 mod tenancy;
 mod tenants;
 mod up;

@@ -62,10 +62,10 @@ impl Files {
         let mut manifests = Vec::new();
         for source in self.sources(path, extensions)? {
             let text = self.read(&source)?;
-            let source = Arc::new(source);
+            let (source, text): (_, Arc<str>) = (Arc::new(source), text.into());
             let nodes = yaml::parse(&text).map_err(|bad| Located::new(&source, bad.line, bad.message))?;
             for node in nodes.into_iter().flat_map(Node::unwrap_list) {
-                manifests.push(Manifest::new(source.clone(), node, 0)?);
+                manifests.push(Manifest::new(source.clone(), text.clone(), node, 0)?);
             }
         }
         Ok(manifests)
@@ -87,6 +87,36 @@ impl Files {
         self.read(&ManifestSource::File(path.to_owned()))
     }
 
+    /// The texts of all files in a directory and all below it, by their paths in it. Hidden ones do not count, as everywhere. Whatever
+    /// links lead to has to be in the directory that surrounds it.
+    pub(crate) fn load_texts(
+        &mut self,
+        directory: &Path,
+        within: &Path,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        self.see(directory);
+        let mut found = Vec::new();
+        self.walk(directory, &mut |_| true, &mut found, MAX_DEPTH)?;
+        let root = std::fs::canonicalize(within).map_err(|source| unreadable(within, source))?;
+        let mut texts = BTreeMap::new();
+        for source in found {
+            let ManifestSource::File(path) = &source else { continue };
+            let real = std::fs::canonicalize(path).map_err(|source| unreadable(path, source))?;
+            if !real.starts_with(&root) {
+                let message = format!("the file is a link to a file outside of {}", within.display());
+                return Err(Located::new(&source, None, message).into());
+            }
+            let name = path.strip_prefix(directory).unwrap_or(path).to_string_lossy().into_owned();
+            texts.insert(name, self.read(&source)?);
+        }
+        Ok(texts)
+    }
+
+    /// Remembers that a file or directory is not there, so that it counts as a change when it is.
+    pub(crate) fn miss(&mut self, path: &Path) {
+        self.see(path);
+    }
+
     /// The files of manifests that a path stands for.
     pub fn find(&mut self, path: &Path) -> Result<Vec<ManifestSource>, Error> {
         self.sources(path, MANIFESTS)
@@ -102,7 +132,10 @@ impl Files {
             return Ok(vec![ManifestSource::File(path.to_owned())]);
         }
         let mut found = Vec::new();
-        self.walk(path, extensions, &mut found, MAX_DEPTH)?;
+        let mut is_wanted = |path: &Path| {
+            path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known))
+        };
+        self.walk(path, &mut is_wanted, &mut found, MAX_DEPTH)?;
         if found.is_empty() {
             return Err(Error::NoFiles { path: path.to_owned(), extensions: extensions.join(" or ") });
         }
@@ -112,7 +145,7 @@ impl Files {
     fn walk(
         &mut self,
         directory: &Path,
-        extensions: &[&str],
+        is_wanted: &mut impl FnMut(&Path) -> bool,
         found: &mut Vec<ManifestSource>,
         depth: usize,
     ) -> Result<(), Error> {
@@ -130,11 +163,8 @@ impl Files {
             }
             if path.is_dir() {
                 self.see(&path);
-                self.walk(&path, extensions, found, depth)?;
-            } else if path
-                .extension()
-                .is_some_and(|extension| extensions.iter().any(|known| extension == *known))
-            {
+                self.walk(&path, is_wanted, found, depth)?;
+            } else if is_wanted(&path) {
                 self.see(&path);
                 found.push(ManifestSource::File(path));
             }

@@ -7,10 +7,13 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
 
+use super::scalar::{self, ScalarStart};
+
 /// A YAML value that knows its line.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) line: u64,
+    column: u64,
     content: Content,
 }
 
@@ -48,7 +51,7 @@ impl Node {
             entry.key == "kind" && matches!(&entry.value.content, Content::Leaf(kind) if kind == "List")
         });
         if !is_list {
-            return vec![Self { line: self.line, content: Content::Map(entries) }];
+            return vec![Self { line: self.line, column: self.column, content: Content::Map(entries) }];
         }
         let items = entries.into_iter().find(|entry| entry.key == "items").map(|entry| entry.value.content);
         // A list without items is no mistake: it holds nothing.
@@ -84,6 +87,28 @@ impl Node {
             (line, node, rest) = (next_line, next, after);
         }
         line
+    }
+
+    /// The line of the file that holds a line of the text at a field, from one.
+    pub(crate) fn line_in(&self, file: &str, field: &str, line: usize) -> Option<u64> {
+        let (key_line, node) = self.find(field)?;
+        let Content::Leaf(Value::String(text)) = &node.content else { return None };
+        let start = ScalarStart { key_line, line: node.line, column: node.column };
+        scalar::line_in(file, start, text, line)
+    }
+
+    /// Whether there is a text at a field.
+    pub(crate) fn is_text(&self, field: &str) -> bool {
+        self.find(field).is_some_and(|(_, node)| matches!(node.content, Content::Leaf(Value::String(_))))
+    }
+
+    /// What stands at a field, and the line of its key.
+    fn find(&self, field: &str) -> Option<(u64, &Self)> {
+        let (mut node, mut key_line, mut rest) = (self, self.line, field);
+        while let Some((next_line, next, after)) = node.step(rest) {
+            (key_line, node, rest) = (next_line, next, after);
+        }
+        rest.is_empty().then_some((key_line, node))
     }
 
     /// What the first step of a path leads to, and what is left of the path.
@@ -170,7 +195,8 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
 
 impl From<Spanned<Content>> for Node {
     fn from(spanned: Spanned<Content>) -> Self {
-        Self { line: spanned.referenced.line(), content: spanned.value }
+        let start = spanned.referenced;
+        Self { line: start.line(), column: start.column(), content: spanned.value }
     }
 }
 

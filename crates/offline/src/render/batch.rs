@@ -61,6 +61,11 @@ impl Renderer {
     ) -> anyhow::Result<PrintedComposite> {
         let name = format!("{} `{}`", meta::kind(xr.object()), meta::name(xr.object()));
         let mut rendered = self.render(xr, functions).await?;
+        let failed_at = rendered.failure.as_ref().and_then(|failure| {
+            let at = self.templates.failed_at(xr.object(), failure.step()?)?;
+            Some(format!("{at}: "))
+        });
+        let failed_at = failed_at.unwrap_or_default();
         let said = self.said_before(rendered.failure.as_ref(), functions).await;
         let failure = rendered.take_fatal_result().map_err(|error| match said.as_str() {
             "" => error,
@@ -68,8 +73,11 @@ impl Renderer {
             said => anyhow!("{error:#}{said}"),
         });
         let failure = failure.with_context(|| format!("cannot render {name}"))?;
-        let text = output::print(rendered, xr.object(), options)?;
-        Ok(PrintedComposite { text, fatal: failure.map(|failure| format!("{name}: {failure}{said}")) })
+        let sources = options.has_sources.then_some(&*self.templates);
+        let text = output::print(rendered, xr.object(), sources, options)?;
+        self.templates.forget(xr.object());
+        let fatal = failure.map(|failure| format!("{failed_at}{name}: {failure}{said}"));
+        Ok(PrintedComposite { text, fatal })
     }
 
     /// What the program of the function printed that is to blame for a failure, ready to be put after it. Nothing if it is no

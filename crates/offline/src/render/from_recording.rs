@@ -46,7 +46,7 @@ pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Resu
     let now = result.composed.iter().map(|object| (resource_name(object), object.clone().into())).collect();
     let is_same = recording.takes.last().is_some_and(|take| composed(take) == now);
     let options = PrintOptions { has_deletions: true, ..PrintOptions::default() };
-    let expected = output::print(result, xr.object(), options)?;
+    let expected = output::print(result, xr.object(), None, options)?;
     let path = directory.join("expected.yaml");
     std::fs::write(&path, expected).with_context(|| format!("cannot write `{}`", path.display()))?;
     let arguments =

@@ -67,6 +67,12 @@ impl Functions {
         self.by_name.contains_key(name)
     }
 
+    /// Whether a function is called in this process.
+    pub(super) fn is_built_in(&self, name: &str, library: &Library) -> bool {
+        let Some((function, manifest)) = self.by_name.get(name) else { return true };
+        matches!(declared(function, manifest, library), Ok(Declared::BuiltIn { .. }))
+    }
+
     /// How a Function manifest among these says that its function is called.
     pub(super) fn declared(
         &self,

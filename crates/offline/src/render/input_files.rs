@@ -24,6 +24,7 @@ use super::defaults;
 use super::functions::Functions;
 use super::renderer::Renderer;
 use super::runtimes::Runtimes;
+use super::templates::TemplateSteps;
 use crate::manifest::{Files, Located, Manifest, yaml};
 use crate::validate::composite_problems;
 
@@ -86,19 +87,21 @@ impl InputFiles {
         // The Composition first: everything else is checked against it, and its mistakes are the most likely ones.
         let composition = self.composition.as_ref().context("a Composition is needed")?;
         let manifest = files.load_one(composition, "Composition")?;
-        let composition = load_composition(&manifest)?;
+        let mut composition = load_composition(&manifest)?;
         let mut notes = Vec::new();
         check_mode(&manifest, &composition, &mut notes)?;
         notes.extend(ineffective(&manifest));
+        let functions = match &self.functions {
+            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands)?,
+            None => Functions::default(),
+        };
+        let is_built_in = |name: &str| functions.is_built_in(name, library);
+        let (templates, directories) = TemplateSteps::load(&manifest, &mut composition, files, is_built_in)?;
         let steps = to_pipeline(&composition.spec);
         let pipeline = Pipeline::of(&composition.spec).map_err(|error| locate(&manifest, &steps, &error))?;
         let definition = match &self.definition {
             Some(path) => Some(Definition::load(files.load_one(path, "CompositeResourceDefinition")?)?),
             None => None,
-        };
-        let functions = match &self.functions {
-            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands)?,
-            None => Functions::default(),
         };
         let runtimes = Runtimes::of(&pipeline, &functions, library)?;
         let pipeline = pipeline
@@ -112,13 +115,14 @@ impl InputFiles {
             is_alone: xrs.len() == 1,
             xrs,
             observed,
-            shared: Arc::new(self.load_shared(files)?),
+            shared: Arc::new(self.load_shared(files, directories)?),
             context: self.load_context(files)?,
             pipeline: Arc::new(pipeline),
             composition: Arc::new(composition),
             definition: definition.map(|definition| definition.spec),
             runtimes,
             notes,
+            templates: Arc::new(templates),
         })
     }
 
@@ -136,9 +140,12 @@ impl InputFiles {
         xrs.into_iter().map(|xr| check_xr(xr, composition, definition)).collect()
     }
 
-    fn load_shared(&self, files: &mut Files) -> anyhow::Result<SharedState> {
+    fn load_shared(&self, files: &mut Files, directories: Vec<Object>) -> anyhow::Result<SharedState> {
         let mut shared = SharedState::default();
         shared.knows_scopes = true;
+        for directory in directories {
+            shared.add(directory)?;
+        }
         for manifest in load_all(files, &self.required_resources)? {
             manifest.require_identity("required resource")?;
             if is_grant(manifest.object()) {

@@ -1,10 +1,11 @@
 //! Prints what was rendered: the composite resource, what it is composed of, what is deleted, what was said.
 
 use anyhow::Context as _;
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
 
 use super::Rendered;
+use super::templates::{TemplateSteps, resource_name};
 use crate::manifest::yaml;
 
 /// As what to print.
@@ -28,19 +29,29 @@ pub struct PrintOptions {
     pub has_context: bool,
     /// Print what would be deleted.
     pub has_deletions: bool,
+    /// Print above each document which line of a template printed it. Only in YAML, which has comments.
+    pub has_sources: bool,
 }
 
 /// When everything happens that is rendered, so that rendering twice gives the same.
 pub(super) const NOW: &str = "2024-01-01T00:00:00Z";
 
 /// Everything there is to show, in order. The composite resource is printed over what it came as, if that is asked for.
-pub(super) fn print(rendered: Rendered, xr: &Object, options: PrintOptions) -> anyhow::Result<Vec<u8>> {
+pub(super) fn print(
+    rendered: Rendered,
+    xr: &Object,
+    sources: Option<&TemplateSteps>,
+    options: PrintOptions,
+) -> anyhow::Result<Vec<u8>> {
     let documents = documents(rendered, xr, options)?;
     match options.format {
         Format::Yaml => {
             let mut text = String::new();
             for document in &documents {
                 text.push_str("---\n");
+                for source in sources.map(|sources| sources_of(sources, xr, document)).unwrap_or_default() {
+                    text.push_str(&format!("# {source}\n"));
+                }
                 text.push_str(&yaml::print(document)?);
             }
             Ok(text.into_bytes())
@@ -53,6 +64,18 @@ pub(super) fn print(rendered: Rendered, xr: &Object, options: PrintOptions) -> a
             text.push(b'\n');
             Ok(text)
         }
+    }
+}
+
+/// Which lines of templates printed a document, if it is the composite resource or a composed one.
+fn sources_of(sources: &TemplateSteps, xr: &Object, document: &Value) -> Vec<String> {
+    let Some(object) = document.as_object() else { return Vec::new() };
+    let is_xr = [meta::api_version(object), meta::kind(object), meta::name(object)]
+        == [meta::api_version(xr), meta::kind(xr), meta::name(xr)];
+    match resource_name(object) {
+        "" if is_xr => sources.sources(xr, None),
+        "" => Vec::new(),
+        name => sources.sources(xr, Some(name)),
     }
 }
 
@@ -86,10 +109,6 @@ fn documents(rendered: Rendered, xr: &Object, options: PrintOptions) -> anyhow::
             .push(json!({"apiVersion": "render.crossplane.io/v1beta1", "kind": "Context", "fields": fields}));
     }
     Ok(documents)
-}
-
-fn resource_name(object: &Object) -> &str {
-    meta::annotation(object, keys::RESOURCE_NAME)
 }
 
 fn deletion(name: &str, object: &Object) -> Value {

@@ -12,6 +12,7 @@ use super::cluster_state::{ClusterState, CompositeScope, SharedState};
 use super::composite::{Composite, layout_of};
 use super::observed::refer_to;
 use super::runtimes::Runtimes;
+use super::templates::TemplateSteps;
 use super::{InputFiles, RenderInput, Rendered, output, render};
 use crate::manifest::{Files, Manifest};
 
@@ -29,6 +30,7 @@ pub struct Renderer {
     pub(super) observed: Vec<Manifest>,
     pub(super) shared: Arc<SharedState>,
     pub(super) context: Option<Struct>,
+    pub(super) templates: Arc<TemplateSteps>,
 }
 
 impl Renderer {
@@ -59,7 +61,7 @@ impl Renderer {
         options: &grpc::Options,
         supervisor: &[String],
     ) -> anyhow::Result<Directory> {
-        self.runtimes.start(&self.pipeline, options, supervisor).await
+        self.runtimes.start(&self.pipeline, &self.templates, options, supervisor).await
     }
 
     /// Render one of the composite resources.

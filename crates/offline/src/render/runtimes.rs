@@ -1,6 +1,7 @@
 //! The functions that a pipeline calls: which versions there are to choose from, and how each is called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use ferroplane_api::Function;
@@ -11,6 +12,7 @@ use ferroplane_runner::{Directory, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
 use super::functions::{Declared, Functions, Runtime};
+use super::templates::{GO_TEMPLATING, TemplateSteps};
 
 /// The functions that a pipeline calls, and how. Nothing is started yet.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(super) struct Runtimes {
     pub(super) catalogue: Catalogue,
     /// By the name of the revision.
     by_revision: BTreeMap<String, Runtime>,
+    /// The versions of function-go-templating, by the name of the revision.
+    templating: BTreeMap<String, String>,
     /// The packages that need not be run, by the name of their function.
     replaced: BTreeMap<String, String>,
 }
@@ -29,6 +33,7 @@ impl Runtimes {
         let mut runtimes = Self {
             catalogue: Catalogue::new(library.catalogue().release().clone()),
             by_revision: BTreeMap::new(),
+            templating: BTreeMap::new(),
             replaced: BTreeMap::new(),
         };
         let names: BTreeSet<_> = pipeline.steps().iter().map(|step| step.function.as_str()).collect();
@@ -81,6 +86,9 @@ impl Runtimes {
             let listed = library.listed_name(&family.function);
             let version = listed.zip(record.version.as_ref());
             let code = version.and_then(|(function, version)| library.implementation(function, version));
+            if let Some((GO_TEMPLATING, version)) = version {
+                self.templating.insert(record.revision.name.clone(), version.to_string());
+            }
             if let Some(code) = code {
                 self.by_revision.insert(record.revision.name.clone(), Runtime::BuiltIn(code.clone()));
             }
@@ -101,12 +109,19 @@ impl Runtimes {
     pub(super) async fn start(
         &self,
         pipeline: &Pipeline,
+        templates: &Arc<TemplateSteps>,
         options: &grpc::Options,
         supervisor: &[String],
     ) -> anyhow::Result<Directory> {
         let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
         let called = callees.filter_map(|callee| self.by_revision.get_key_value(&callee.revision));
-        let called = called.map(|(name, runtime)| (name.clone(), runtime.clone().supervised_by(supervisor)));
+        let called = called.map(|(name, runtime)| {
+            let runtime = match (runtime, self.templating.get(name)) {
+                (Runtime::BuiltIn(code), Some(version)) => Runtime::BuiltIn(templates.traced(version, code)),
+                (runtime, _) => runtime.clone().supervised_by(supervisor),
+            };
+            (name.clone(), runtime)
+        });
         start_all(called.collect(), options).await
     }
 }

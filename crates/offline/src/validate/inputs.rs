@@ -4,17 +4,19 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::versions::{Question, Unresolved, resolve};
+use ferroplane_engine::versions::{Question, Unresolved, Version, resolve};
 use ferroplane_functions::{InputMistake, Library, Native};
 use ferroplane_schema::field::Path;
 use ferroplane_schema::structural::Schema;
 use serde_json::Value;
 
-use super::bases;
 use super::finding::{Problem, ProblemKind};
 use super::kinds::Kinds;
 use super::patches::{self, Composite};
+use super::templates::Examples;
+use super::{bases, templates};
 use crate::manifest::Manifest;
+use crate::render::templates::GO_TEMPLATING;
 
 /// The function whose input has bases of resources in it.
 const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
@@ -24,6 +26,8 @@ const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 pub(super) struct Functions {
     /// The packages of those that are given, by name.
     packages: HashMap<String, String>,
+    /// Composite resources that are given, to try templates with.
+    pub(super) examples: Examples,
     library: OnceLock<Option<Library>>,
     /// The schemas of inputs, by built-in function.
     schemas: Mutex<HashMap<String, Option<Schema>>>,
@@ -46,6 +50,8 @@ pub(super) struct Call<'c> {
     pub(super) function_at: &'c str,
     /// Where the input is.
     pub(super) input_at: &'c str,
+    /// Whether it is the first step, which finds no context of others.
+    pub(super) is_first: bool,
     /// What the pipeline is for, if that is known.
     pub(super) composite: Option<Composite<'c>>,
 }
@@ -96,6 +102,12 @@ impl Functions {
                     let composite = call.composite.into_iter();
                     warnings
                         .extend(composite.flat_map(|it| patches::check(input, call.input_at, it, manifest)));
+                }
+                if let (GO_TEMPLATING, Some(version)) = (function.as_str(), self.version(&function)) {
+                    let examples = self.examples.of(manifest.object());
+                    let found = templates::check(&version.to_string(), call, examples, manifest);
+                    errors.extend(found.errors);
+                    warnings.extend(found.warnings);
                 }
                 errors
             }
@@ -178,16 +190,23 @@ impl Functions {
         schema
     }
 
+    /// The version of a built-in function that is called if nobody says which.
+    fn version(&self, function: &str) -> Option<Version> {
+        let resolution = resolve(self.library()?.catalogue(), &Question::about(function)).ok();
+        resolution.and_then(|resolution| resolution.record.version.clone())
+    }
+
     /// What the function itself says: some mistakes are beyond any schema.
     fn mistakes(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Vec<Problem> {
         let Some(library) = self.library() else { return Vec::new() };
-        let resolution = resolve(library.catalogue(), &Question::about(function)).ok();
-        let version = resolution.and_then(|resolution| resolution.record.version.clone());
+        let version = self.version(function);
         let mistakes = version.map(|version| library.input_mistakes(function, &version, call.input));
-        let problem = |InputMistake { field, message }: InputMistake| {
+        let problem = |InputMistake { field, message, line }: InputMistake| {
             let at = call.input_at;
             let field = if field.is_empty() { at.to_owned() } else { format!("{at}.{field}") };
-            Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {message}"))
+            let problem =
+                Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {message}"));
+            Problem { line: line.map_or(problem.line, |line| manifest.line_in(&field, line)), ..problem }
         };
         mistakes.into_iter().flatten().map(problem).collect()
     }

@@ -10,8 +10,10 @@ use super::documents::Documents;
 use super::finding::{Finding, Problem, ProblemKind, Verdict};
 use super::inputs::Functions;
 use super::kinds::Kinds;
+use super::pipelines::composite_type;
 use super::{builtin, custom, definitions, parallel, pipelines, split};
 use crate::manifest::{Error, Located, Manifest, kind_of};
+use crate::render::templates::INPUT_GROUP;
 
 /// Knows what is given, and judges objects by it.
 #[derive(Debug)]
@@ -111,6 +113,29 @@ impl Judge {
         if let (Some(package), "Function" | "Provider" | "Configuration") = (package, kind) {
             self.packages.push(package.to_owned());
         }
+    }
+
+    /// Take note of composite resources for Compositions with templates, to try the templates with.
+    pub(crate) fn add_examples(&mut self, documents: &Documents) -> std::io::Result<()> {
+        let texts = || documents.as_slice().iter();
+        let compositions: Vec<_> = texts().filter(|document| has_templates(document.text())).collect();
+        let read = parallel::map(&compositions, |document| document.read().unwrap_or_default())?;
+        let types = read.iter().flatten().filter_map(|it| composite_type(it.object()));
+        let types: BTreeSet<_> = types.map(|(version, kind)| (version.to_owned(), kind.to_owned())).collect();
+        let is_example = |text: &str| {
+            types
+                .iter()
+                .any(|(version, kind)| text.contains(version.as_str()) && text.contains(kind.as_str()))
+        };
+        let candidates =
+            texts().filter(|document| is_example(document.text()) && !has_templates(document.text()));
+        let candidates: Vec<_> = candidates.take(MANY_EXAMPLES).collect();
+        for manifest in
+            parallel::map(&candidates, |document| document.read().unwrap_or_default())?.into_iter().flatten()
+        {
+            self.functions.examples.add(manifest);
+        }
+        Ok(())
     }
 
     /// The images of the packages that are given.
@@ -233,6 +258,14 @@ fn identity(manifest: &Manifest) -> Vec<Problem> {
         Some(Problem::new(ProblemKind::Schema, manifest, field, message))
     };
     ["apiVersion", "kind"].iter().filter_map(problem).collect()
+}
+
+/// So many documents are looked at to find examples. There may be very many composite resources.
+const MANY_EXAMPLES: usize = 1000;
+
+/// Whether a document may be a Composition with templates.
+fn has_templates(text: &str) -> bool {
+    text.contains(INPUT_GROUP) && text.contains("compositeTypeRef")
 }
 
 /// Whether a document can define something, or be a package. Only those are read twice.

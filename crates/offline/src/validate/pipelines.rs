@@ -48,6 +48,7 @@ fn check_steps(
             input: step.get("input").and_then(Value::as_object),
             function_at: &format!("{at}.pipeline[{index}].functionRef.name"),
             input_at: &format!("{at}.pipeline[{index}].input"),
+            is_first: index == 0,
             composite: composite(manifest.object(), kinds),
         };
         let (errors, warnings) = functions.check(&call, kinds, manifest);
@@ -78,6 +79,7 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
             input: step.input.as_ref(),
             function_at: at,
             input_at: at,
+            is_first: false,
             composite: composite(manifest.object(), kinds),
         };
         let (errors, warnings) = functions.check(&call, kinds, manifest);
@@ -144,7 +146,7 @@ fn composite<'k>(composition: &'k Object, kinds: &'k Kinds) -> Option<Composite<
     Some(Composite { kind, schema: known.definition.schema(meta::version(api_version))?, is_namespaced })
 }
 
-fn composite_type(composition: &Object) -> Option<(&str, &str)> {
+pub(super) fn composite_type(composition: &Object) -> Option<(&str, &str)> {
     let reference = composition.get("spec")?.get("compositeTypeRef")?;
     Some((reference.get("apiVersion")?.as_str()?, reference.get("kind")?.as_str()?))
 }
