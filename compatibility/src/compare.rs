@@ -37,20 +37,10 @@ pub(crate) async fn compare(
     request: &Value,
 ) -> Result<Verdict> {
     let Some(builtin) = builtin else { return Ok(Verdict::Uncovered) };
-    let read = |request: &Value| -> Result<RunFunctionRequest> {
-        from_json(request).with_context(|| format!("the corpus made no request: {request}"))
-    };
     let message = read(request)?;
-    let is_former = (corpus.asks_formerly)(version);
-    let sent = if is_former { read(&former_request(request))? } else { message.clone() };
-    let mut theirs = match original.call(&sent).await {
-        Ok(answer) => to_value(&answer)?,
-        Err(CallError::Ended { .. }) => return Ok(Verdict::Deliberate(CRASHED)),
-        Err(error) => Value::String(format!("failed: {}", chain(&error))),
+    let Some(theirs) = ask(corpus, version, original, request).await? else {
+        return Ok(Verdict::Deliberate(CRASHED));
     };
-    if let Some(requirements) = theirs.get_mut("requirements").filter(|_| is_former) {
-        rename(requirements, "extraResources", "resources");
-    }
     let ours = to_value(&builtin.run(&message))?;
     if theirs == ours {
         return Ok(Verdict::Same { is_fatal: is_fatal(&ours) });
@@ -60,6 +50,30 @@ pub(crate) async fn compare(
         Some(reason) => Verdict::Deliberate(reason),
         None => Verdict::Fault { theirs, ours },
     })
+}
+
+/// The answer of the original. Nothing if it crashed.
+pub(crate) async fn ask(
+    corpus: &Corpus,
+    version: &str,
+    original: &Program,
+    request: &Value,
+) -> Result<Option<Value>> {
+    let is_former = (corpus.asks_formerly)(version);
+    let sent = if is_former { read(&former_request(request))? } else { read(request)? };
+    let mut theirs = match original.call(&sent).await {
+        Ok(answer) => to_value(&answer)?,
+        Err(CallError::Ended { .. }) => return Ok(None),
+        Err(error) => Value::String(format!("failed: {}", chain(&error))),
+    };
+    if let Some(requirements) = theirs.get_mut("requirements").filter(|_| is_former) {
+        rename(requirements, "extraResources", "resources");
+    }
+    Ok(Some(theirs))
+}
+
+fn read(request: &Value) -> Result<RunFunctionRequest> {
+    from_json(request).with_context(|| format!("the corpus made no request: {request}"))
 }
 
 /// The request with objects where the protocol had them before.

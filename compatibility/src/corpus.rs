@@ -32,6 +32,9 @@ pub(crate) struct Corpus {
     pub(crate) deliberate: fn(&Difference<'_>) -> Option<&'static str>,
 }
 
+/// What the names of cases begin with whose answers are recorded.
+pub(crate) const TEMPLATE: &str = "template ";
+
 /// Two answers that differ.
 pub(crate) struct Difference<'d> {
     /// Which version of the original.

@@ -11,15 +11,15 @@ mod dice;
 mod original;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use ferroplane_functions::Library;
 
 use compare::Verdict;
-use corpus::{CORPORA, Corpus};
+use corpus::{CORPORA, Corpus, TEMPLATE};
 use original::Original;
 use report::Report;
 
@@ -40,6 +40,10 @@ struct Arguments {
     /// How many unexplained differences to show per function
     #[arg(long, default_value_t = 5)]
     show: usize,
+    /// Write the answers of the original to the templates in the style of real compositions to this file, and compare nothing
+    #[arg(long, requires = "filter")]
+    record: Option<PathBuf>,
+
     /// Write what was found to this file
     #[arg(long)]
     write: Option<PathBuf>,
@@ -52,6 +56,10 @@ async fn main() -> Result<ExitCode> {
     let mut reports = Vec::new();
     for corpus in CORPORA.iter().filter(|corpus| is_wanted(corpus, arguments.filter.as_deref())) {
         for original in Original::find(&arguments.originals, corpus.function)? {
+            if let Some(path) = &arguments.record {
+                record(corpus, &original, path).await?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let report = compare_all(corpus, original, &library, &arguments).await?;
             println!("{report}");
             reports.push(report);
@@ -71,6 +79,21 @@ async fn main() -> Result<ExitCode> {
     }
     let is_clean = reports.iter().all(|report| report.faults.is_empty());
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// Writes down what an original answers to the cases whose names say that they are recorded.
+async fn record(corpus: &Corpus, original: &Original, path: &Path) -> Result<()> {
+    let running = original.start().await?;
+    let mut lines = String::new();
+    for (name, request) in (corpus.by_hand)() {
+        let Some(case) = name.strip_prefix(TEMPLATE) else { continue };
+        let answer = compare::ask(corpus, &original.version, &running, &request).await?;
+        let answer = answer.with_context(|| format!("the original crashes: {case}"))?;
+        lines.push_str(&serde_json::json!({"case": case, "answer": answer}).to_string());
+        lines.push('\n');
+    }
+    running.stop().await;
+    std::fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn is_wanted(corpus: &Corpus, filter: Option<&str>) -> bool {

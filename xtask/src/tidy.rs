@@ -149,7 +149,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-wire",
         ],
     ),
-    ("compatibility", &["ferroplane-functions", "ferroplane-runner", "ferroplane-wire"]),
+    ("compatibility", &["ferroplane-functions", "ferroplane-golang", "ferroplane-runner", "ferroplane-wire"]),
     ("xtask", &["ferroplane-api"]),
 ];
 

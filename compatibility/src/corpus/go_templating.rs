@@ -1,8 +1,11 @@
 //! The cases of `function-go-templating`: templates in the style of real compositions, over requests of all shapes.
 
+use std::path::{Path, PathBuf};
+
+use ferroplane_golang::yaml::Documents;
 use serde_json::{Value, json};
 
-use super::{Corpus, Difference, as_it_is, never};
+use super::{Corpus, Difference, TEMPLATE, as_it_is, never};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -192,7 +195,45 @@ fn by_hand() -> Vec<(&'static str, Value)> {
         ),
         ("nothing", "{{/* nothing */}}"),
     ];
-    shown.into_iter().map(|(what, template)| (what, request(&mut dice, template))).collect()
+    let shown = shown.into_iter().map(|(what, template)| (what, request(&mut dice, template)));
+    shown.chain(templates()).collect()
+}
+
+/// The templates in the style of real compositions, each with every request of its domain.
+fn templates() -> Vec<(&'static str, Value)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/functions/tests/templates");
+    let mut found = Vec::new();
+    for domain in entries(&directory) {
+        let Ok(text) = std::fs::read_to_string(domain.join("requests.yaml")) else { continue };
+        let requests: Vec<Value> = Documents::new(&text).flatten().map(|document| document.value).collect();
+        for file in
+            entries(&domain).into_iter().filter(|file| file.extension().is_some_and(|it| it == "tmpl"))
+        {
+            let template = std::fs::read_to_string(&file).unwrap_or_default();
+            for request in requests.iter().filter_map(Value::as_object) {
+                let mut request = request.clone();
+                let which = request.remove("name").unwrap_or_default();
+                let (domain, file) = (domain.file_name(), file.file_stem());
+                let (domain, file) =
+                    (domain.unwrap_or_default().display(), file.unwrap_or_default().display());
+                let name = format!("{TEMPLATE}{domain}/{file} {}", which.as_str().unwrap_or_default());
+                request.insert(
+                    "input".to_owned(),
+                    json!({"source": "Inline", "inline": {"template": template}}),
+                );
+                // There are some hundred names, which are needed until the end.
+                found.push((&*name.leak(), Value::Object(request)));
+            }
+        }
+    }
+    found
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort();
+    entries
 }
 
 fn message(answer: &Value) -> &str {
@@ -200,7 +241,16 @@ fn message(answer: &Value) -> &str {
 }
 
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
-    let (theirs, ours) = (message(difference.theirs), message(difference.ours));
+    let theirs = message(difference.theirs);
+    let (mut answer, ours) = (difference.ours.clone(), message(difference.ours));
+    // The line of the template comes behind what the original says, and is no other difference.
+    let ours = ours.rsplit_once(" (printed by line ").map_or(ours, |(before, _)| before);
+    if let Some(told) = answer.pointer_mut("/results/0/message") {
+        *told = ours.into();
+    }
+    if answer == *difference.theirs {
+        return Some("a document that cannot be used is told with the line of the template that printed it");
+    }
     let both = |words: &str| theirs.contains(words) && ours.contains(words);
     if both("cannot decode manifest: error converting YAML to JSON: yaml: ")
         || both("cannot decode manifest: yaml: ")
@@ -213,8 +263,8 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     let differs_in_details = {
         let mut theirs = difference.theirs.clone();
         theirs["desired"]["composite"]["connectionDetails"] =
-            difference.ours["desired"]["composite"]["connectionDetails"].clone();
-        theirs == *difference.ours
+            answer["desired"]["composite"]["connectionDetails"].clone();
+        theirs == answer
     };
     if !theirs.is_empty() && differs_in_details {
         return Some("connection details of a run that fails are not kept");
@@ -223,7 +273,7 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
         return Some("an input that cannot be read is told in our words");
     }
     if difference.request["input"]["source"] == "FileSystem" {
-        return Some("built-in functions read no files");
+        return Some("the files of a directory come with the request");
     }
     None
 }

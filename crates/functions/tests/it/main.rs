@@ -1,0 +1,3 @@
+//! The built-in functions, as their callers see them.
+
+mod templates;
