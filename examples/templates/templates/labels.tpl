@@ -1,0 +1,4 @@
+{{- define "labels" -}}
+app.kubernetes.io/name: {{ .metadata.name }}
+app.kubernetes.io/managed-by: crossplane
+{{- end }}
