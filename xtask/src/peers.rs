@@ -167,7 +167,9 @@ pub(crate) fn ensure(heavy: bool) -> Result<()> {
 
 /// Makes sure that the peers of the ordinary test run are there.
 pub(crate) fn ensure_default() -> Result<()> {
-    Tool::PROMETHEUS.ensure()?;
+    for tool in [Tool::PROMETHEUS, Tool::REGISTRY, Tool::SKOPEO] {
+        tool.ensure()?;
+    }
     ensure_containers()?;
     ensure_all(DEFAULT)
 }

@@ -38,8 +38,8 @@ impl Image {
         };
         let content = read(digest)?;
         let manifest = match parse_stored(&content) {
-            Ok(Document::Manifest(manifest)) => *manifest,
-            Ok(Document::Index(_)) => return Err(LoadError::IsIndex { digest: digest.clone() }),
+            Ok((_, Document::Manifest(manifest))) => *manifest,
+            Ok((_, Document::Index(_))) => return Err(LoadError::IsIndex { digest: digest.clone() }),
             Err(source) => return Err(LoadError::Invalid { digest: digest.clone(), source }),
         };
         let config = ImageConfig::parse(&read(&manifest.config.digest)?)
@@ -63,8 +63,8 @@ impl Image {
     }
 }
 
-/// A stored document says of itself what it is, or shows it by its fields.
-fn parse_stored(content: &[u8]) -> Result<Document, InvalidManifest> {
+/// A stored document says of itself what media type it has, or shows it by its fields.
+pub(crate) fn parse_stored(content: &[u8]) -> Result<(String, Document), InvalidManifest> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head {
@@ -78,5 +78,5 @@ fn parse_stored(content: &[u8]) -> Result<Document, InvalidManifest> {
         (None, Some(_)) => media_type::OCI_INDEX,
         (None, None) => media_type::OCI_MANIFEST,
     };
-    Document::parse(media_type, content)
+    Ok((media_type.to_owned(), Document::parse(media_type, content)?))
 }

@@ -13,9 +13,11 @@ mod hasher;
 mod image;
 mod manifest;
 
+pub mod auth;
 pub mod compression;
 pub mod media_type;
 pub mod platform;
+pub mod registry;
 pub mod store;
 pub mod tar;
 pub mod unpack;

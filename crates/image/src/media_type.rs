@@ -15,6 +15,8 @@ pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json"
 pub const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 pub const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 
+/// What a layer of a file system can be.
+pub const LAYERS: [&str; 5] = [OCI_LAYER, OCI_LAYER_GZIP, OCI_LAYER_ZSTD, DOCKER_LAYER, DOCKER_LAYER_GZIP];
 /// What can be asked for as a manifest.
 pub const MANIFESTS: [&str; 4] = [OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_INDEX];
 
@@ -33,5 +35,5 @@ pub fn is_config(media_type: &str) -> bool {
 
 /// Whether it is a layer of a file system.
 pub fn is_layer(media_type: &str) -> bool {
-    [OCI_LAYER, OCI_LAYER_GZIP, OCI_LAYER_ZSTD, DOCKER_LAYER, DOCKER_LAYER_GZIP].contains(&media_type)
+    LAYERS.contains(&media_type)
 }

@@ -23,7 +23,7 @@ pub struct Platform {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot find an image for {wanted}: the index has images for {offered}")]
-    NotOffered { wanted: Platform, offered: String },
+    NotOffered { wanted: String, offered: String },
     #[error(
         "`{text}` is no platform; write it as os/architecture or os/architecture/variant, such as linux/arm64/v8"
     )]
@@ -59,7 +59,7 @@ impl Platform {
             .max_by_key(|(fit, place, _)| (*fit, *place));
         match best {
             Some((_, _, entry)) => Ok(entry),
-            None => Err(Error::NotOffered { wanted: self.clone(), offered: offered(index) }),
+            None => Err(Error::NotOffered { wanted: self.to_string(), offered: offered(index) }),
         }
     }
 

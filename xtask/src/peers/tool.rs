@@ -46,6 +46,17 @@ impl Tool {
     pub(super) const BUSYBOX: Self =
         Self { what: "a static busybox", probe: &["busybox", "true"], package: "busybox-static" };
 
+    /// Registries are tried against it.
+    pub(super) const REGISTRY: Self = Self {
+        what: "Docker registry 2.8",
+        probe: &["docker-registry", "--version"],
+        package: "docker-registry",
+    };
+
+    /// Copies images, so that ours can be compared with those of others.
+    pub(super) const SKOPEO: Self =
+        Self { what: "skopeo 1.9", probe: &["skopeo", "--version"], package: "skopeo" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to stop")]
 
 mod raw_tar;
+mod registry;
 mod store;
 mod unpack;
