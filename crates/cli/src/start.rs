@@ -1,5 +1,6 @@
 //! The controllers on a cluster: connect, initialise, stand by, lead, hand over.
 
+mod callers;
 mod dry_run;
 mod health;
 mod initialise;

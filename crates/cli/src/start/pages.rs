@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
-//! * Recordings are served to this machine only, under its own names: who reaches them has a shell here, or may forward ports of the pod.
+//! * Recordings are served to this machine only, under its own names, and to those whom the API server lets `get` the path `/recordings`.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
+use super::callers::Callers;
 use super::health::Health;
 use super::site::Site;
 use super::{Configuration, Unending};
@@ -30,6 +31,8 @@ const CONNECTIONS: usize = 64;
 /// How long a connection may take to ask, and to be answered.
 const HEADER: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_mins(1);
+/// Where recordings are, and what those may `get` who may read them.
+const RECORDINGS: &str = "/recordings";
 
 /// Addresses that are listened on.
 pub(super) struct Pages {
@@ -39,6 +42,8 @@ pub(super) struct Pages {
     recordings: Option<TcpListener>,
     state: Arc<Health>,
     recorder: Recorder,
+    /// Who may read recordings.
+    callers: Callers,
 }
 
 /// What is asked for.
@@ -52,6 +57,20 @@ struct Question<'a> {
 /// What there is at a path.
 type Page = Arc<dyn Fn(Question<'_>) -> (StatusCode, Bytes) + Send + Sync>;
 
+/// What is served, and to whom.
+#[derive(Clone)]
+struct Served {
+    page: Page,
+    /// Nobody in particular if there are none.
+    callers: Option<Callers>,
+}
+
+impl Served {
+    fn to_everybody(page: Page) -> Self {
+        Self { page, callers: None }
+    }
+}
+
 impl Pages {
     pub(super) async fn open(configuration: &Configuration, site: &Site) -> anyhow::Result<Self> {
         let health = listen(configuration.health_address, "--health-address").await?;
@@ -64,17 +83,22 @@ impl Pages {
         if let Some(recordings) = &recordings {
             info!(address = %recordings.local_addr()?, "serves recordings");
         }
-        Ok(Self { health, metrics, recordings, state: site.health.clone(), recorder: site.recorder.clone() })
+        let (state, recorder, callers) = (site.health.clone(), site.recorder.clone(), site.callers.clone());
+        Ok(Self { health, metrics, recordings, state, recorder, callers })
     }
 
     /// Answers for as long as it is polled.
     pub(super) async fn serve(&self) -> Unending {
         let (state, counted, recorder) = (self.state.clone(), self.state.clone(), self.recorder.clone());
+        let health = Served::to_everybody(Arc::new(move |question| health(&state, question.path)));
+        let metrics = Served::to_everybody(Arc::new(move |question| metrics(&counted, question.path)));
+        let page: Page = Arc::new(move |question| recordings(&recorder, question));
+        let recordings = Served { page, callers: Some(self.callers.clone()) };
         tokio::select! {
             biased;
-            never = serve(&self.health, Arc::new(move |question| health(&state, question.path))) => never,
-            never = serve(&self.metrics, Arc::new(move |question| metrics(&counted, question.path))) => never,
-            never = serve_if_any(self.recordings.as_ref(), Arc::new(move |question| recordings(&recorder, question))) => never,
+            never = serve(&self.health, health) => never,
+            never = serve(&self.metrics, metrics) => never,
+            never = serve_if_any(self.recordings.as_ref(), recordings) => never,
         }
     }
 }
@@ -109,7 +133,7 @@ fn recordings(recorder: &Recorder, question: Question<'_>) -> (StatusCode, Bytes
         return (StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n".into());
     }
     match question.path {
-        "/recordings" => match recorder.archive().export_all() {
+        RECORDINGS => match recorder.archive().export_all() {
             Ok(file) => (StatusCode::OK, file.into()),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n").into()),
         },
@@ -128,14 +152,14 @@ fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-async fn serve_if_any(listener: Option<&TcpListener>, page: Page) -> Unending {
+async fn serve_if_any(listener: Option<&TcpListener>, served: Served) -> Unending {
     match listener {
-        Some(listener) => serve(listener, page).await,
+        Some(listener) => serve(listener, served).await,
         None => std::future::pending().await,
     }
 }
 
-async fn serve(listener: &TcpListener, page: Page) -> Unending {
+async fn serve(listener: &TcpListener, served: Served) -> Unending {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = places.clone().acquire_owned().await.context("cannot serve any longer")?;
@@ -147,12 +171,12 @@ async fn serve(listener: &TcpListener, page: Page) -> Unending {
                 continue;
             }
         };
-        let page = page.clone();
+        let served = served.clone();
         tokio::spawn(async move {
             let _place = place;
             let answer = service_fn(move |request: Request<Incoming>| {
-                let response = answer(&page, &request);
-                async move { Ok::<_, Infallible>(response) }
+                let served = served.clone();
+                async move { Ok::<_, Infallible>(answer(&served, &request).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -169,16 +193,34 @@ fn question(request: &Request<Incoming>) -> Question<'_> {
     Question { path: request.uri().path(), host }
 }
 
-fn answer(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(served: &Served, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (code, content) = match *request.method() {
-        Method::GET | Method::HEAD => page(question(request)),
+        Method::GET | Method::HEAD => page(served, request).await,
         _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into()),
     };
     let mut response = Response::new(Full::new(content));
     *response.status_mut() = code;
     let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    if code == StatusCode::UNAUTHORIZED {
+        let scheme = http::HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, scheme);
+    }
     response
+}
+
+/// The page, for those who may read it.
+async fn page(served: &Served, request: &Request<Incoming>) -> (StatusCode, Bytes) {
+    let question = question(request);
+    if let Some(callers) = &served.callers
+        // A token is not sent on for a request that is answered otherwise in any case.
+        && question.host.is_some_and(is_loopback)
+        && question.path == RECORDINGS
+        && let Err((code, words)) = callers.authorize(request.headers(), RECORDINGS).await
+    {
+        return (code, words.into());
+    }
+    (served.page)(question)
 }
 
 #[cfg(test)]

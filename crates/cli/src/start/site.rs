@@ -12,6 +12,7 @@ use ferroplane_runner::grpc;
 use tracing::warn;
 
 use super::Configuration;
+use super::callers::Callers;
 use super::health::{Health, Listening};
 use super::options::Recordings;
 use crate::client;
@@ -33,6 +34,8 @@ pub(super) struct Site {
     pub(super) term: Term,
     pub(super) health: Arc<Health>,
     pub(super) recorder: Recorder,
+    /// Whom the API server knows.
+    pub(super) callers: Callers,
     /// What functions are told beside requests.
     pub(super) metadata: Option<grpc::Metadata>,
     pub(super) server: String,
@@ -46,7 +49,7 @@ impl Site {
     /// Connects when the first request is sent. Nothing is recorded.
     pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
         let endpoint = endpoint(configuration)?;
-        let server = endpoint.server.clone();
+        let (server, callers) = (endpoint.server.clone(), Callers::of(&endpoint));
         let transport =
             Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
         let health = Arc::new(Health::default());
@@ -67,6 +70,7 @@ impl Site {
             term,
             health,
             recorder: Recorder::off(),
+            callers,
             metadata: None,
             server,
             clock: Clock::system(),

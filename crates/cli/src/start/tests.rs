@@ -84,6 +84,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
         term,
         health: Arc::new(Health::default()),
         recorder: Recorder::off(),
+        callers: callers::Callers::of(&ferroplane_client::Endpoint::default()),
         metadata: None,
         server: String::new(),
         clock,

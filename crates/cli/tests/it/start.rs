@@ -182,10 +182,18 @@ fn what_was_recorded_on_a_cluster_can_be_had_again() {
     assert_eq!(replica::fetch(port, "/").0, 404);
     // A page of somebody else whose name leads here.
     assert_eq!(replica::fetch_as("evil.example:8082", port, "/recordings").0, 421);
+    // Who may forward ports is not therefore who may read what is recorded of everybody.
+    assert_eq!(replica::fetch(port, "/recordings").0, 401);
+    assert_eq!(replica::fetch_with("nonsense", port, "/recordings").0, 401);
+    let (stranger, reader) = (ground.token_of("stranger"), ground.token_of("reader"));
+    ground.let_read("reader", "/recordings");
+    let (code, said) = replica::fetch_with(&stranger, port, "/recordings");
+    assert_eq!(code, 403);
+    assert!(String::from_utf8(said).unwrap().contains("nonResourceURL /recordings"));
     let began = Instant::now();
     // It is kept a little later than it is seen.
     let said = loop {
-        let (code, file) = replica::fetch(port, "/recordings");
+        let (code, file) = replica::fetch_with(&reader, port, "/recordings");
         assert_eq!(code, 200);
         std::fs::write(ground.path("file"), file).unwrap();
         let arguments = ["replay", "site/blog", "--recordings", "file"];

@@ -129,6 +129,32 @@ impl Ground {
         self.directory.path().join(name)
     }
 
+    /// A token of a service account that there was not before.
+    pub(super) fn token_of(&self, account: &str) -> String {
+        let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+        let new = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}});
+        self.send("POST", &accounts, &new);
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let (_, answer) = self.send("POST", &format!("{accounts}/{account}/token"), &request);
+        answer["status"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Lets a service account read a path that is no resource.
+    pub(super) fn let_read(&self, account: &str, path: &str) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let role = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": account},
+            "rules": [{"verbs": ["get"], "nonResourceURLs": [path]}],
+        });
+        let binding = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": account},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": account},
+            "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": account}],
+        });
+        self.send("POST", &format!("/apis/{GROUP}/v1/clusterroles"), &role);
+        self.send("POST", &format!("/apis/{GROUP}/v1/clusterrolebindings"), &binding);
+    }
+
     /// Sends a request. Returns the code and the answer.
     pub(super) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };

@@ -1,0 +1,148 @@
+//! Asks the API server whether whoever shows a token may read a page.
+//!
+//! The question is sent with the token of the caller and with nothing of ours. So the API server authenticates and authorizes in
+//! one answer, this process needs no right to review tokens, and a token is worth here what it is worth there.
+
+use std::time::Duration;
+
+use ferroplane_client::{ApiClient, BearerToken, Endpoint, Error, Transport};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::json;
+use tracing::warn;
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// How long the API server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who may read pages that are not for everybody.
+#[derive(Debug, Clone)]
+pub(super) struct Callers {
+    /// The API server, without credentials.
+    endpoint: Endpoint,
+}
+
+/// Why a page is not shown: a code, and words for a person.
+type Refusal = (StatusCode, String);
+
+impl Callers {
+    /// Those whom this API server knows. Of the endpoint's own credentials none is used: with a client certificate beside it, a
+    /// token would not be looked at, and everybody would be us.
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
+        Self { endpoint: Endpoint { identity: None, token: None, ..endpoint.clone() } }
+    }
+
+    /// Nothing if whoever sent these headers may `get` a path.
+    pub(super) async fn authorize(&self, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+        let Some(token) = bearer_token(headers) else {
+            let words = "show a token of the API server: curl -H \"Authorization: Bearer $(kubectl create token …)\"\n";
+            return Err((StatusCode::UNAUTHORIZED, words.to_owned()));
+        };
+        let answer = tokio::time::timeout(PATIENCE, self.may_get(token, path)).await;
+        match answer {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err((StatusCode::FORBIDDEN, forbidden(path))),
+            Ok(Err(Error::Refused(status))) if status.code == StatusCode::UNAUTHORIZED.as_u16() => {
+                Err((StatusCode::UNAUTHORIZED, "the API server does not accept the token\n".to_owned()))
+            }
+            Ok(Err(Error::Refused(status))) if status.code == StatusCode::FORBIDDEN.as_u16() => {
+                Err((StatusCode::FORBIDDEN, forbidden(path)))
+            }
+            Ok(Err(error)) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    path, "cannot find out whether somebody may read a page"
+                );
+                Err((StatusCode::SERVICE_UNAVAILABLE, "cannot ask the API server; try again\n".to_owned()))
+            }
+            Err(_) => Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the API server does not answer; try again\n".to_owned(),
+            )),
+        }
+    }
+
+    async fn may_get(&self, token: &str, path: &str) -> Result<bool, Error> {
+        let token = Some(BearerToken::Text(token.to_owned()));
+        let endpoint = Endpoint { token, ..self.endpoint.clone() };
+        let transport = Transport::new(endpoint).map_err(|error| Error::Unreachable(Box::new(error)))?;
+        let client = ApiClient::new(kube::Client::new(transport, "default")).with_timeout(PATIENCE);
+        let question = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"nonResourceAttributes": {"verb": "get", "path": path}},
+        });
+        let answer = client.review(REVIEWS, &question).await?;
+        Ok(answer["status"]["allowed"] == true)
+    }
+}
+
+fn forbidden(path: &str) -> String {
+    format!("you may not read {path}: take a ClusterRole with the verb get on the nonResourceURL {path}\n")
+}
+
+/// The token, if there is one and only one.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && !token.contains(' ')).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token_of(values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        bearer_token(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn only_one_bearer_token_counts() {
+        assert_eq!(token_of(&["Bearer abc"]).as_deref(), Some("abc"));
+        assert_eq!(token_of(&["bearer  abc "]).as_deref(), Some("abc"));
+        for nothing in [
+            &[][..],
+            &[""],
+            &["abc"],
+            &["Bearer "],
+            &["Bearer a b"],
+            &["Basic abc"],
+            &["Bearer a", "Bearer b"],
+        ] {
+            assert_eq!(token_of(nothing), None, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn own_credentials_are_left_out() {
+        let endpoint = Endpoint {
+            identity: Some((b"certificate".to_vec(), b"key".to_vec())),
+            token: Some(BearerToken::Text("ours".to_owned())),
+            ..Endpoint::default()
+        };
+        let callers = Callers::of(&endpoint);
+        assert!(callers.endpoint.identity.is_none() && callers.endpoint.token.is_none());
+    }
+
+    #[tokio::test]
+    async fn who_shows_nothing_is_refused_without_asking_anybody() {
+        let callers =
+            Callers::of(&Endpoint { server: "https://127.0.0.1:1".to_owned(), ..Endpoint::default() });
+        let refusal = callers.authorize(&HeaderMap::new(), "/recordings").await.unwrap_err();
+        assert_eq!(refusal.0, StatusCode::UNAUTHORIZED);
+    }
+
+    /// What cannot be found out is not allowed.
+    #[tokio::test]
+    async fn without_an_api_server_nobody_may() {
+        let callers =
+            Callers::of(&Endpoint { server: "https://127.0.0.1:1".to_owned(), ..Endpoint::default() });
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, "Bearer abc".parse().unwrap())]);
+        let refusal = callers.authorize(&headers, "/recordings").await.unwrap_err();
+        assert_eq!(refusal.0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}
