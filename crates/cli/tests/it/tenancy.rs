@@ -87,6 +87,9 @@ fn plane_does_nothing_for_a_tenant_that_the_tenant_may_not_do() {
     assert!(composed::attempt(&tenants) >= 12);
     composed::claim_to_have_composed(&tenants);
     assert_eq!(tenants.untouched(), before);
+    let untold = composed::untold(&tenants.audit());
+    assert!(untold.is_empty(), "not in the audit log: {untold:#?}");
+    tenants.hears_denials_of(&composed::denied_reads());
 }
 
 #[test]

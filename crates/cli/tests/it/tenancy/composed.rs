@@ -1,6 +1,8 @@
 //! What the plane is asked to do for a tenant who may not do it: by Compositions of an author of the same team, and by
 //! composite resources in the tenant's own namespace.
 
+use serde_json::Value;
+
 use super::ground::{Tenants, Who};
 
 /// A Composition that reaches for what is not the tenant's, and what the composite resource is told.
@@ -135,6 +137,66 @@ pub(super) fn attempt(tenants: &Tenants) -> usize {
         is_told_and_absent(tenants, reach);
     }
     reaches.len()
+}
+
+/// The attempts to read what is not the tenant's. No request is made for them, so that the plane's own log tells of them.
+pub(super) fn denied_reads() -> Vec<&'static str> {
+    reaches()
+        .iter()
+        .filter(|reach| ["blue", "Secret"].contains(&reach.words))
+        .map(|reach| reach.name)
+        .collect()
+}
+
+/// The attempts whose story the audit log does not tell: that the author wrote the Composition and the tenant the composite
+/// resource, and that the plane has done something on account of it, as far as it got.
+pub(super) fn untold(audit: &[Value]) -> Vec<String> {
+    reaches().iter().filter_map(|reach| missing(audit, reach)).collect()
+}
+
+/// What the audit log does not say about an attempt.
+fn missing(audit: &[Value], reach: &Reach) -> Option<String> {
+    let wrote = |account: &str, resource: &str| {
+        audit.iter().any(|line| {
+            line["user"]["username"] == format!("system:serviceaccount:red:{account}")
+                && line["objectRef"]["resource"] == resource
+                && line["objectRef"]["name"] == reach.name
+                && line["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300)
+        })
+    };
+    let ours: Vec<_> = audit.iter().filter(|line| is_caused_by(line, reach.name)).collect();
+    let refusals = ours.iter().filter(|line| line["responseStatus"]["code"] == 403).count();
+    let faults = [
+        (!wrote("author", "compositions"), "the Composition"),
+        (!wrote("tenant", "apps"), "the composite resource"),
+        (ours.is_empty(), "what the plane did on account of it"),
+        // What the API server refuses the plane is refused on account of the attempt.
+        (reach.words == "forbidden" && refusals == 0, "the refusal"),
+    ];
+    let elsewhere = ours.iter().find(|line| touches_others(line));
+    let elsewhere = elsewhere.map(|line| format!("{}: written elsewhere: {line}", reach.name));
+    let missing = faults.into_iter().find(|(is_missing, _)| *is_missing);
+    missing.map(|(_, fault)| format!("{}: {fault}", reach.name)).or(elsewhere)
+}
+
+/// Whether the plane did it on account of a composite resource of the attacker.
+fn is_caused_by(line: &Value, name: &str) -> bool {
+    let annotations = &line["annotations"];
+    annotations["audit.ferroplane.io/cause-name"] == name
+        && annotations["audit.ferroplane.io/cause-namespace"] == "red"
+}
+
+/// Whether something was written that is neither in the attacker's namespace nor an event.
+fn touches_others(line: &Value) -> bool {
+    let reference = &line["objectRef"];
+    let is_write = !["get", "list", "watch"].contains(&line["verb"].as_str().unwrap_or_default());
+    let has_happened = line["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
+    is_write && has_happened && reference["namespace"] != "red" && !is_review(reference)
+}
+
+/// Reviews are asked, and change nothing.
+fn is_review(reference: &Value) -> bool {
+    reference["resource"].as_str().is_some_and(|resource| resource.ends_with("reviews"))
 }
 
 fn is_told_and_absent(tenants: &Tenants, reach: &Reach) {

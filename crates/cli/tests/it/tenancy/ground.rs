@@ -152,6 +152,17 @@ impl Tenants {
         versions
     }
 
+    /// Waits until the plane has said that it denied each of these composite resources an object.
+    pub(super) fn hears_denials_of(&self, names: &[&str]) {
+        assert!(names.len() >= 6, "{names:?}");
+        let mut left: Vec<_> = names.to_vec();
+        while !left.is_empty() {
+            let line = self.plane.until("denied access to an object");
+            assert!(line.contains("AccessNotGranted") && line.contains("red"), "{line}");
+            left.retain(|name| !line.contains(&format!("name={name} ")));
+        }
+    }
+
     /// The lines of the audit log, without those that an administrator caused.
     pub(super) fn audit(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.plane.path("data/audit.log")).unwrap();
