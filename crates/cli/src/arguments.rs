@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Verdict;
+use crate::commands::audit::Audit;
 use crate::commands::backup::{Backup, Restore};
 use crate::commands::certificates::Certificates;
 use crate::commands::completions::Completions;
@@ -54,6 +55,7 @@ enum Command {
     Render(Box<Render>),
     Validate(Box<Validate>),
     Functions(Functions),
+    Audit(Audit),
     Backup(Backup),
     Restore(Restore),
     Certificates(Certificates),
@@ -79,6 +81,7 @@ impl Arguments {
             Command::Why(why) => why.run(terminal),
             Command::Trace(trace) => trace.run(terminal),
             Command::Replay(replay) => replay.run(terminal),
+            Command::Audit(audit) => audit.run(terminal),
             Command::Backup(backup) => backup.run(terminal),
             Command::Restore(restore) => restore.run(terminal),
             Command::Certificates(certificates) => certificates.run(terminal),

@@ -1,5 +1,6 @@
 //! One file per command: arguments, one call, one answer.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod certificates;
 pub(crate) mod completions;

@@ -1,5 +1,6 @@
 //! Reads what explains an object, and shows it.
 
+pub(crate) mod audit;
 pub(crate) mod drawing;
 mod reader;
 mod survey;

@@ -3,10 +3,13 @@
 //! It is a conversation: [`wants`] says what to read next, given what was read before, until there is nothing more to read;
 //! then [`tree()`] and [`diagnose`] answer. Only what any user can read is used: objects, their conditions, and events.
 //!
+//! Beside that, [`audit`] says who can cause what.
+//!
 //! # Invariants
 //! * The same snapshot always gives the same answer.
 //! * Whatever is read, the conversation ends: every question is asked once, and the tree is cut where it is too deep.
 
+pub mod audit;
 mod complaint;
 mod diagnosis;
 mod finding;

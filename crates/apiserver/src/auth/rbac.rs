@@ -18,7 +18,7 @@ mod rules_review;
 
 pub use attributes::Attributes;
 pub use bootstrap::bootstrap_objects;
-pub use custom_groups::CUSTOM_RESOURCES;
+pub use custom_groups::{CUSTOM_RESOURCES, kubernetes_groups};
 pub use decide::Decision;
 pub use escalation::Write;
 pub use objects::RbacKind;

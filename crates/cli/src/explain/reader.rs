@@ -70,6 +70,10 @@ impl Reader {
         Snapshot::knowing(known_functions()).at(self.home)
     }
 
+    pub(super) fn home(&self) -> Home {
+        self.home
+    }
+
     pub(super) fn client(&self) -> &ApiClient {
         &self.client
     }

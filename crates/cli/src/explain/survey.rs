@@ -114,7 +114,7 @@ impl Reader {
 /// Our own kinds that say whether they are as they should be.
 const OWN: [&str; 2] = ["CompositeResourceDefinition", "Function"];
 
-fn defined(definition: &Object, names: &str) -> Option<(String, String)> {
+pub(super) fn defined(definition: &Object, names: &str) -> Option<(String, String)> {
     let spec = definition.get("spec")?;
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     Some((text(spec.get("group"))?, text(spec.get(names)?.get("kind"))?))

@@ -32,4 +32,5 @@ mod up;
 mod validate;
 mod versions;
 mod warnings;
+mod who_can;
 mod why;

@@ -144,6 +144,11 @@ impl ResourceCatalogue {
         self.entries.push(ServedResource { resource, names });
     }
 
+    /// All kinds, in all versions.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.entries.iter().map(|entry| entry.resource.as_ref())
+    }
+
     pub fn get(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let index = self.index.get(&(api_version.to_owned(), kind.to_owned()))?;
         self.entries.get(*index).map(|entry| &entry.resource)

@@ -16,6 +16,11 @@ pub const CUSTOM_RESOURCES: &str = "custom-resources.ferroplane.io";
 static KUBERNETES: LazyLock<HashSet<&str>> =
     LazyLock::new(|| builtin::resources().iter().map(|row| row.group).collect());
 
+/// The groups of Kubernetes' own kinds, which that name does not stand for.
+pub fn kubernetes_groups() -> impl Iterator<Item = &'static str> {
+    KUBERNETES.iter().copied()
+}
+
 /// Which groups that name stands for: all but Kubernetes' own and those that are set apart.
 #[derive(Debug, Default)]
 pub(super) struct CustomGroups {

@@ -1,0 +1,28 @@
+//! `ferroplane audit`: what follows from the rights that people have.
+
+mod who_can;
+
+use clap::Subcommand;
+
+use crate::Verdict;
+use crate::terminal::Terminal;
+
+/// Find out who can cause what
+#[derive(Debug, clap::Args)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    WhoCan(who_can::WhoCan),
+}
+
+impl Audit {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        match self.command {
+            Command::WhoCan(who_can) => who_can.run(terminal),
+        }
+    }
+}

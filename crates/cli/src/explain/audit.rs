@@ -1,0 +1,156 @@
+//! Reads what decides who can cause what.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::{Object, meta};
+use ferroplane_apiserver::auth::rbac::kubernetes_groups;
+use ferroplane_client::{Query, Resource};
+use ferroplane_explain::List;
+use ferroplane_explain::audit::{AuditInput, AuditKind, AuditedKinds, CompositeUse, audited_kinds};
+
+use super::known_functions;
+use super::reader::{PAGE, Reader, readable};
+use crate::client::Access;
+
+/// What an API server has, as far as it decides who can do what.
+pub(crate) struct Scene {
+    pub(crate) input: AuditInput,
+    /// What could not be read.
+    pub(crate) notes: Vec<String>,
+    kinds: Reader,
+}
+
+impl Scene {
+    pub(crate) async fn read(access: &Access, composer: Option<String>) -> anyhow::Result<Self> {
+        let connection = access.connect()?;
+        let reader = Reader::start(&connection).await;
+        let server = &connection.server;
+        let reader =
+            reader.with_context(|| format!("cannot reach the API server at {server}; is it running?"))?;
+        let input = AuditInput {
+            home: reader.home(),
+            kinds: kinds(&reader),
+            kubernetes_groups: kubernetes_groups().map(str::to_owned).collect(),
+            passive_functions: passive_functions(),
+            composer,
+            ..AuditInput::default()
+        };
+        let mut scene = Self { input, notes: Vec::new(), kinds: reader };
+        for kind in audited_kinds() {
+            scene.read_kind(kind).await?;
+        }
+        scene.read_composites().await?;
+        Ok(scene)
+    }
+
+    async fn read_kind(&mut self, kind: AuditedKinds) -> anyhow::Result<()> {
+        let AuditedKinds { api_version, kind, is_required } = kind;
+        let Some(resource) = self.kinds.catalogue().get_any_version(api_version, kind).cloned() else {
+            if is_required {
+                bail!("cannot find out who has which rights: the API server has no kind {kind}");
+            }
+            return Ok(());
+        };
+        let list =
+            List { api_version: resource.api_version.clone(), kind: kind.to_owned(), ..List::default() };
+        let Some(objects) = self.kinds.all(&resource).await? else {
+            if is_required {
+                bail!(
+                    "cannot list {}: an audit needs the right to list roles and bindings in all namespaces",
+                    resource.plural
+                );
+            }
+            let plural = &resource.plural;
+            self.notes.push(format!("{plural} cannot be listed, so that what follows from them is left out"));
+            return Ok(());
+        };
+        self.input.objects.extend(objects.into_iter().map(|object| typed(object, &list)));
+        Ok(())
+    }
+
+    /// Where there are composite resources: their metadata, page by page.
+    async fn read_composites(&mut self) -> anyhow::Result<()> {
+        let definitions =
+            self.input.objects.iter().filter(|it| meta::kind(it) == "CompositeResourceDefinition");
+        let kinds: Vec<_> = definitions.filter_map(|it| super::survey::defined(it, "names")).collect();
+        for (group, kind) in kinds {
+            let found = self.kinds.catalogue().get_any_version(&format!("{group}/v1"), &kind).cloned();
+            let Some(resource) = found else { continue };
+            let Some(namespaces) = self.kinds.namespaces_of(&resource).await? else {
+                self.notes.push(format!(
+                    "{}.{group} cannot be listed, so that it is taken for unused",
+                    resource.plural
+                ));
+                continue;
+            };
+            let uses = namespaces.into_iter();
+            let uses =
+                uses.map(|namespace| CompositeUse { group: group.clone(), kind: kind.clone(), namespace });
+            self.input.composites.extend(uses);
+        }
+        Ok(())
+    }
+}
+
+impl Reader {
+    /// All objects of a kind. None if they may not be listed.
+    async fn all(&self, resource: &Resource) -> anyhow::Result<Option<Vec<Object>>> {
+        let query = Query { limit: Some(PAGE), ..Query::default() };
+        readable(self.client().list_objects(resource, "", &query).await)
+    }
+
+    /// The namespaces that have objects of a kind. Empty for those that are in none.
+    async fn namespaces_of(&self, resource: &Resource) -> anyhow::Result<Option<BTreeSet<String>>> {
+        let mut namespaces = BTreeSet::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let (limit, continued) = (Some(PAGE), continuation.as_deref());
+            let query = Query { limit, continuation: continued, metadata_only: true, ..Query::default() };
+            let Some(page) = readable(self.client().list(resource, "", &query).await)? else {
+                return Ok(None);
+            };
+            let objects = page.objects(resource).map_err(super::reader::failure)?;
+            namespaces.extend(objects.iter().map(|object| meta::namespace(object).to_owned()));
+            continuation = page.continuation;
+            if continuation.is_none() {
+                return Ok(Some(namespaces));
+            }
+        }
+    }
+}
+
+/// What somebody calls a kind. One that the API server does not have is taken as it is called: rights can be about what is no object.
+pub(crate) fn find_kind(scene: &Scene, word: &str) -> AuditKind {
+    let found = scene.kinds.catalogue().find(word).map(|found| audit_kind(found));
+    found.unwrap_or_else(|| {
+        let (plural, group) = word.split_once('.').unwrap_or((word, ""));
+        let [kind, plural, group] = ["", plural, group].map(str::to_owned);
+        AuditKind { group, kind, plural, is_namespaced: false }
+    })
+}
+
+fn kinds(reader: &Reader) -> Vec<AuditKind> {
+    reader.catalogue().resources().map(audit_kind).collect()
+}
+
+fn audit_kind(resource: &Resource) -> AuditKind {
+    AuditKind {
+        group: resource.group().to_owned(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+        is_namespaced: resource.is_namespaced,
+    }
+}
+
+/// Functions that compose nothing of their own.
+fn passive_functions() -> BTreeSet<String> {
+    known_functions().into_iter().filter(|known| !known.composes).map(|known| known.name).collect()
+}
+
+/// Items of lists do not say what they are.
+fn typed(mut object: Object, list: &List) -> Object {
+    object.entry("apiVersion").or_insert_with(|| list.api_version.as_str().into());
+    object.entry("kind").or_insert_with(|| list.kind.as_str().into());
+    object
+}

@@ -1,0 +1,252 @@
+//! What can be caused by way of the control plane.
+
+use serde_json::json;
+
+use super::*;
+
+const DEFINITIONS: &str = "apiextensions.crossplane.io";
+
+fn everything() -> serde_json::Value {
+    json!([rule("*", "*", "*")])
+}
+
+fn composes_config_maps() -> World {
+    World::embedded().composer(everything()).apps(json!([base("v1", "ConfigMap")]))
+}
+
+#[test]
+fn who_changes_a_composition_has_the_composer_write_where_its_objects_are() {
+    let world = composes_config_maps().app_in("prod").gives(
+        "ann",
+        "",
+        json!([rule("patch", DEFINITIONS, "compositions")]),
+    );
+    let expected =
+        "prod: changes Composition app of App.demo.io → User system:ferroplane:composer may delete secrets";
+    let perhaps = "perhaps all namespaces: changes Composition app of App.demo.io, once somebody creates such an object → User \
+                   system:ferroplane:composer may delete secrets";
+    assert_eq!(world.about("ann", secrets("delete")), [perhaps, expected]);
+    assert_eq!(world.about("ann", secrets_in("delete", "prod")), [expected]);
+    let elsewhere = world.about("ann", secrets_in("delete", "dev"));
+    assert!(elsewhere.len() == 1 && elsewhere[0].starts_with("perhaps "), "{elsewhere:?}");
+}
+
+#[test]
+fn namespaced_composite_resources_lead_to_nothing_cluster_scoped() {
+    let bindings = Question::about("create", "rbac.authorization.k8s.io", "clusterrolebindings", false);
+    let world = composes_config_maps().app_in("prod").gives(
+        "ann",
+        "",
+        json!([rule("*", DEFINITIONS, "compositions"), rule("*", "demo.io", "apps")]),
+    );
+    assert_eq!(world.about("ann", bindings.clone()).len(), 0);
+    let world = world.with(definition("XNet", "xnets", "Cluster", None)).gives(
+        "ann",
+        "",
+        json!([rule("create", "demo.io", "xnets")]),
+    );
+    let expected = "cluster: adds a Composition of XNet.demo.io, and writes such objects → User system:ferroplane:composer may create \
+                    clusterrolebindings.rbac.authorization.k8s.io";
+    assert_eq!(world.about("ann", bindings), [expected]);
+}
+
+#[test]
+fn what_the_composer_may_not_do_nobody_can_do_by_it() {
+    let world = World::embedded()
+        .composer(json!([rule("*", "", "configmaps")]))
+        .apps(json!([base("v1", "ConfigMap")]))
+        .app_in("prod")
+        .gives("ann", "", json!([rule("patch", DEFINITIONS, "compositions")]));
+    assert_eq!(world.about("ann", secrets("delete")).len(), 0);
+    assert_eq!(world.about("ann", Question::about("delete", "", "configmaps", true)).len(), 2);
+}
+
+#[test]
+fn who_writes_composite_resources_gets_what_their_compositions_compose() {
+    let world = composes_config_maps().gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
+    let maps = |verb: &str| Question::about(verb, "", "configmaps", true);
+    let expected = "prod: writes App.demo.io in namespace prod, composed by Composition app → User system:ferroplane:composer may create configmaps";
+    assert_eq!(world.about("ann", maps("create")), [expected]);
+    assert_eq!(world.about("ann", secrets("create")).len(), 0);
+    assert_eq!(world.about("ann", maps("get")).len(), 0, "what it composes is not thereby shown");
+}
+
+#[test]
+fn nobody_knows_what_other_functions_compose() {
+    let composition = calling("app", "App", "function-of-theirs", json!({}));
+    let world = World::embedded()
+        .composer(everything())
+        .with(definition("App", "apps", "Namespaced", None))
+        .with(composition)
+        .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
+    let answers = world.about("ann", secrets("create"));
+    assert!(answers.len() == 1 && answers[0].starts_with("perhaps prod: "), "{answers:?}");
+}
+
+/// A function may be called like another one, and a patch may change what a resource is.
+#[test]
+fn names_and_bases_that_deceive_are_not_believed() {
+    let mut patched = base("v1", "ConfigMap");
+    patched["patches"] =
+        json!([{"type": "FromCompositeFieldPath", "fromFieldPath": "spec.kind", "toFieldPath": "kind"}]);
+    let foreign = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "function-patch-and-transform"},
+        "spec": {"package": "registry.example.org/evil/other:v1"},
+    });
+    let writes = json!([rule("create", "demo.io", "apps")]);
+    let patching =
+        World::embedded().composer(everything()).apps(json!([patched])).gives("ann", "prod", writes.clone());
+    let posing = composes_config_maps().with(foreign).gives("ann", "prod", writes);
+    for world in [patching, posing] {
+        let answers = world.about("ann", secrets("create"));
+        assert!(answers.len() == 1 && answers[0].starts_with("perhaps "), "{answers:?}");
+    }
+}
+
+/// A claim in a namespace makes an object that is in none.
+#[test]
+fn claims_lead_out_of_their_namespace() {
+    let world = World::embedded()
+        .composer(everything())
+        .with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))))
+        .with(composition("net", "XNet", json!([base("v1", "Secret")])))
+        .gives("ann", "prod", json!([rule("create", "demo.io", "nets")]));
+    let answers = world.about("ann", secrets_in("create", "dev"));
+    assert!(answers.len() == 1 && answers[0].starts_with("dev: writes claims"), "{answers:?}");
+}
+
+/// What composes claims is out of its namespace with them.
+#[test]
+fn composed_claims_lead_out_of_the_namespace_of_what_composes_them() {
+    let world = World::embedded()
+        .composer(everything())
+        .with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))))
+        .with(composition("net", "XNet", json!([base("v1", "Secret")])))
+        .apps(json!([base("demo.io/v1", "Net")]))
+        .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
+    let answers = world.about("ann", secrets_in("create", "dev"));
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(
+        answers[0].contains("writes App.demo.io in namespace prod") && answers[0].contains("writes claims"),
+        "{answers:?}"
+    );
+}
+
+#[test]
+fn who_replaces_a_function_composes_with_it() {
+    let functions = json!([rule("update", "pkg.crossplane.io", "functions")]);
+    let world = composes_config_maps().app_in("prod").gives("ann", "", functions);
+    let answers = world.about("ann", secrets_in("delete", "prod"));
+    let expected = "prod: replaces Function function-auto-ready, which composes App.demo.io → User system:ferroplane:composer may delete secrets";
+    assert_eq!(answers, [expected]);
+}
+
+#[test]
+fn grants_let_functions_read_elsewhere() {
+    let reads = json!([rule("get", "", "secrets")]);
+    let compositions = json!([rule("patch", DEFINITIONS, "compositions")]);
+    let world = composes_config_maps().app_in("prod").gives("system:ferroplane", "", reads).gives(
+        "ann",
+        "",
+        compositions,
+    );
+    assert_eq!(world.about("ann", secrets_in("get", "prod")).len(), 1);
+    let elsewhere = world.about("ann", secrets_in("get", "vault"));
+    assert!(elsewhere.iter().all(|it| it.starts_with("perhaps ")), "{elsewhere:?}");
+    let grant = json!({
+        "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "g"},
+        "spec": {"to": {"namespaces": ["prod"]}, "read": [{"apiGroups": [""], "kinds": ["Secret"], "namespaces": ["vault"], "names": ["token"]}]},
+    });
+    let granted = world.clone().with(grant).about("ann", secrets_in("get", "vault"));
+    assert!(
+        granted.iter().any(|it| it.starts_with("vault [token]: ") && it.ends_with("by an AccessGrant")),
+        "{granted:?}"
+    );
+    let writer = world.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
+    let written = writer.about("ann", secrets_in("get", "vault"));
+    assert!(written.iter().any(|it| it.starts_with("vault: ") && it.contains("AccessGrant")), "{written:?}");
+}
+
+#[test]
+fn usages_keep_objects_of_their_namespace_from_being_deleted() {
+    let usages = |plural: &str| json!([rule("create", "protection.crossplane.io", plural)]);
+    let world =
+        World::embedded().gives("ann", "prod", usages("usages")).gives("bob", "", usages("clusterusages"));
+    let block = Question { verb: super::super::BLOCK_DELETE.to_owned(), ..secrets("") };
+    assert!(
+        world.about("ann", block.clone())[0].starts_with("prod: may create usages.protection.crossplane.io")
+    );
+    assert!(world.about("bob", block)[0].starts_with("all namespaces: may create clusterusages"));
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u", "namespace": "prod"},
+        "spec": {"of": {"apiVersion": "v1", "kind": "Secret", "resourceRef": {"name": "s"}}, "reason": "x"},
+    });
+    let audit = world.with(usage).audit();
+    assert_eq!(
+        audit.notes(Some(&secrets_in("delete", "prod"))),
+        ["Usage u keeps Secret prod/s from being deleted, by anybody"]
+    );
+    assert_eq!(audit.notes(Some(&secrets_in("delete", "dev"))), Vec::<String>::new());
+}
+
+#[test]
+fn who_deletes_a_definition_deletes_its_objects_and_what_they_compose() {
+    let world = composes_config_maps().gives(
+        "ann",
+        "",
+        json!([rule("delete", DEFINITIONS, "compositeresourcedefinitions")]),
+    );
+    let answers = world.about("ann", Question::about("delete", "", "configmaps", true));
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(world.about("ann", Question::about("create", "", "configmaps", true)).len(), 0);
+}
+
+/// On a cluster the user that composes is found by the role that gathers others, and by who impersonates whom.
+#[test]
+fn composer_of_a_cluster_is_found() {
+    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": "plane", "name": name});
+    let gathering = json!({
+        "apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "ferroplane"}, "rules": [rule("*", "", "secrets")],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}}]},
+    });
+    let bound = |role: &str, accounts: &[&str]| {
+        let subjects: Vec<_> = accounts.iter().map(|name| account(name)).collect();
+        json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": role}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": subjects})
+    };
+    let mut impersonate = rule("impersonate", "", "serviceaccounts");
+    impersonate["resourceNames"] = json!(["composer"]);
+    let world = World::cluster()
+        .with(gathering)
+        .with(bound("ferroplane", &["plane", "composer"]))
+        .with(cluster_role("impersonating", json!([impersonate])))
+        .with(bound("impersonating", &["plane"]))
+        .apps(json!([base("v1", "Secret")]))
+        .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
+    let answers = world.about("ann", secrets("create"));
+    assert!(
+        answers.len() == 1 && answers[0].contains("ServiceAccount plane/composer may create secrets"),
+        "{answers:?}"
+    );
+    let without = World::cluster().apps(json!([])).audit().notes(None);
+    assert!(without[0].contains("--composer"), "{without:?}");
+}
+
+#[test]
+fn overview_has_the_strongest_first_and_does_not_repeat_itself() {
+    let world = composes_config_maps()
+        .app_in("prod")
+        .gives("ann", "", json!([rule("patch", DEFINITIONS, "compositions")]))
+        .gives("boss", "", everything());
+    let powers = world.audit().powers(None);
+    let of = |user: &str| -> Vec<&str> {
+        let own = powers.iter().filter(|held| held.answer.subject == crate::audit::Subject::user(user));
+        own.map(|held| held.power).collect()
+    };
+    assert_eq!(of("boss"), ["everything"]);
+    assert!(
+        of("ann").contains(&"write-compositions") && of("ann").contains(&"write-secrets"),
+        "{:?}",
+        of("ann")
+    );
+    assert_eq!(powers[0].power, "everything");
+}
