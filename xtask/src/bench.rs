@@ -12,6 +12,10 @@ const SHIPPED: &str = "--profile=dist";
 
 /// Build everything as it is shipped, then measure.
 pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<()> {
+    if filter == Some("wasm") {
+        // Without the rest: the engine alone takes minutes to build.
+        return cargo(root, &["bench", SHIPPED, "--package", "ferroplane-wasm", "--bench", "calls"]).run();
+    }
     step("build", || {
         let packages =
             ["--package", "ferroplane", "--package", "benches", "--features", "ferroplane/jemalloc"];

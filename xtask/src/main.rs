@@ -10,6 +10,7 @@ mod crds;
 mod deploy;
 mod dist;
 mod fuzz;
+mod guests;
 mod kinds;
 mod lint;
 mod oracle;
@@ -67,6 +68,8 @@ enum Chore {
     Dist(dist::Dist),
     /// Build the shipped program twice, in different directories, and compare (takes half an hour)
     Reproduce(dist::Reproduce),
+    /// Build what we ship as WebAssembly (needs the target wasm32-wasip2)
+    Guests,
     /// Measure, and print a table
     Bench {
         /// Only what contains this
@@ -124,6 +127,7 @@ fn main() -> Result<()> {
         Chore::Oracle(oracle) => oracle.run(&root),
         Chore::Dist(dist) => dist.run(&root),
         Chore::Reproduce(reproduce) => reproduce.run(&root),
+        Chore::Guests => guests::run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Kill { times } => test::kill(&root, times),
         Chore::Simulate { seeds, seed } => test::simulate(&root, seeds, seed),

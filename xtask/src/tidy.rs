@@ -24,8 +24,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ferroplane-segments", &[]),
     ("ferroplane-image", &["ferroplane-api"]),
     ("ferroplane-sandbox", &["ferroplane-image"]),
-    ("ferroplane-wasm", &[]),
     ("ferroplane-package", &["ferroplane-api", "ferroplane-golang"]),
+    ("ferroplane-precompiled", &[]),
+    ("ferroplane-wasm", &["ferroplane-precompiled"]),
     ("ferroplane-metrics", &[]),
     ("ferroplane-certificates", &[]),
     ("ferroplane-client", &[]),
@@ -54,7 +55,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "ferroplane-runner",
-        &["ferroplane-engine", "ferroplane-functions", "ferroplane-segments", "ferroplane-wire"],
+        &[
+            "ferroplane-engine",
+            "ferroplane-functions",
+            "ferroplane-segments",
+            "ferroplane-wasm",
+            "ferroplane-wire",
+        ],
     ),
     (
         "ferroplane-recorder",

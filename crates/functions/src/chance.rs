@@ -5,6 +5,7 @@
 //! else to compute. The clock of a step stands at the moment in which the composite resource was created.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use ferroplane_golang::time::rfc3339::{self, Moment};
 use ferroplane_wire::v1::RunFunctionRequest;
@@ -19,6 +20,17 @@ pub fn set_secret(secret: &[u8]) {
     let key =
         Sha256::new().chain_update(b"ferroplane: randomness of functions\0").chain_update(secret).finalize();
     let _ = KEY.set(key.into());
+}
+
+/// The time that a function of this request sees, since 1970, and what its randomness is computed from.
+///
+/// For functions that are no Rust code of ours and are granted neither a clock nor randomness: they see the same as ours.
+pub fn stillness(request: &RunFunctionRequest) -> (Duration, u64) {
+    let mut chance = Chance::of(request, request.input.as_ref());
+    let now = u64::try_from(chance.now().seconds).unwrap_or_default();
+    let mut seed = [0; 8];
+    chance.fill(&mut seed);
+    (Duration::from_secs(now), u64::from_le_bytes(seed))
 }
 
 /// The time of what has not been created, as when it is rendered.
@@ -96,6 +108,14 @@ mod tests {
         assert_ne!(one, bytes(&request("b", "t")));
         assert_ne!(one, bytes(&request("a", "u")));
         assert_ne!(one[..20], one[20..]);
+    }
+
+    #[test]
+    fn foreign_functions_see_the_same_still_world() {
+        let of = |uid| stillness(&from_json(&request(uid, "t")).unwrap());
+        assert_eq!(of("a").0, Duration::from_secs(1_767_323_045));
+        assert_eq!(of("a"), of("a"));
+        assert_ne!(of("a").1, of("b").1);
     }
 
     #[test]

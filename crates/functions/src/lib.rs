@@ -25,7 +25,7 @@ mod ttl;
 
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-pub use chance::set_secret;
+pub use chance::{set_secret, stillness};
 pub use discovery::{Filter, Versions};
 pub use effort::{Effort, LongBuiltin, TakesLong};
 pub use go_templating::{

@@ -45,6 +45,12 @@ pub enum Runner {
     Program(Program),
     /// It is code in our own process that takes its time, as if it were served somewhere.
     AsyncFunction(AsyncFunction),
+    /// It is WebAssembly, and runs in our own process within limits.
+    #[cfg(feature = "wasm")]
+    Wasm(crate::wasm::WasmFunction),
+    /// It is a script in the input of the step.
+    #[cfg(feature = "wasm")]
+    Starlark(Arc<crate::wasm::Starlark>),
 }
 
 /// Code that answers in its own time.
@@ -192,6 +198,10 @@ impl Directory {
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
             Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,
+            #[cfg(feature = "wasm")]
+            Some(Runner::Wasm(function)) => function.call(request).await,
+            #[cfg(feature = "wasm")]
+            Some(Runner::Starlark(starlark)) => starlark.call(request).await,
         }
     }
 
@@ -216,6 +226,10 @@ impl Runner {
             Self::Grpc(_) => "grpc",
             Self::Program(_) => "program",
             Self::AsyncFunction(_) => "inside",
+            #[cfg(feature = "wasm")]
+            Self::Wasm(_) => "wasm",
+            #[cfg(feature = "wasm")]
+            Self::Starlark(_) => "starlark",
         }
     }
 
@@ -224,6 +238,10 @@ impl Runner {
             Self::Builtin(_) | Self::AsyncFunction(_) => Peer { target: BUILT_IN, method: methods::V1 },
             Self::Grpc(client) => client.peer(),
             Self::Program(program) => program.peer(),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(function) => function.peer(),
+            #[cfg(feature = "wasm")]
+            Self::Starlark(_) => crate::wasm::Starlark::peer(),
         }
     }
 }

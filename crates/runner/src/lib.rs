@@ -16,6 +16,8 @@ mod observer;
 mod process;
 mod response_cache;
 mod steps;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 pub mod grpc;
 
@@ -25,3 +27,5 @@ pub use error::CallError;
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};
 pub use response_cache::{ResponseCache, Unkeepable};
+#[cfg(feature = "wasm")]
+pub use wasm::{ScriptMistake, Starlark, WasmFunction};

@@ -6,6 +6,10 @@ mod grpc;
 mod long_calls;
 mod process;
 mod program;
+#[cfg(feature = "wasm")]
+mod starlark;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 use ferroplane_wire::v1::{RequestMeta, Result, RunFunctionRequest, RunFunctionResponse};
 

@@ -1,0 +1,188 @@
+//! Functions in Starlark. Skipped, and the skip is printed, where the interpreter was not built (`cargo xtask guests`).
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ferroplane_runner::{CallError, Directory, Runner, Starlark};
+use ferroplane_wasm::{Limits, Options, Runtime};
+use ferroplane_wire::v1::RunFunctionResponse;
+use ferroplane_wire::{from_json, to_json};
+use serde_json::{Value, json};
+
+/// One interpreter for all tests: it takes seconds to compile.
+static STARLARK: LazyLock<Option<Arc<Starlark>>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let Ok(code) = std::fs::read(root.join("target/guests/starlark.wasm")) else {
+        println!("skipped: target/guests/starlark.wasm is not there, `cargo xtask guests` builds it");
+        return None;
+    };
+    let cache = Some(root.join("target/guests/cache"));
+    let runtime = Runtime::new(Options { cache, ..Options::default() }).unwrap();
+    let limits = Limits { memory: 64 << 20, time: Duration::from_secs(5), ..Limits::default() };
+    Some(Arc::new(Starlark::new(&runtime, &code, limits).unwrap()))
+});
+
+/// Runs a script. Nothing where there is no interpreter.
+fn run(input: Value, request: Value) -> Option<Result<RunFunctionResponse, CallError>> {
+    let starlark = STARLARK.clone()?;
+    let mut directory = Directory::default();
+    directory.insert("function-starlark".to_owned(), Runner::Starlark(starlark));
+    let mut request = request;
+    request["input"] = input;
+    let request = from_json(&request).unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    Some(tokio.block_on(directory.call("function-starlark", &request)))
+}
+
+fn answer(input: Value, request: Value) -> Option<Value> {
+    Some(to_json(&run(input, request)?.unwrap()).unwrap())
+}
+
+fn source(source: &str) -> Value {
+    json!({"apiVersion": "starlark.fn.crossplane.io/v1alpha1", "kind": "StarlarkInput", "spec": {"source": source}})
+}
+
+fn xr(spec: &Value) -> Value {
+    json!({"meta": {"tag": "t"}, "observed": {"composite": {"resource": {"apiVersion": "example.org/v1", "kind": "XR",
+        "metadata": {"name": "x", "annotations": {"crossplane.io/external-name": "ext"}}, "spec": spec}}, "resources": {}},
+        "desired": {"resources": {}}})
+}
+
+#[test]
+fn main_takes_a_request_and_returns_a_response() {
+    // As design 001 shows it, in the syntax that Starlark has for dictionaries.
+    let script = r#"
+def main(req):
+  rsp = {"desired": req["desired"]}
+  xr = req["observed"]["composite"]["resource"]
+  for i in range(int(xr["spec"]["count"])):
+    name = "robot-{}".format(i)
+    rsp["desired"].setdefault("resources", {})[name] = {"resource": {
+      "apiVersion": "iam.dummy.upbound.io/v1alpha1", "kind": "Robot",
+      "metadata": {"annotations": {"crossplane.io/external-name": "{parent}-robot-{number}".format(
+        parent=xr["metadata"]["annotations"]["crossplane.io/external-name"], number=i)}},
+      "spec": {"forProvider": {"color": "purple"}}}}
+  return rsp
+"#;
+    let input = json!({"apiVersion": "example.org/v1", "kind": "StarlarkScript", "script": script});
+
+    let Some(response) = answer(input, xr(&json!({"count": 2}))) else { return };
+
+    let robot = &response["desired"]["resources"]["robot-1"]["resource"];
+    assert_eq!(robot["metadata"]["annotations"]["crossplane.io/external-name"], "ext-robot-1", "{response}");
+    assert_eq!(response["meta"]["tag"], "t");
+}
+
+#[test]
+fn script_composes_by_calling() {
+    let script = r#"
+region = get(oxr, "spec.region", "us-east-1")
+ref = Resource("bucket", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"region": region}}, ready = True,
+    external_name = "b", connection_details = {"url": "s3://é"})
+Resource("later", {}, when = False, skip_reason = "not yet")
+set_xr_status("bucket.name", ref.name)
+set_condition("Checked", "True", "Fine", "all is well")
+emit_event("Normal", "composed %s" % ref.name)
+context["seen"] = True
+print("a line")
+"#;
+
+    let Some(response) = answer(source(script), xr(&json!({"region": "eu"}))) else { return };
+
+    let bucket = &response["desired"]["resources"]["bucket"];
+    assert_eq!(bucket["resource"]["data"]["region"], "eu", "{response}");
+    assert_eq!(bucket["resource"]["metadata"]["labels"], json!({"crossplane.io/composite": "x"}));
+    assert_eq!(bucket["resource"]["metadata"]["annotations"], json!({"crossplane.io/external-name": "b"}));
+    assert_eq!(bucket["ready"], "READY_TRUE");
+    let composite = &response["desired"]["composite"];
+    assert_eq!(composite["resource"]["status"]["bucket"]["name"], "bucket");
+    assert_eq!(composite["ready"], "READY_FALSE", "a resource that was skipped has to come yet");
+    assert_eq!(composite["connectionDetails"]["url"], "czM6Ly/DqQ==");
+    assert_eq!(response["context"]["seen"], true);
+    let messages =
+        response["results"].as_array().unwrap().iter().map(|result| result["message"].as_str().unwrap());
+    assert_eq!(messages.collect::<Vec<_>>(), ["skipping resource \"later\": not yet", "composed bucket"]);
+}
+
+#[test]
+fn modules_are_loaded() {
+    let mut input = source("load(\"lib.star\", \"named\")\nResource(\"a\", named(\"n\"))");
+    input["spec"]["modules"] =
+        json!({"lib.star": "def named(name):\n  return {\"metadata\": {\"name\": name}}\n"});
+
+    let Some(response) = answer(input, xr(&json!({}))) else { return };
+
+    assert_eq!(response["desired"]["resources"]["a"]["resource"]["metadata"]["name"], "n", "{response}");
+}
+
+#[test]
+fn script_in_a_config_map_is_asked_for() {
+    let input = json!({"kind": "StarlarkInput", "spec": {"scriptConfigRef": {"name": "scripts"}}});
+    let Some(response) = answer(input.clone(), xr(&json!({}))) else { return };
+    let (name, selector) = response["requirements"]["resources"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(selector["matchName"], "scripts", "{response}");
+
+    let mut request = xr(&json!({}));
+    request["requiredResources"][name] =
+        json!({"items": [{"resource": {"data": {"main.star": "Resource('a', {'kind': 'A'})"}}}]});
+    let response = answer(input, request).unwrap();
+
+    assert_eq!(response["desired"]["resources"]["a"]["resource"]["kind"], "A", "{response}");
+}
+
+/// What stops the pipeline.
+fn fatal(script: &str) -> Option<String> {
+    let response = answer(source(script), xr(&json!({})))?;
+    assert_eq!(response["results"][0]["severity"], "SEVERITY_FATAL", "{response}");
+    Some(response["results"][0]["message"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn failures_say_where() {
+    let Some(message) = fatal("x = 1\ny = x + 'a'\n") else { return };
+    assert!(message.starts_with("cannot run the script: main.star:2:5: "), "{message}");
+    assert_eq!(fatal("fatal('no region')").unwrap(), "no region");
+    assert!(fatal("def f(:\n").unwrap().starts_with("invalid Function input: spec.source: main.star:1:"));
+    assert!(fatal("load('other.star', 'x')").unwrap().contains("there is no module `other.star`"));
+    assert!(fatal("open('/etc/passwd')").unwrap().contains("open"));
+}
+
+#[test]
+fn syntax_errors_are_found_without_running() {
+    let Some(starlark) = STARLARK.clone() else { return };
+    let mut input = source("x = 1\nfatal('not run')\n");
+    input["spec"]["modules"] = json!({"lib.star": "def f():\n  return 1\n\ndef g(:\n"});
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+
+    let mistakes = tokio.block_on(starlark.check(&input)).unwrap();
+
+    assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+    assert_eq!((mistakes[0].file.as_str(), mistakes[0].line), ("lib.star", Some(4)));
+}
+
+#[test]
+fn hostile_scripts_are_stopped() {
+    let scripts = [
+        "def f():\n  for i in range(1000000000):\n    pass\nf()",
+        "def f(n):\n  return f(n + 1)\nf(0)",
+        "x = 'a' * (1 << 33)",
+        "x = [0] * (1 << 30)",
+        "x = list(range(300000000))",
+        "def f():\n  x = 'a'\n  for i in range(40):\n    x = x + x\nf()",
+        "def f():\n  x = 3\n  for i in range(40):\n    x = x * x\nf()",
+        "def f():\n  x = []\n  for i in range(200000):\n    x = [x]\n  return x\ncontext['deep'] = f()",
+    ];
+    let nested = [format!("x = {}1{}", "(".repeat(50_000), ")".repeat(50_000)), "[".repeat(100_000)];
+    for script in scripts.iter().map(ToString::to_string).chain(nested) {
+        let Some(result) = run(source(&script), xr(&json!({}))) else { return };
+        let is_stopped = match &result {
+            Ok(response) => response.results.iter().any(|result| result.severity == 1),
+            Err(_) => true,
+        };
+        assert!(is_stopped, "{}: {result:?}", script.chars().take(80).collect::<String>());
+    }
+    // The interpreter is not the worse for it.
+    let response = answer(source("Resource('a', {'kind': 'A'})"), xr(&json!({}))).unwrap();
+    assert_eq!(response["desired"]["resources"]["a"]["resource"]["kind"], "A");
+}

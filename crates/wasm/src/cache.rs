@@ -1,0 +1,191 @@
+//! Compiled code on disk, so that the next process need not compile it again.
+//!
+//! # Invariants
+//! * The directory and the key in it belong to our user and to nobody else, or the cache is refused.
+//! * What was not sealed with the key is never run: a file that is foreign, damaged or of another engine is compiled anew.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{Hash as _, Hasher as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use ferroplane_precompiled::Key;
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
+
+use crate::error::Error;
+
+/// Bytes of all files together beyond which the oldest are deleted.
+const LIMIT: u64 = 1 << 30;
+
+/// The file with the key.
+const KEY: &str = "key";
+
+/// How the files of code end.
+const EXTENSION: &str = "native";
+
+/// Compiled code on disk.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    path: PathBuf,
+    key: Key,
+    /// The engine that code is compiled for: version, machine and configuration.
+    engine: u64,
+}
+
+impl Cache {
+    /// Open a directory, or make it. Refuses one that others can write or read.
+    pub(crate) fn open(path: &Path, engine: &Engine) -> Result<Self, Error> {
+        let refuse = |problem: String| Error::Cache { path: path.to_owned(), problem };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| refuse(format!("it cannot be made: {error}")))?;
+        let metadata = fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
+        if !metadata.is_dir() {
+            return Err(refuse("it is not a directory".to_owned()));
+        }
+        if !is_private(&metadata) {
+            return Err(refuse(
+                "others may read or write it; remove it, or run `chmod 700` if it is yours".to_owned(),
+            ));
+        }
+        let key = key(path).map_err(|error| refuse(format!("its key cannot be read: {error}")))?;
+        let mut hasher = StableHasher(Sha256::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self { path: path.to_owned(), key, engine: hasher.finish() })
+    }
+
+    /// A module that was compiled before, or is now.
+    pub(crate) fn module(&self, engine: &Engine, digest: [u8; 32], code: &[u8]) -> wasmtime::Result<Module> {
+        let read =
+            |sealed: &[u8]| ferroplane_precompiled::module(engine, &self.key, &self.purpose(digest), sealed);
+        if let Some(module) = self.read(digest).and_then(|sealed| read(&sealed)) {
+            return Ok(module);
+        }
+        let module = Module::from_binary(engine, code)?;
+        self.keep(digest, &module.serialize()?);
+        Ok(module)
+    }
+
+    /// A component that was compiled before, or is now.
+    pub(crate) fn component(
+        &self,
+        engine: &Engine,
+        digest: [u8; 32],
+        code: &[u8],
+    ) -> wasmtime::Result<Component> {
+        let read = |sealed: &[u8]| {
+            ferroplane_precompiled::component(engine, &self.key, &self.purpose(digest), sealed)
+        };
+        if let Some(component) = self.read(digest).and_then(|sealed| read(&sealed)) {
+            return Ok(component);
+        }
+        let component = Component::from_binary(engine, code)?;
+        self.keep(digest, &component.serialize()?);
+        Ok(component)
+    }
+
+    fn purpose(&self, digest: [u8; 32]) -> Vec<u8> {
+        [&digest[..], &self.engine.to_le_bytes()].concat()
+    }
+
+    fn file(&self, digest: [u8; 32]) -> PathBuf {
+        let digest = digest.map(|byte| format!("{byte:02x}")).concat();
+        self.path.join(format!("{digest}-{:016x}.{EXTENSION}", self.engine))
+    }
+
+    fn read(&self, digest: [u8; 32]) -> Option<Vec<u8>> {
+        fs::read(self.file(digest)).ok()
+    }
+
+    /// Keeps code for the next process. One that cannot be kept is compiled again, which is no failure.
+    fn keep(&self, digest: [u8; 32], native: &[u8]) {
+        let sealed = self.key.seal(&self.purpose(digest), native);
+        if let Err(error) = self.write(digest, &sealed).and_then(|()| self.trim()) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot keep compiled WebAssembly");
+        }
+    }
+
+    fn write(&self, digest: [u8; 32], sealed: &[u8]) -> io::Result<()> {
+        // Written beside its place and moved there whole: two processes may do so at once.
+        let beside =
+            self.path.join(format!("writing-{}-{:02x}{:02x}", std::process::id(), digest[0], digest[1]));
+        let mut file = private().write(true).create(true).truncate(true).open(&beside)?;
+        let written = file.write_all(sealed).and_then(|()| fs::rename(&beside, self.file(digest)));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+
+    /// Deletes the oldest files beyond the limit, and what a process that was killed left behind.
+    fn trim(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            if path.file_name().is_some_and(|name| name != KEY) {
+                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                files.push((modified, metadata.len(), path));
+            }
+        }
+        files.sort();
+        let mut total = files.iter().map(|(_, len, _)| len).sum::<u64>();
+        for (_, len, path) in files {
+            if total <= LIMIT {
+                break;
+            }
+            fs::remove_file(path)?;
+            total -= len;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a directory. The first process makes it.
+fn key(path: &Path) -> io::Result<Key> {
+    let path = path.join(KEY);
+    let mut secret = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut secret)?;
+    match private().write(true).create_new(true).open(&path) {
+        Ok(mut file) => file.write_all(&secret).and_then(|()| file.sync_all())?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    // Read back even if it was just made: of two processes at once, both have to get the same.
+    let mut file = private().read(true).open(&path)?;
+    if !is_private(&file.metadata()?) {
+        return Err(io::Error::other("others may read or write it"));
+    }
+    file.read_exact(&mut secret)?;
+    Ok(Key::new(secret))
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Whether something belongs to our user, and nobody else may read or write it: the six bits of group and others are zero.
+fn is_private(metadata: &fs::Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode().trailing_zeros() >= 6
+}
+
+/// Hashes the same way in every process.
+struct StableHasher(Sha256);
+
+impl std::hash::Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.0.clone().finalize();
+        u64::from_le_bytes(hash[..8].try_into().expect("a hash has more than eight bytes"))
+    }
+}

@@ -1,0 +1,121 @@
+//! Compiled code on disk is used again, and only if we wrote it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use ferroplane_wasm::{Error, Options, Runtime};
+
+use crate::code::{echo, echo_component};
+use crate::{block_on, call, options, wat};
+
+fn runtime(cache: &Path) -> Result<Runtime, Error> {
+    Runtime::new(Options { workers: 1, cache: Some(cache.to_owned()), ..options() })
+}
+
+fn echoes(cache: &Path) {
+    let runtime = runtime(cache).unwrap();
+    for code in [echo(), echo_component()] {
+        let program = runtime.compile(&wat(&code)).unwrap();
+        assert_eq!(block_on(program.call(call(b"hello"))).unwrap(), b"hello");
+    }
+}
+
+fn files(cache: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    let mut files = paths
+        .filter(|path| !path.ends_with("key"))
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect::<Vec<_>>();
+    files.sort();
+    files
+}
+
+#[test]
+fn code_is_kept_and_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("cache");
+
+    echoes(&cache);
+    let (first, written) = (files(&cache), modified(&cache));
+    echoes(&cache);
+
+    assert_eq!(first.len(), 2);
+    assert_eq!(files(&cache), first);
+    assert_eq!(modified(&cache), written, "nothing was compiled again");
+    assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::metadata(cache.join("key")).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+fn modified(cache: &Path) -> Vec<std::time::SystemTime> {
+    files(cache).iter().map(|(path, _)| fs::metadata(path).unwrap().modified().unwrap()).collect()
+}
+
+#[test]
+fn damaged_and_foreign_files_are_compiled_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (directory.path().join("ours"), directory.path().join("theirs"));
+    echoes(&ours);
+    echoes(&theirs);
+    let good = files(&ours);
+
+    for damage in [|_: &[u8]| Vec::new(), |bytes: &[u8]| bytes[..100].to_vec(), |bytes: &[u8]| flipped(bytes)]
+    {
+        for (path, bytes) in &good {
+            fs::write(path, damage(bytes)).unwrap();
+        }
+        echoes(&ours);
+    }
+    // What another key sealed, and what was sealed for other code.
+    for ((path, _), (_, foreign)) in good.iter().zip(files(&theirs)) {
+        fs::write(path, foreign).unwrap();
+    }
+    echoes(&ours);
+    let [(first, one), (second, other)] = &files(&ours)[..] else { panic!("two programs were kept") };
+    fs::write(first, other).unwrap();
+    fs::write(second, one).unwrap();
+    echoes(&ours);
+}
+
+fn flipped(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bytes
+}
+
+#[test]
+fn directory_that_others_can_use_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for mode in [0o755, 0o770, 0o777, 0o701] {
+        let cache = directory.path().join(format!("{mode:o}"));
+        fs::create_dir(&cache).unwrap();
+        fs::set_permissions(&cache, Permissions::from_mode(mode)).unwrap();
+
+        assert!(matches!(runtime(&cache).unwrap_err(), Error::Cache { .. }), "{mode:o}");
+    }
+}
+
+#[test]
+fn key_that_others_can_read_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("cache");
+    echoes(&cache);
+    fs::set_permissions(cache.join("key"), Permissions::from_mode(0o644)).unwrap();
+
+    assert!(matches!(runtime(&cache).unwrap_err(), Error::Cache { .. }));
+}
+
+#[test]
+fn link_and_file_are_no_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let (real, link, file) =
+        (directory.path().join("real"), directory.path().join("link"), directory.path().join("file"));
+    echoes(&real);
+    symlink(&real, &link).unwrap();
+    fs::write(&file, "").unwrap();
+
+    for path in [link, file] {
+        assert!(matches!(runtime(&path).unwrap_err(), Error::Cache { .. }), "{}", path.display());
+    }
+}

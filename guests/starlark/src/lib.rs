@@ -1,0 +1,49 @@
+//! Runs functions that are written in Starlark. A component of the world in `crates/wasm/wit/function.wit`.
+//!
+//! The bytes are JSON: `{"run": RunFunctionRequest}` is answered with a RunFunctionResponse, and `{"check": input}` with a list of
+//! problems, each with `file`, `line` and `message`. The host keeps an instance for each script, so what is read here once stays read.
+
+mod interpreter;
+mod natives;
+mod outcome;
+mod script;
+
+use serde_json::{Value, json};
+
+wit_bindgen::generate!({ path: "../../crates/wasm/wit", world: "function" });
+
+struct Starlark;
+
+impl exports::ferroplane::function::handler::Guest for Starlark {
+    fn run(request: Vec<u8>) -> Result<Vec<u8>, String> {
+        let mut message: Value = serde_json::from_slice(&request).map_err(|error| error.to_string())?;
+        let answer =
+            if message["check"].is_null() { run(message["run"].take()) } else { check(&message["check"]) };
+        serde_json::to_vec(&answer).map_err(|error| error.to_string())
+    }
+}
+
+export!(Starlark);
+
+fn log(line: &str) {
+    ferroplane::function::log::write(line);
+}
+
+/// Runs the script of a request.
+fn run(request: Value) -> Value {
+    match script::of(&request) {
+        Ok(script::Found::Script(script)) => interpreter::run(&script, request),
+        Ok(script::Found::Wanted(selectors)) => outcome::wants(&request, selectors),
+        Err(problem) => outcome::fatal(&request, &problem),
+    }
+}
+
+/// Reads the scripts of an input without running them.
+fn check(input: &Value) -> Value {
+    match script::of(&json!({"input": input})) {
+        Ok(script::Found::Script(script)) => interpreter::check(&script),
+        // What is in a ConfigMap is not here to be read.
+        Ok(script::Found::Wanted(_)) => json!([]),
+        Err(message) => json!([{"message": message}]),
+    }
+}
