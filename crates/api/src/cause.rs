@@ -83,7 +83,7 @@ causes! {
     RequirementUnavailable: "A resource or schema that a step requires cannot be read.",
     CredentialUnavailable: "A Secret with credentials for a step cannot be read.",
     StepInputUnavailable: "The object that a step takes its input from cannot be read.",
-    AccessNotGranted: "A step reads an object outside of the namespace of the composite resource, and no AccessGrant allows that.",
+    AccessNotGranted: "A step reads an object outside of the namespace of the composite resource, or its image asks for network access or to run without a container, and no AccessGrant allows that.",
 
     // What is composed.
     CompositeResourceInvalid: "The composite resource cannot be composed as it is.",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::Object;
+use crate::external::CompositionFunction;
 #[cfg(feature = "generate")]
 use crate::generate::marks::{embedded, fixed, keyed_by, rule};
 
@@ -55,6 +56,10 @@ pub struct CompositionSpec {
     /// Data that patches can take from and give to. Only with mode Resources.
     #[serde(default)]
     pub environment: Option<Object>,
+    /// Images to run and webhooks to call, in this order, after the resources if there are any. An alpha feature.
+    #[serde(default)]
+    #[cfg_attr(feature = "generate", schemars(transform = keyed_by("name")))]
+    pub functions: Vec<CompositionFunction>,
     /// Where connection secrets go. Only for legacy composite resources.
     #[serde(default)]
     pub write_connection_secrets_to_namespace: Option<String>,

@@ -15,7 +15,14 @@ pub struct AccessGrantSpec {
     /// Who is allowed something.
     pub to: GrantSubjects,
     /// What functions are given to read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadGrant>,
+    /// What images may do that are run for steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run: Vec<RunGrant>,
+    /// Which servers on this machine and on its links webhooks may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub call: Vec<CallGrant>,
 }
 
 /// Who is allowed something.
@@ -58,4 +65,34 @@ pub struct ReadGrant {
     /// Only objects with these names. Without it, all objects, also those that are selected by labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+}
+
+/// What images may do that are run for steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunGrant {
+    /// What they may do.
+    pub privileges: Vec<Privilege>,
+    /// The images, as steps name them. `*` means all images.
+    pub images: Vec<String>,
+}
+
+/// Something that an image may do only with a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+pub enum Privilege {
+    /// Use the network of whoever runs it.
+    Network,
+    /// Run without a container, as an ordinary process with another root directory.
+    Chroot,
+}
+
+/// Servers that webhooks may call though they are on this machine or on its links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallGrant {
+    /// The hosts, as the URLs of the webhooks have them.
+    pub hosts: Vec<String>,
 }

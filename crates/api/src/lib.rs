@@ -4,6 +4,7 @@ mod cause;
 mod composition;
 mod condition;
 mod definition;
+mod external;
 mod function;
 mod grant;
 mod package;
@@ -28,8 +29,15 @@ pub use condition::{Condition, Status, set_condition};
 pub use definition::{
     CompositeResourceDefinition, DefinitionNames, DefinitionSpec, DefinitionVersion, Scope,
 };
+pub use external::{
+    ChrootFunction, CompositionFunction, ContainerFunction, FunctionLimits, FunctionNetwork,
+    FunctionProtocol, FunctionResources, FunctionType, ImagePullPolicy, ImagePullSecret, NetworkPolicy,
+    WebhookFunction,
+};
 pub use function::Function;
-pub use grant::{ANY, AccessGrantSpec, GrantSubjects, GrantedKind, ReadGrant};
+pub use grant::{
+    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, Privilege, ReadGrant, RunGrant,
+};
 pub use package::{
     Dependency, ImageConfig, ImageMatch, ImageRewrite, LockPackage, NameReference, PackageKind, PackageSpec,
     RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,

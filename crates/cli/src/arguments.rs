@@ -1,15 +1,17 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::Verdict;
 use crate::commands::audit::Audit;
 use crate::commands::backup::{Backup, Restore};
 use crate::commands::certificates::Certificates;
 use crate::commands::completions::Completions;
+use crate::commands::composition::Composition;
 use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
 use crate::commands::man::Man;
@@ -54,6 +56,7 @@ enum Command {
     Replay(Box<Replay>),
     Render(Box<Render>),
     Validate(Box<Validate>),
+    #[command(alias = "function")]
     Functions(Functions),
     Audit(Audit),
     Backup(Backup),
@@ -65,13 +68,20 @@ enum Command {
     #[command(hide = true, alias = "beta")]
     Resource(Resource),
     #[command(hide = true)]
+    Composition(Composition),
+    #[command(hide = true)]
     Internal(Internal),
 }
 
 impl Arguments {
     pub(crate) fn read() -> Self {
         let arguments = without_help_of_help(std::env::args_os().collect());
-        Self::try_parse_from(arguments).unwrap_or_else(|error| suggest_visible(error).exit())
+        let command = Self::command();
+        let command =
+            if is_plugin(arguments.first()) { command.bin_name("kubectl ferroplane") } else { command };
+        let parsed =
+            command.try_get_matches_from(arguments).and_then(|matches| Self::from_arg_matches(&matches));
+        parsed.unwrap_or_else(|error| suggest_visible(error).exit())
     }
 
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
@@ -88,6 +98,7 @@ impl Arguments {
             Command::Render(render) => render.run(terminal),
             Command::Validate(validate) => validate.run(terminal),
             Command::Resource(resource) => resource.run(terminal),
+            Command::Composition(composition) => composition.run(terminal),
             Command::Functions(functions) => functions.run(terminal),
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),
@@ -95,6 +106,12 @@ impl Arguments {
             Command::Internal(internal) => internal.run(terminal),
         }
     }
+}
+
+/// Whether kubectl runs this program: it runs `kubectl-NAME` for `kubectl NAME`.
+fn is_plugin(program: Option<&OsString>) -> bool {
+    let name = program.and_then(|program| Path::new(program).file_stem());
+    name.is_some_and(|name| name == "kubectl-ferroplane")
 }
 
 /// `help --help` is `help`: clap takes what follows for the name of a command.

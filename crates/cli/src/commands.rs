@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod certificates;
 pub(crate) mod completions;
+pub(crate) mod composition;
 pub(crate) mod functions;
 pub(crate) mod internal;
 pub(crate) mod man;

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod duration;
 mod explain;
+mod external;
 mod functions;
 mod interrupt;
 mod recordings;

@@ -292,7 +292,7 @@ async fn stand_by(
     }
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins()?,
+        built_ins: built_ins(configuration.enables_alpha_functions)?,
         calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
         // Whoever may write Functions of a cluster may not run programs in its pods.
         local_functions: Arc::default(),

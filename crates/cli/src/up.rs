@@ -45,6 +45,8 @@ pub(crate) struct Configuration {
     pub(crate) max_token_expiration: Duration,
     pub(crate) audit: AuditFlags,
     pub(crate) has_controllers: bool,
+    /// Whether images are run and webhooks called that Compositions name.
+    pub(crate) enables_alpha_functions: bool,
     /// Where the certificates are that functions are called with.
     pub(crate) client_certificates: Option<PathBuf>,
     /// Whether to show what this is for.

@@ -1,21 +1,25 @@
-//! What the steps of a composite resource may read. The only place where that is decided: for the plane, `render` and `replay`.
+//! What the steps of a composite resource may read and do. The only place where that is decided: for the plane, `render` and `replay`.
 //!
 //! # Guarantees
 //! * A step that runs for a composite resource in a namespace is given nothing but objects of that namespace and of cluster scoped
 //!   kinds, unless a grant names what it reads. A Secret has to be named as a kind: no `*` covers it.
 //! * A composite resource that is in no namespace reads what it likes, as in Crossplane: whoever may create one is trusted with that.
+//!   What images and webhooks may do takes a grant for it, too, one for all namespaces.
 //! * Without grants, a decision costs a comparison of two names.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use ferroplane_api::{
-    ANY, AccessGrantSpec, GrantSubjects, GrantedKind, Object, ReadGrant, SecretRef, keys, meta,
+    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, Object, Privilege, ReadGrant, RunGrant,
+    SecretRef, keys, meta,
 };
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
 use serde_json::{Value, json};
 
+use crate::ImageReference;
+use crate::external::{ExternalFunction, Permits};
 use crate::wording::not_granted;
 
 /// The version and the kind of objects that grants come in.
@@ -63,13 +67,17 @@ impl Grants {
     #[must_use]
     pub fn about(&self, composite: &Object) -> Self {
         let namespace = meta::namespace(composite);
-        if self.0.is_empty() || namespace.is_empty() {
+        if self.0.is_empty() {
             return Self::default();
         }
         let (group, kind) = (meta::group(meta::api_version(composite)), meta::kind(composite));
         let concerns =
             |to: &GrantSubjects| is_listed(&to.namespaces, namespace) && is_of_kind(to, group, kind);
-        let grants = self.0.iter().filter(|(_, grant)| concerns(&grant.to));
+        // One that is in no namespace reads what it likes: what it may read is not looked up, nor does it change with it.
+        let is_asked = |grant: &AccessGrantSpec| {
+            !namespace.is_empty() || !grant.run.is_empty() || !grant.call.is_empty()
+        };
+        let grants = self.0.iter().filter(|(_, grant)| concerns(&grant.to) && is_asked(grant));
         Self(grants.map(|(name, grant)| (name.clone(), grant.clone())).collect())
     }
 
@@ -84,13 +92,18 @@ impl Grants {
     }
 
     fn allow(&self, reader: &Reader<'_>, object: &Target<'_>) -> bool {
-        self.0.values().any(|grant| {
+        self.to(reader).any(|grant| grant.read.iter().any(|read| covers(read, object)))
+    }
+
+    /// Those that are for a step.
+    fn to<'g>(&'g self, reader: &Reader<'g>) -> impl Iterator<Item = &'g AccessGrantSpec> {
+        let reader = *reader;
+        self.0.values().filter(move |grant| {
             let to = &grant.to;
             let is_step = to.functions.is_empty() || to.functions.iter().any(|it| it == reader.function);
             is_step
                 && is_listed(&to.namespaces, reader.namespace)
                 && is_of_kind(to, reader.group, reader.kind)
-                && grant.read.iter().any(|read| covers(read, object))
         })
     }
 }
@@ -118,6 +131,15 @@ fn covers(read: &ReadGrant, object: &Target<'_>) -> bool {
     let is_name =
         read.names.is_empty() || object.name.is_some_and(|name| read.names.iter().any(|it| it == name));
     is_kind && is_place && is_name && is_listed(&read.api_groups, object.group)
+}
+
+/// Whether a grant is for an image. One without a tag and a digest is for all of them.
+fn is_for_image(run: &RunGrant, image: &str) -> bool {
+    run.images.iter().any(|granted| {
+        let (wanted, named) = (ImageReference::parse(image), ImageReference::parse(granted));
+        let is_whole = named.tag.is_none() && named.digest.is_none();
+        granted == ANY || granted == image || is_whole && named.repository == wanted.repository
+    })
 }
 
 /// On whose behalf something is read.
@@ -181,6 +203,49 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What an image or a webhook may do for the step. Refused if it asks for more.
+    pub(crate) fn permits(
+        &self,
+        grants: &Grants,
+        function: &ExternalFunction,
+    ) -> Result<Permits, Box<DeniedRun>> {
+        let mut permits = Permits::default();
+        if let Some((privilege, image)) = function.privilege() {
+            let covers = |run: &RunGrant| run.privileges.contains(&privilege) && is_for_image(run, image);
+            if !grants.to(self).any(|grant| grant.run.iter().any(covers)) {
+                return Err(Box::new(self.deny_run(privilege, image)));
+            }
+            permits.network = true;
+            permits.chroot = privilege == Privilege::Chroot;
+        }
+        if let Some(host) = function.host() {
+            let covers = |call: &CallGrant| call.hosts.iter().any(|it| it.eq_ignore_ascii_case(host));
+            permits.local_addresses = grants.to(self).any(|grant| grant.call.iter().any(covers));
+        }
+        Ok(permits)
+    }
+
+    fn deny_run(&self, privilege: Privilege, image: &str) -> DeniedRun {
+        let run = RunGrant { privileges: vec![privilege], images: vec![image.to_owned()] };
+        let namespace = if self.namespace.is_empty() { ANY } else { self.namespace };
+        let grant = AccessGrantSpec {
+            to: self.subjects(namespace),
+            read: Vec::new(),
+            run: vec![run],
+            call: Vec::new(),
+        };
+        DeniedRun { privilege, image: image.to_owned(), grant }
+    }
+
+    /// This step, in a grant.
+    fn subjects(&self, namespace: &str) -> GrantSubjects {
+        GrantSubjects {
+            namespaces: vec![namespace.to_owned()],
+            kinds: vec![GrantedKind { api_group: self.group.to_owned(), kind: self.kind.to_owned() }],
+            functions: vec![self.function.to_owned()],
+        }
+    }
+
     /// Objects may not be read because their kind turned out to live in namespaces.
     pub(crate) fn denied(&self, selector: &ResourceSelector) -> DeniedRead {
         self.deny(&Target::of(selector))
@@ -201,17 +266,15 @@ impl<'a> Reader<'a> {
         let namespace = if object.namespace.is_empty() { ANY } else { object.namespace };
         DeniedRead {
             grant: AccessGrantSpec {
-                to: GrantSubjects {
-                    namespaces: list(self.namespace),
-                    kinds: vec![GrantedKind { api_group: self.group.to_owned(), kind: self.kind.to_owned() }],
-                    functions: list(self.function),
-                },
+                to: self.subjects(self.namespace),
                 read: vec![ReadGrant {
                     api_groups: list(object.group),
                     kinds: list(object.kind),
                     namespaces: list(namespace),
                     names: object.name.map(list).unwrap_or_default(),
                 }],
+                run: Vec::new(),
+                call: Vec::new(),
             },
         }
     }
@@ -255,6 +318,24 @@ impl fmt::Display for DeniedRead {
             (None, namespace) => write!(f, "objects of kind {kind} in namespace `{namespace}`")?,
         }
         write!(f, ": the composite resource is in namespace `{own}`, and {}", not_granted(&self.grant))
+    }
+}
+
+/// What a step may not do, with the smallest grant that would allow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeniedRun {
+    privilege: Privilege,
+    image: String,
+    grant: AccessGrantSpec,
+}
+
+impl fmt::Display for DeniedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.privilege {
+            Privilege::Network => write!(f, "use the network from image `{}`", self.image)?,
+            Privilege::Chroot => write!(f, "run image `{}` without a container", self.image)?,
+        }
+        write!(f, ": {}", not_granted(&self.grant))
     }
 }
 

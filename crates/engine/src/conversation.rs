@@ -10,6 +10,7 @@ use ferroplane_api::Cause;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse, SchemaSelector};
 use ferroplane_wire::{Struct, check};
 
+use crate::external::Permits;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::outcome::Outcome;
@@ -84,6 +85,11 @@ impl Call {
     /// What to say to it.
     pub fn request(&self) -> &RunFunctionRequest {
         &self.request
+    }
+
+    /// What the function may do beyond computing.
+    pub fn permits(&self) -> &Permits {
+        &self.given.permits
     }
 
     /// Whether the step has not been called before in this run.

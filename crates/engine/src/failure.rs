@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ferroplane_api::{Cause, FailurePoint};
 use ferroplane_wire::{BadResponse, StructError};
 
-use crate::access::DeniedRead;
+use crate::access::{DeniedRead, DeniedRun};
 
 /// Why a pipeline run came to nothing. Every text is stable: it will be repeated in a condition.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum Failure {
         requirement: String,
         read: Box<DeniedRead>,
     },
+
+    #[error("cannot let pipeline step `{step}` {run}")]
+    NotPermitted { step: String, run: Box<DeniedRun> },
 
     #[error("cannot read the composite resource")]
     Composite { source: StructError },
@@ -107,6 +110,7 @@ impl Failure {
             | Self::Credential { step, .. }
             | Self::Input { step, .. }
             | Self::Denied { step, .. }
+            | Self::NotPermitted { step, .. }
             | Self::NotAnObject { step, .. }
             | Self::NoType { step, .. }
             | Self::Metadata { step, .. }
@@ -148,7 +152,7 @@ impl Failure {
             Self::Requirement { .. } => Cause::RequirementUnavailable,
             Self::Credential { .. } => Cause::CredentialUnavailable,
             Self::Input { .. } => Cause::StepInputUnavailable,
-            Self::Denied { .. } => Cause::AccessNotGranted,
+            Self::Denied { .. } | Self::NotPermitted { .. } => Cause::AccessNotGranted,
             Self::Composite { .. } | Self::NoPrefix { .. } => Cause::CompositeResourceInvalid,
             Self::Observed { .. } => Cause::ComposedResourceUnreadable,
             Self::NotAnObject { .. }

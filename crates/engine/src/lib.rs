@@ -18,6 +18,7 @@ mod claim;
 pub mod composite;
 mod conversation;
 mod definition;
+mod external;
 mod failure;
 mod fights;
 mod function_standing;
@@ -44,7 +45,7 @@ pub mod versions;
 pub mod wording;
 mod written;
 
-pub use access::{DeniedRead, GRANT_API_VERSION, GRANT_KIND, Grants, InvalidGrant, is_grant};
+pub use access::{DeniedRead, DeniedRun, GRANT_API_VERSION, GRANT_KIND, Grants, InvalidGrant, is_grant};
 pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
     Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,
@@ -54,10 +55,14 @@ pub use definition::{
     Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
     defined_claim, defined_composite, definition_of_role, referenceable_version, scope, standing_roles,
 };
+pub use external::{
+    EXTERNAL_IS_OFF, ExternalCallee, ExternalFunction, ExternalImage, InvalidExternal, Isolation, Permits,
+    READINESS_STEP, external_name, external_type,
+};
 pub use failure::{Failure, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.
-pub use ferroplane_api::Cause;
 pub use ferroplane_api::image::ImageReference;
+pub use ferroplane_api::{Cause, FunctionProtocol, FunctionType, ImagePullPolicy};
 pub use fights::{Fights, Loss};
 pub use function_standing::{COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, is_own_condition};
 pub use inputs::{Inputs, Layout, Observed, Requirement};

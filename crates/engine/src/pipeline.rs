@@ -7,6 +7,7 @@ use ferroplane_wire::v1::{ResourceSelector, SchemaSelector, resource_selector::M
 use ferroplane_wire::{Struct, StructError, v1};
 
 use crate::advice::VersionWarning;
+use crate::external::{check_functions, external_type};
 use crate::resources::{check_patches, to_pipeline};
 use crate::versions::{Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve};
 
@@ -58,6 +59,10 @@ pub struct UnresolvedStep {
 pub enum PipelineError {
     #[error("the pipeline has no steps")]
     Empty,
+    #[error("a composition has either a `pipeline` or `functions`: make the functions steps of the pipeline")]
+    PipelineAndFunctions,
+    #[error("function `{step}`: {field}: {problem}")]
+    Function { step: String, field: String, problem: String },
     #[error("two steps are named `{0}`")]
     DuplicateStep(String),
     #[error("cannot use the input of step `{step}`")]
@@ -86,9 +91,10 @@ impl PipelineError {
     /// What failed, and in which step.
     pub fn point(&self) -> FailurePoint {
         let step = match self {
-            Self::Empty | Self::PatchOfComposite { .. } => "",
+            Self::Empty | Self::PipelineAndFunctions | Self::PatchOfComposite { .. } => "",
             Self::DuplicateStep(step)
             | Self::TwoInputs(step)
+            | Self::Function { step, .. }
             | Self::Input { step, .. }
             | Self::Credential { step, .. }
             | Self::NameAndLabels { step, .. } => step,
@@ -101,6 +107,7 @@ impl Pipeline {
     /// Make the steps of a composition ready to run, however it is written down.
     pub fn of(spec: &api::CompositionSpec) -> Result<Self, PipelineError> {
         check_patches(spec)?;
+        check_functions(spec)?;
         Self::new(&to_pipeline(spec))
     }
 
@@ -160,6 +167,13 @@ impl Step {
     /// What it says about the function it calls.
     pub(crate) fn question(&self) -> &Question {
         &self.question
+    }
+
+    /// Whether its function runs something else, and how.
+    pub(crate) fn external_type(&self) -> Option<api::FunctionType> {
+        // By what is called, too: a Function can stand for a built-in one under a name of its own.
+        let revision = self.callee.as_ref().and_then(|callee| callee.revision.rsplit_once("-v"));
+        external_type(&self.function).or_else(|| external_type(revision?.0))
     }
 
     fn new(step: &api::Step) -> Result<Self, PipelineError> {

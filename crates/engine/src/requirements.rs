@@ -13,6 +13,7 @@ use ferroplane_wire::v1::{
 
 use crate::access::{Access, DeniedRead};
 use crate::conversation::{Answer, Want};
+use crate::external::{ExternalFunction, Permits};
 use crate::failure::Failure;
 use crate::run::Run;
 
@@ -24,6 +25,8 @@ pub(crate) struct Given {
     resources: BTreeMap<String, Resources>,
     pub(crate) schemas: BTreeMap<String, Schema>,
     pub(crate) input: Option<Struct>,
+    /// What it may do.
+    pub(crate) permits: Permits,
     /// What it asked for in the last run, by the name it gave it, read anew. It is given up front in the hope that the step asks
     /// for the same again.
     remembered: BTreeMap<String, (ResourceSelector, Resources)>,
@@ -66,6 +69,7 @@ impl Given {
         if let Some(selector) = &step.input_ref {
             given.input = Some(read_input(run, selector, answers.next())?);
         }
+        given.permits = permits(run, given.input.as_ref())?;
         for ((name, secret), answer) in step.credentials.iter().zip(answers.by_ref()) {
             let fail = |reason: &str| Failure::Credential {
                 step: step.name.clone(),
@@ -220,6 +224,18 @@ fn want_secret(run: &Run, name: &str, secret: &SecretRef) -> Result<Want, Failur
         Ok(()) => Ok(Want::Secret { namespace: secret.namespace.clone(), name: secret.name.clone() }),
         Err(read) => Err(denied(run, name, read)),
     }
+}
+
+/// What the step may do beyond computing. An input that its function refuses gives it nothing.
+fn permits(run: &Run, input: Option<&Struct>) -> Result<Permits, Failure> {
+    let step = run.step();
+    let Some(kind) = step.external_type() else { return Ok(Permits::default()) };
+    let input = input.and_then(|input| input.json().ok());
+    let Some(Ok(function)) = input.map(|input| ExternalFunction::read(kind, input)) else {
+        return Ok(Permits::default());
+    };
+    let denied = |run| Failure::NotPermitted { step: step.name.clone(), run };
+    run.reader().permits(&run.inputs.grants, &function).map_err(denied)
 }
 
 fn denied(run: &Run, requirement: &str, read: Box<DeniedRead>) -> Failure {

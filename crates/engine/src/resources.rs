@@ -1,4 +1,4 @@
-//! Compositions that list resources instead of steps: they become pipelines of built-in functions.
+//! Compositions that list resources instead of steps, or functions beside them: they become pipelines of built-in functions.
 //!
 //! What the old form leaves out is said here, so that the functions need to know only the new one.
 
@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use ferroplane_api::{CompositionSpec, FunctionRef, Mode, Object, Step};
 use serde_json::{Map, Value, json};
 
+use crate::external::alpha_steps;
 pub(crate) use former::check_patches;
 pub use former::{IneffectiveField, ineffective_fields};
 
@@ -20,9 +21,11 @@ const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 /// The steps of a composition, however it is written down.
 pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
     match spec.mode() {
-        Mode::Pipeline => Cow::Borrowed(&spec.pipeline),
+        Mode::Pipeline if spec.functions.is_empty() => Cow::Borrowed(&spec.pipeline),
+        Mode::Pipeline => Cow::Owned(spec.pipeline.iter().cloned().chain(alpha_steps(spec)).collect()),
         Mode::Resources => {
-            Cow::Owned(environment_step(spec).into_iter().chain([resources_step(spec)]).collect())
+            let steps = environment_step(spec).into_iter().chain([resources_step(spec)]);
+            Cow::Owned(steps.chain(alpha_steps(spec)).collect())
         }
     }
 }

@@ -242,7 +242,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "access-not-granted",
-        "a step reads something outside of the namespace of the XR, and no AccessGrant allows that",
+        "a step reads something outside of the namespace of the XR, or its image asks for more than computing, and no AccessGrant allows that",
         &[Cause::AccessNotGranted],
         functions::access_not_granted,
     ),

@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{FunctionType, Object, keys, meta};
+use ferroplane_engine::{READINESS_STEP, external_name};
 use serde_json::Value;
 
 use crate::known_functions::known;
@@ -32,13 +33,28 @@ pub(crate) fn steps(composition: &Object) -> Vec<PipelineStep<'_>> {
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         return steps.iter().map(step).collect();
     }
-    // Those in the old form, `mode: Resources`, list resources in place of steps.
-    match at(composition, &["spec", "resources"]).and_then(Value::as_array) {
-        Some(resources) => {
-            let (name, function) = RESOURCES_STEP;
-            vec![PipelineStep { name, function, resources, are_templates: true }]
-        }
-        None => Vec::new(),
+    // Those in the old form, `mode: Resources`, list resources in place of steps, and alpha ones functions.
+    let resources = at(composition, &["spec", "resources"]).and_then(Value::as_array);
+    let resources = resources.filter(|resources| !resources.is_empty()).map(|resources| {
+        let (name, function) = RESOURCES_STEP;
+        PipelineStep { name, function, resources, are_templates: true }
+    });
+    let functions = at(composition, &["spec", "functions"]).and_then(Value::as_array);
+    let readiness = functions.filter(|functions| !functions.is_empty()).map(|_| {
+        let (name, function) = READINESS_STEP;
+        PipelineStep { name, function, resources: &[], are_templates: false }
+    });
+    resources.into_iter().chain(functions.into_iter().flatten().map(function)).chain(readiness).collect()
+}
+
+/// A function of the `functions` array. The engine calls a built-in function that runs it.
+fn function(written: &Value) -> PipelineStep<'_> {
+    let kind = written.get("type").cloned().and_then(|kind| serde_json::from_value(kind).ok());
+    PipelineStep {
+        name: written.get("name").and_then(Value::as_str).unwrap_or_default(),
+        function: external_name(kind.unwrap_or(FunctionType::Container)),
+        resources: &[],
+        are_templates: false,
     }
 }
 
@@ -122,5 +138,19 @@ mod tests {
         assert_eq!((steps[0].name, steps[0].function), (&*engine[0].step, &*engine[0].function_ref.name));
         assert_eq!(steps[0].resource_names().collect::<Vec<_>>(), ["resource-0", "b"]);
         assert!(steps[0].are_templates && steps[0].resource("resource-0").is_some());
+    }
+
+    #[test]
+    fn functions_are_the_steps_that_the_engine_makes_of_them() {
+        let functions = json!([{"name": "a", "type": "Container", "container": {"image": "x"}},
+            {"name": "b", "type": "Webhook", "webhook": {"url": "https://x/"}}]);
+        let spec = json!({"compositeTypeRef": {"apiVersion": "a/v1", "kind": "A"},
+            "resources": [{"name": "r", "base": {}}], "functions": functions});
+        let composition = object(&json!({"spec": spec}));
+        let read: CompositionSpec = serde_json::from_value(spec).unwrap();
+        let engine = ferroplane_engine::to_pipeline(&read);
+        let engine: Vec<_> = engine.iter().map(|step| (&*step.step, &*step.function_ref.name)).collect();
+        let own: Vec<_> = steps(&composition).iter().map(|step| (step.name, step.function)).collect();
+        assert_eq!(own, engine);
     }
 }

@@ -9,6 +9,7 @@ mod discovery;
 mod dummy;
 mod effort;
 mod environment_configs;
+mod external;
 mod extra_resources;
 mod fieldpath;
 mod go_templating;
@@ -78,6 +79,16 @@ const BUILTINS: &[BuiltinFunction] = &[
         versions: &[("v0.4.1", Short(dummy::run))],
     },
     BuiltinFunction {
+        function: "function-chroot",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(external::chroot))],
+    },
+    BuiltinFunction {
+        function: "function-container",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(external::container))],
+    },
+    BuiltinFunction {
         function: "function-environment-configs",
         stable: "v0.7.1",
         versions: &[
@@ -138,6 +149,11 @@ const BUILTINS: &[BuiltinFunction] = &[
         function: "function-tag-manager",
         stable: "v0.9.0",
         versions: &[("v0.9.0", Short(tag_manager::run))],
+    },
+    BuiltinFunction {
+        function: "function-webhook",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(external::webhook))],
     },
 ];
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use ferroplane_engine::external_type;
 use ferroplane_engine::versions::Record;
 use ferroplane_functions::{Implementation, Library, TakesLong};
 use ferroplane_wire::methods;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span, debug_span, field};
 
 use crate::error::CallError;
+use crate::external::{CallContext, External, ExternalRunner};
 use crate::grpc;
 use crate::long_calls::LongCalls;
 use crate::observer::{Happening, Observer, Peer, verdict};
@@ -43,6 +45,8 @@ pub enum Runner {
     Grpc(grpc::Client),
     /// It is served by a program that we started.
     Program(Program),
+    /// It is an image that is run, or a webhook.
+    External(ExternalRunner),
     /// It is code in our own process that takes its time, as if it were served somewhere.
     AsyncFunction(AsyncFunction),
     /// It is WebAssembly, and runs in our own process within limits.
@@ -87,6 +91,15 @@ impl Directory {
         records.collect()
     }
 
+    /// The same without those that run images or call webhooks: what these answered once need not be what they answer again.
+    pub fn reproducible(library: &Library) -> Self {
+        let mut directory = Self::built_in(library);
+        let is_external =
+            |name: &str| name.rsplit_once("-v").and_then(|(name, _)| external_type(name)).is_some();
+        directory.runners.retain(|name, _| !is_external(name));
+        directory
+    }
+
     /// List a function.
     pub fn insert(&mut self, name: String, runner: impl Into<Arc<Runner>>) {
         self.runners.insert(name, runner.into());
@@ -96,6 +109,15 @@ impl Directory {
     pub fn insert_changeable(&mut self, name: String, runner: impl Into<Arc<Runner>>) {
         self.changeable.insert(name.clone());
         self.insert(name, runner);
+    }
+
+    /// Turn on the functions that run images and call webhooks, in place of those that say that they are off.
+    pub fn enable_external(&mut self, external: &External) {
+        for (name, runner) in external.functions() {
+            if self.runners.contains_key(&name) {
+                self.insert(name, Runner::External(runner));
+            }
+        }
     }
 
     /// How a function is called.
@@ -141,11 +163,21 @@ impl Directory {
         self.deadline = Some(deadline);
     }
 
-    /// Call a function by name.
+    /// Call a function by name. It may do nothing but compute.
     pub async fn call(
         &self,
         name: &str,
         request: &RunFunctionRequest,
+    ) -> Result<RunFunctionResponse, CallError> {
+        self.call_for(name, request, &CallContext::default()).await
+    }
+
+    /// Call a function by name, for a step that may do something.
+    pub async fn call_for(
+        &self,
+        name: &str,
+        request: &RunFunctionRequest,
+        context: &CallContext,
     ) -> Result<RunFunctionResponse, CallError> {
         let peer = self.runners.get(name).map(|runner| runner.peer());
         let began_at = Instant::now();
@@ -153,7 +185,7 @@ impl Directory {
             self.tell(name, Happening::Called(peer));
         }
         let span = peer.map_or_else(Span::none, |peer| call_span(peer));
-        let result = self.call_in_time(name, request).instrument(span.clone()).await;
+        let result = self.call_in_time(name, request, context).instrument(span.clone()).await;
         if let Some(peer) = peer {
             let ((code, severity), took) = (verdict(&result), began_at.elapsed());
             note_code(&span, code);
@@ -172,9 +204,10 @@ impl Directory {
         &self,
         name: &str,
         request: &RunFunctionRequest,
+        context: &CallContext,
     ) -> Result<RunFunctionResponse, CallError> {
         // Dropped at the deadline, which cancels the call; a gRPC stream is reset by that.
-        let calling = self.call_now(name, request);
+        let calling = self.call_now(name, request, context);
         let Some(deadline) = self.deadline else { return calling.await };
         let time_is_up = || CallError::TimeIsUp { function: name.to_owned() };
         tokio::time::timeout_at(deadline, calling).await.map_err(|_| time_is_up())?
@@ -184,6 +217,7 @@ impl Directory {
         &self,
         name: &str,
         request: &RunFunctionRequest,
+        context: &CallContext,
     ) -> Result<RunFunctionResponse, CallError> {
         match self.runners.get(name).map(AsRef::as_ref) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
@@ -197,6 +231,7 @@ impl Directory {
             }
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
+            Some(Runner::External(external)) => external.call(request, context).await,
             Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,
             #[cfg(feature = "wasm")]
             Some(Runner::Wasm(function)) => function.call(request).await,
@@ -225,6 +260,7 @@ impl Runner {
             Self::Builtin(_) => "builtin",
             Self::Grpc(_) => "grpc",
             Self::Program(_) => "program",
+            Self::External(external) => external.target(),
             Self::AsyncFunction(_) => "inside",
             #[cfg(feature = "wasm")]
             Self::Wasm(_) => "wasm",
@@ -242,6 +278,7 @@ impl Runner {
             Self::Wasm(function) => function.peer(),
             #[cfg(feature = "wasm")]
             Self::Starlark(_) => crate::wasm::Starlark::peer(),
+            Self::External(external) => Peer { target: external.target(), method: methods::V1 },
         }
     }
 }

@@ -6,6 +6,7 @@ use ferroplane_engine::{Answer, Call, Fetch, Inputs, Note, Outcome, Said, Turn, 
 use tracing::Instrument as _;
 
 use crate::directory::{Directory, tag_of};
+use crate::external::CallContext;
 use crate::steps::{Steps, note, note_recalled};
 
 /// Reads what functions want to see.
@@ -42,7 +43,8 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
         notes.call(&call, || Said::Recalled(response.clone()));
         return call.accept(response);
     }
-    let result = functions.call(call.callee(), call.request()).await;
+    let context = CallContext { step: call.step().to_owned(), permits: call.permits().clone() };
+    let result = functions.call_for(call.callee(), call.request(), &context).await;
     note(&result);
     let response = match result {
         Ok(response) => response,

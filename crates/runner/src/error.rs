@@ -41,6 +41,24 @@ pub enum CallError {
     #[error("the function at {target} failed with {code:?}: {message}")]
     Failed { target: String, code: Code, message: String },
 
+    #[error("cannot use what {target} answered: {reason}")]
+    BadAnswer { target: String, reason: String },
+
+    #[error("{target} refused the request with {reason}")]
+    Refused { target: String, reason: String },
+
+    #[error("cannot use the input of {function}: {reason}")]
+    Input { function: String, reason: String },
+
+    #[error("cannot let image `{image}` {what}: nobody has permitted it")]
+    NotPermitted { image: String, what: &'static str },
+
+    #[error("cannot call webhook `{url}`: {reason}")]
+    Untrusted { url: String, reason: &'static str },
+
+    #[error("cannot run image `{image}`: {reason}")]
+    Image { image: String, reason: String },
+
     #[error("the function's program ended ({how}){said}")]
     Ended { how: String, said: String },
 }
@@ -57,8 +75,10 @@ impl CallError {
             Self::Unimplemented { .. } => Cause::FunctionProtocolUnsupported,
             Self::RequestTooLarge { .. } => Cause::FunctionRequestTooLarge,
             Self::ResponseTooLarge { .. } => Cause::FunctionResponseTooLarge,
-            Self::Garbage { .. } => Cause::FunctionResponseInvalid,
-            Self::Failed { .. } => Cause::FunctionCallFailed,
+            Self::Garbage { .. } | Self::BadAnswer { .. } => Cause::FunctionResponseInvalid,
+            Self::Failed { .. } | Self::Refused { .. } | Self::Input { .. } => Cause::FunctionCallFailed,
+            Self::NotPermitted { .. } => Cause::AccessNotGranted,
+            Self::Image { .. } | Self::Untrusted { .. } => Cause::FunctionNotRunnable,
             Self::Ended { .. } => Cause::FunctionExited,
         }
     }
@@ -71,7 +91,11 @@ impl CallError {
             Self::Tls { .. } | Self::Lost { .. } | Self::Ended { .. } => "Unavailable",
             Self::Unimplemented { .. } => "Unimplemented",
             Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => "ResourceExhausted",
-            Self::Garbage { .. } => "Internal",
+            Self::Garbage { .. } | Self::BadAnswer { .. } => "Internal",
+            Self::Refused { .. } => "Unknown",
+            Self::Input { .. } => "InvalidArgument",
+            Self::NotPermitted { .. } => "PermissionDenied",
+            Self::Image { .. } | Self::Untrusted { .. } => "FailedPrecondition",
             Self::Failed { code, .. } => name(*code),
         }
     }

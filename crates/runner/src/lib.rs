@@ -1,4 +1,4 @@
-//! Calls functions: drives a pipeline, and runs functions in process, over gRPC or as programs of their own.
+//! Calls functions: drives a pipeline, and runs functions in process, over gRPC, as programs of their own, as images and as webhooks.
 //!
 //! Knows nothing of the Kubernetes API: what functions want to see, a [`Resources`] reads.
 //!
@@ -11,6 +11,7 @@
 mod directory;
 mod drive;
 mod error;
+mod external;
 mod long_calls;
 mod observer;
 mod process;
@@ -19,11 +20,13 @@ mod steps;
 #[cfg(feature = "wasm")]
 mod wasm;
 
+pub mod exchange;
 pub mod grpc;
 
 pub use directory::{AsyncFunction, Directory, Runner};
 pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
+pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput, ImageRunner};
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};
 pub use response_cache::{ResponseCache, Unkeepable};

@@ -20,7 +20,7 @@ use ferroplane_controllers::{
 };
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
-use ferroplane_runner::{ResponseCache, grpc};
+use ferroplane_runner::{External, ResponseCache, grpc};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use http::{Method, Request};
 use kube::client::Body;
@@ -52,6 +52,8 @@ pub struct Plane {
     pub tuning: Tuning,
     /// Whether functions are called that developers serve. Counts from the next start on.
     pub allows_development_functions: bool,
+    /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
+    pub external: Option<External>,
 }
 
 impl Plane {
@@ -101,6 +103,7 @@ impl Plane {
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
             tuning: Tuning::default(),
             allows_development_functions: true,
+            external: None,
         }
     }
 
@@ -162,7 +165,7 @@ impl Plane {
         let (tuning, allows_development_functions) = (self.tuning.clone(), self.allows_development_functions);
         let composer =
             composer.map(|composer| ApiClient::new(self.server.logged_client(composer, &self.log)));
-        let settings = Settings {
+        let mut settings = Settings {
             composer,
             writes_roles,
             recorder,
@@ -170,6 +173,9 @@ impl Plane {
             allows_development_functions,
             ..settings(&self.functions)
         };
+        if let Some(external) = &self.external {
+            settings.built_ins.directory.enable_external(external);
+        }
         Controllers::start(client, settings).await.unwrap()
     }
 

@@ -68,15 +68,24 @@ pub(super) fn composition() -> Kind {
     spec.amend("pipeline", "maxItems", json!(99));
     spec.rule(
         // `&&` binds tighter in CEL: a pipeline alone is always enough.
-        "has(self.pipeline) || has(self.resources) && (!has(self.mode) || self.mode == 'Resources')",
+        "has(self.pipeline) || has(self.functions) || has(self.resources) && (!has(self.mode) || self.mode == 'Resources')",
         "a pipeline is missing",
+    );
+    spec.amend("functions", "minItems", json!(1));
+    spec.amend("functions", "maxItems", json!(99));
+    spec.rule("!(has(self.pipeline) && has(self.functions))", "pipeline and functions exclude each other");
+    spec.rule(
+        "!(has(self.functions) && has(self.resources) && has(self.mode) && self.mode == 'Pipeline')",
+        "resources beside functions need mode Resources",
     );
     spec.rule("!has(self.mode) || self.mode != 'Resources' || has(self.resources)", "resources are missing");
     spec.rule("!(has(self.pipeline) && has(self.resources))", "pipeline and resources exclude each other");
     let schema = Schema::of_object("Says how a kind of composite resource becomes other resources.")
         .with("spec", spec);
     Kind { short_names: &["comp"], ..Kind::new("apiextensions.crossplane.io", "Composition", Scope::Cluster) }
-        .version(Version { columns: composed_columns(), ..Version::new("v1", schema) })
+        .version(Version { columns: composed_columns(), ..Version::new("v1", schema.clone()) })
+        // The version that the designs of composition functions write. It has the same schema, so that no conversion is needed.
+        .version(Version { columns: composed_columns(), ..Version::new("v2alpha1", schema) })
 }
 
 pub(super) fn revision() -> Kind {

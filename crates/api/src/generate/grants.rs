@@ -15,7 +15,7 @@ const NAME_OR_ANY: &str = "^([^*]+|\\*)$";
 pub(super) fn access_grant() -> Kind {
     let mut spec = of::<AccessGrantSpec>();
     // A list that is empty by mistake must not mean "all".
-    for list in ["to.namespaces", "to.kinds", "to.functions", "read"] {
+    for list in ["to.namespaces", "to.kinds", "to.functions", "read", "run", "call"] {
         spec.amend(list, "minItems", json!(1));
         spec.amend(list, "maxItems", json!(LONGEST));
     }
@@ -23,12 +23,21 @@ pub(super) fn access_grant() -> Kind {
         spec.amend_item("read", list, "minItems", json!(1));
         spec.amend_item("read", list, "maxItems", json!(LONGEST));
     }
+    for (list, field) in [("run", "privileges"), ("run", "images"), ("call", "hosts")] {
+        spec.amend_item(list, field, "minItems", json!(1));
+        spec.amend_item(list, field, "maxItems", json!(LONGEST));
+    }
     // There are no patterns such as `team-*`. Taken for a name, one would grant nothing and say nothing.
     spec.amend("to.namespaces", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
     spec.amend("to.functions", "items", json!({"type": "string", "pattern": NAME}));
     spec.amend_item("read", "namespaces", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
     spec.amend_item("read", "names", "items", json!({"type": "string", "pattern": NAME}));
-    let mut schema = Schema::of_object("Lets composite resources read objects outside of their namespace.")
+    spec.amend_item("run", "images", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
+    spec.amend_item("call", "hosts", "items", json!({"type": "string", "pattern": NAME}));
+    spec.rule("has(self.read) || has(self.run) || has(self.call)", "say what is granted: read, run or call");
+    let mut schema = Schema::of_object(
+        "Lets composite resources read objects outside of their namespace, and their functions do what they otherwise may not.",
+    )
         .with("spec", spec);
     schema.amend("", "required", json!(["spec"]));
     Kind::new(FERROPLANE, "AccessGrant", Scope::Cluster)

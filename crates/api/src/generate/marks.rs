@@ -45,6 +45,13 @@ pub(crate) fn embedded(schema: &mut Schema) {
     set("x-kubernetes-embedded-resource", json!(true))(schema);
 }
 
+/// A quantity, as a number or as text.
+pub(crate) fn quantity(schema: &mut Schema) {
+    let fields = fields(schema);
+    fields.remove("type");
+    fields.insert("x-kubernetes-int-or-string".to_owned(), json!(true));
+}
+
 /// What it is if nothing is said.
 pub(crate) fn or(value: Value) -> impl FnMut(&mut Schema) {
     set(DEFAULT, value)

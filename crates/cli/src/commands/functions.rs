@@ -1,6 +1,7 @@
-//! `ferroplane functions`: what can be called?
+//! `ferroplane functions`: what can be called, and what does it answer?
 
 mod explain;
+mod run;
 mod versions;
 
 use clap::Subcommand;
@@ -8,7 +9,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// List and document the built-in functions
+/// List and document the built-in functions, and call any function
 #[derive(Debug, clap::Args)]
 pub(crate) struct Functions {
     #[command(subcommand)]
@@ -19,6 +20,8 @@ pub(crate) struct Functions {
 enum Command {
     Versions(versions::Versions),
     Explain(explain::Explain),
+    #[command(alias = "test")]
+    Run(run::Run),
 }
 
 impl Functions {
@@ -26,6 +29,7 @@ impl Functions {
         match self.command {
             Command::Versions(versions) => versions.run(terminal),
             Command::Explain(explain) => explain.run(terminal),
+            Command::Run(run) => run.run(terminal),
         }
     }
 }

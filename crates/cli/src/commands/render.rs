@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::internal::supervising_command;
 use crate::Verdict;
 use crate::duration;
+use crate::external::{Trust, external};
 use crate::interrupt::Interrupts;
 use crate::terminal::Terminal;
 use from_recording::Recorded;
@@ -109,6 +110,12 @@ enum Format {
 }
 
 impl Render {
+    /// The same, where the Composition may come first.
+    pub(crate) fn in_either_order(mut self: Box<Self>) -> Box<Self> {
+        self.inputs.swap_if_composition_is_first();
+        self
+    }
+
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let ignored = [
             ("--crossplane-version", self.crossplane_version.is_some()),
@@ -197,7 +204,9 @@ impl Render {
     ) -> anyhow::Result<Directory> {
         // A render that is killed can end nothing any more.
         let supervisor = supervising_command();
-        let mut starting = std::pin::pin!(renderer.start_functions(options, &supervisor));
+        let trust = if self.inputs.allows_commands() { Trust::Grants } else { Trust::Containers };
+        let external = renderer.calls_external().then(|| external(trust));
+        let mut starting = std::pin::pin!(renderer.start_functions(options, &supervisor, external.as_ref()));
         if let Ok(started) = tokio::time::timeout(UNREMARKABLE, &mut starting).await {
             return started;
         }

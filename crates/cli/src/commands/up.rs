@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use ferroplane_recorder::FieldName;
 
@@ -18,6 +20,7 @@ use crate::{address, duration, size};
 /// Starts a Kubernetes-compatible API server and the controllers in this process, stores all data in one directory, and writes a
 /// kubeconfig for kubectl and other clients. It runs until you press Ctrl-C, and continues where it stopped when you start it again.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(crate) struct Up {
     #[command(flatten)]
     manifests: Manifests,
@@ -76,6 +79,11 @@ pub(crate) struct Up {
     /// Start the API server without controllers
     #[arg(long)]
     no_controllers: bool,
+
+    /// Run the images and call the webhooks that Compositions name, an alpha feature
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    enable_alpha_functions: bool,
 
     /// Directory of the client certificate for calls to functions: ca.crt, tls.crt and tls.key
     #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
@@ -167,6 +175,7 @@ impl Up {
             max_token_expiration: self.service_account_max_token_expiration,
             audit: self.audit,
             has_controllers: !self.no_controllers,
+            enables_alpha_functions: self.enable_alpha_functions,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
             recording_size: self.recording_size,

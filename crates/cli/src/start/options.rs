@@ -104,6 +104,14 @@ pub(crate) struct Options {
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     allow_development_functions: Option<bool>,
 
+    /// Run the images and call the webhooks that Compositions name, an alpha feature [default: false]
+    ///
+    /// Whoever may write a Composition then decides which images run in containers beside the control plane. Network access and
+    /// running without a container take an `AccessGrant` besides.
+    #[arg(long, env = "ENABLE_ALPHA_FUNCTIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_alpha_functions: Option<bool>,
+
     /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
     #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
     max_concurrent_reconciles: Option<NonZeroUsize>,
@@ -257,6 +265,7 @@ impl Options {
             self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
+            enable_alpha_functions,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
             recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
@@ -308,6 +317,7 @@ pub(crate) struct Configuration {
     pub(super) answers: Option<PathBuf>,
     pub(super) max_answer_ttl: Option<Duration>,
     pub(super) allows_development_functions: bool,
+    pub(super) enables_alpha_functions: bool,
     pub(super) tuning: Tuning,
     pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
@@ -391,6 +401,7 @@ impl Configuration {
             answers: options.xfn_cache_dir,
             max_answer_ttl: options.xfn_cache_max_ttl.map(|span| span.0),
             allows_development_functions: options.allow_development_functions.unwrap_or(false),
+            enables_alpha_functions: options.enable_alpha_functions.unwrap_or(false),
             tuning,
             recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
@@ -475,6 +486,7 @@ mod tests {
             "--poll-interval=10s",
             "--xfn-cache-max-ttl=1h",
             "--allow-development-functions",
+            "--enable-alpha-functions",
         ]))
         .unwrap();
         let circuit_breaker =
@@ -486,9 +498,10 @@ mod tests {
             Tuning { max_concurrent_reconciles, circuit_breaker, poll_interval }
         );
         assert_eq!(configuration.max_answer_ttl, Some(Duration::from_hours(1)));
-        assert!(configuration.allows_development_functions);
+        assert!(configuration.allows_development_functions && configuration.enables_alpha_functions);
         let usual = Configuration::new(Options::default()).unwrap();
         assert!(usual.tuning == Tuning::default() && !usual.allows_development_functions);
+        assert!(!usual.enables_alpha_functions);
         assert!(Configuration::new(flags(&["--circuit-breaker-burst=0"])).is_err());
     }
 

@@ -22,6 +22,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{Configuration, plane};
+use crate::external::{Trust, external};
 use crate::telemetry::Installed;
 
 /// Where the API server finds what protects objects that are in use: in this process.
@@ -50,7 +51,7 @@ pub(super) async fn start(
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins()?,
+        built_ins: built_ins(configuration.enables_alpha_functions)?,
         calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
@@ -154,12 +155,16 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
     }))
 }
 
-/// The functions that are built in.
-pub(crate) fn built_ins() -> anyhow::Result<BuiltIns> {
+/// The functions that are built in, and whether those among them are on that run images and call webhooks.
+pub(crate) fn built_ins(enables_alpha_functions: bool) -> anyhow::Result<BuiltIns> {
     let library = Arc::new(Library::built_in().context("cannot list the functions that are built in")?);
+    let mut directory = Directory::built_in(&library);
+    if enables_alpha_functions {
+        directory.enable_external(&external(Trust::Grants));
+    }
     Ok(BuiltIns {
         catalogue: library.catalogue().clone(),
-        directory: Directory::built_in(&library),
+        directory,
         capabilities: library.capabilities(),
         input_mistakes: {
             let library = library.clone();

@@ -10,6 +10,10 @@ fn examples_render_as_they_say() {
     for entry in std::fs::read_dir(examples).unwrap() {
         let directory = entry.unwrap().path();
         let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+        // Programs in containers are run where containers can be.
+        if !Path::new(&at("expected.yaml")).exists() {
+            continue;
+        }
         let mut arguments = vec!["render".to_owned(), at("xr.yaml"), at("composition.yaml")];
         if Path::new(&at("functions.yaml")).exists() {
             arguments.push(at("functions.yaml"));

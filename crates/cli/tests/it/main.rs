@@ -1,6 +1,7 @@
 //! Runs the real binary, and looks at what it prints and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should not")]
 
+mod alpha_functions;
 mod audit;
 mod bad_input;
 mod clients;

@@ -106,7 +106,7 @@ pub(crate) fn hook(address: &Value) -> Value {
         "name": WEBHOOK,
         "clientConfig": address,
         "rules": [{
-            "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1"], "resources": ["compositions"],
+            "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1", "v2alpha1"], "resources": ["compositions"],
             "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
         }],
         // Advice is not worth waiting for, nor failing for.

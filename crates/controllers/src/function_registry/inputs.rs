@@ -1,7 +1,8 @@
 //! What is wrong with the steps of a Composition, as far as that can be told before anything is composed.
 
 use ferroplane_api::{Cause, CompositionSpec, Step};
-use ferroplane_engine::{Callee, Pipeline, chain, to_pipeline};
+use ferroplane_engine::{Callee, EXTERNAL_IS_OFF, Pipeline, chain, external_type, to_pipeline};
+use ferroplane_runner::Runner;
 use serde_json::Value;
 
 use super::FunctionRegistry;
@@ -21,10 +22,18 @@ impl FunctionRegistry {
             Err(_) => Vec::new(),
             Ok(pipeline) => {
                 let callee = pipeline.steps().first().and_then(|step| step.callee.as_ref());
-                let mistakes = callee.map(|callee| self.input_mistakes(callee, step)).unwrap_or_default();
+                let mut mistakes = callee.map(|callee| self.input_mistakes(callee, step)).unwrap_or_default();
+                mistakes.extend(callee.and_then(|callee| self.off(callee, step)));
                 mistakes.into_iter().map(|mistake| format!("step `{}`: {mistake}", step.step)).collect()
             }
         }
+    }
+
+    /// That a function which runs images or calls webhooks is off.
+    fn off(&self, callee: &Callee, step: &Step) -> Option<String> {
+        external_type(&step.function_ref.name)?;
+        let is_off = matches!(self.current().directory.get(&callee.revision)?.as_ref(), Runner::Builtin(_));
+        is_off.then(|| format!("{}: {EXTERNAL_IS_OFF}", step.function_ref.name))
     }
 
     /// What a function that is built in would say to the input of a step. It may be called by another name.

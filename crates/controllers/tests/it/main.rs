@@ -1,6 +1,7 @@
 //! Controllers at work on an API server: one in memory or, if the environment names it, a real one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod alpha_functions;
 mod claim;
 mod comparison;
 mod composed_usages;

@@ -158,12 +158,16 @@ pub(super) fn access_not_granted(suspect: &Suspect<'_>, said: Complaint<'_>) -> 
     let Some((text, spec)) = split_grant(texts::failure_in(said.text)) else { return own };
     let finding = Finding { message: one_line(text), ..own };
     let namespace = &suspect.id.namespace;
-    let finding = finding
-        .advice(format!("have the step read objects in namespace `{namespace}`"))
-        .advice("or ask an administrator whether the step may read it: an AccessGrant would allow that");
+    let finding = if spec.run.is_empty() {
+        finding
+            .advice(format!("have the step read objects in namespace `{namespace}`"))
+            .advice("or ask an administrator whether the step may read it: an AccessGrant would allow that")
+    } else {
+        finding.advice("ask an administrator whether the image may do that: an AccessGrant would allow it")
+    };
     let grant = json!({
         "apiVersion": GRANT_API_VERSION, "kind": GRANT_KIND,
-        "metadata": {"name": format!("{namespace}-{}", suspect.id.name)}, "spec": spec,
+        "metadata": {"name": format!("{namespace}-{}", suspect.id.name).trim_start_matches('-')}, "spec": spec,
     });
     let grant = grant.to_string();
     // Functions choose what they ask for, and people paste this into a shell.

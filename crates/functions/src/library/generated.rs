@@ -35,6 +35,34 @@ pub(super) const LISTED: &[Listed] = &[
         ],
     },
     Listed {
+        function: "function-chroot",
+        about: "Runs an image as a process with another root directory for every call, where that is turned on",
+        stable: "v0.1.0",
+        package: None,
+        mirrors: &[],
+        never_composes: false,
+        declares_readiness: false,
+        input: Some("{\"description\":\"The image to run without a container, which takes an AccessGrant.\",\"properties\":{\"apiVersion\":{\"description\":\"The version of this input.\",\"enum\":[\"chroot.fn.ferroplane.io/v1alpha1\"],\"type\":\"string\"},\"config\":{\"description\":\"An object that the function is given as it is here.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"image\":{\"description\":\"The image. Its entrypoint reads the request on standard input and writes the answer to standard output.\",\"minLength\":1,\"type\":\"string\"},\"imagePullPolicy\":{\"description\":\"When the image is pulled. Without it, Always for the tag latest, and IfNotPresent for others.\",\"enum\":[\"Always\",\"IfNotPresent\",\"Never\"],\"type\":\"string\"},\"imagePullSecrets\":{\"description\":\"The credentials of this step that are for the registry. The function is not given them.\",\"items\":{\"properties\":{\"name\":{\"description\":\"The name of the credentials.\",\"type\":\"string\"}},\"required\":[\"name\"],\"type\":\"object\"},\"type\":\"array\"},\"kind\":{\"description\":\"The kind of this input.\",\"enum\":[\"Chroot\"],\"type\":\"string\"},\"metadata\":{\"description\":\"Not used.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"protocol\":{\"default\":\"RunFunction\",\"description\":\"What the function reads and writes. RunFunction is a RunFunctionRequest and a RunFunctionResponse as JSON, ResourceList the list of the alpha design, KRM the list of KRM functions.\",\"enum\":[\"RunFunction\",\"ResourceList\",\"KRM\"],\"type\":\"string\"},\"seesUnwantedResources\":{\"default\":false,\"description\":\"Whether a ResourceList has the resources that exist and that no earlier step wants. Those that the function does not return are deleted.\",\"type\":\"boolean\"},\"timeout\":{\"default\":\"20s\",\"description\":\"How long a call may take, up to 10m.\",\"type\":\"string\"}},\"required\":[\"apiVersion\",\"kind\",\"image\"],\"type\":\"object\"}"),
+        example: Some("step: label\nfunctionRef:\n  name: function-chroot\ninput:\n  apiVersion: chroot.fn.ferroplane.io/v1alpha1\n  kind: Chroot\n  image: registry.example.org/labelizer:v0.1.0\n"),
+        versions: &[
+            ListedVersion { version: "v0.1.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["composition", "operation"] },
+        ],
+    },
+    Listed {
+        function: "function-container",
+        about: "Runs an image in a container for every call, where that is turned on",
+        stable: "v0.1.0",
+        package: None,
+        mirrors: &[],
+        never_composes: false,
+        declares_readiness: false,
+        input: Some("{\"description\":\"The image to run in a container.\",\"properties\":{\"apiVersion\":{\"description\":\"The version of this input.\",\"enum\":[\"container.fn.ferroplane.io/v1alpha1\"],\"type\":\"string\"},\"config\":{\"description\":\"An object that the function is given as it is here.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"image\":{\"description\":\"The image. Its entrypoint reads the request on standard input and writes the answer to standard output.\",\"minLength\":1,\"type\":\"string\"},\"imagePullPolicy\":{\"description\":\"When the image is pulled. Without it, Always for the tag latest, and IfNotPresent for others.\",\"enum\":[\"Always\",\"IfNotPresent\",\"Never\"],\"type\":\"string\"},\"imagePullSecrets\":{\"description\":\"The credentials of this step that are for the registry. The function is not given them.\",\"items\":{\"properties\":{\"name\":{\"description\":\"The name of the credentials.\",\"type\":\"string\"}},\"required\":[\"name\"],\"type\":\"object\"},\"type\":\"array\"},\"kind\":{\"description\":\"The kind of this input.\",\"enum\":[\"Container\"],\"type\":\"string\"},\"metadata\":{\"description\":\"Not used.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"network\":{\"description\":\"What the function may reach.\",\"properties\":{\"policy\":{\"default\":\"Isolated\",\"description\":\"Whether the function has no network, or that of whoever runs it, which takes an AccessGrant.\",\"enum\":[\"Isolated\",\"Runner\"],\"type\":\"string\"}},\"type\":\"object\"},\"protocol\":{\"default\":\"RunFunction\",\"description\":\"What the function reads and writes. RunFunction is a RunFunctionRequest and a RunFunctionResponse as JSON, ResourceList the list of the alpha design, KRM the list of KRM functions.\",\"enum\":[\"RunFunction\",\"ResourceList\",\"KRM\"],\"type\":\"string\"},\"resources\":{\"description\":\"What the function may use.\",\"properties\":{\"limits\":{\"description\":\"The most that it may use.\",\"properties\":{\"cpu\":{\"description\":\"Processors, for example 500m for half of one.\",\"x-kubernetes-int-or-string\":true},\"memory\":{\"description\":\"Memory, for example 128Mi.\",\"x-kubernetes-int-or-string\":true}},\"type\":\"object\"}},\"type\":\"object\"},\"seesUnwantedResources\":{\"default\":false,\"description\":\"Whether a ResourceList has the resources that exist and that no earlier step wants. Those that the function does not return are deleted.\",\"type\":\"boolean\"},\"timeout\":{\"default\":\"20s\",\"description\":\"How long a call may take, up to 10m.\",\"type\":\"string\"}},\"required\":[\"apiVersion\",\"kind\",\"image\"],\"type\":\"object\"}"),
+        example: Some("step: label\nfunctionRef:\n  name: function-container\ninput:\n  apiVersion: container.fn.ferroplane.io/v1alpha1\n  kind: Container\n  image: registry.example.org/labelizer:v0.1.0\n  protocol: RunFunction\n  timeout: 10s\n  resources:\n    limits:\n      memory: 64Mi\n"),
+        versions: &[
+            ListedVersion { version: "v0.1.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["composition", "operation"] },
+        ],
+    },
+    Listed {
         function: "function-dummy",
         about: "Answers with what its input says, for examples and tests",
         stable: "v0.4.1",
@@ -175,6 +203,20 @@ pub(super) const LISTED: &[Listed] = &[
         example: Some("step: manage-tags\nfunctionRef:\n  name: function-tag-manager\ninput:\n  apiVersion: tag-manager.fn.crossplane.io/v1beta1\n  kind: ManagedTags\n  addTags:\n    - type: FromValue\n      policy: Replace\n      tags:\n        managed-by: platform\n    - type: FromCompositeFieldPath\n      policy: Retain\n      fromFieldPath: spec.parameters.tags\n  ignoreTags:\n    - type: FromValue\n      policy: Replace\n      keys:\n        - last-scanned\n  removeTags:\n    - type: FromValue\n      keys:\n        - temporary\n"),
         versions: &[
             ListedVersion { version: "v0.9.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: Some("=0.9.0"), compared: &["v0.9.0"], read: &[], capabilities: &["composition"] },
+        ],
+    },
+    Listed {
+        function: "function-webhook",
+        about: "Calls a server over HTTPS for every call, where that is turned on",
+        stable: "v0.1.0",
+        package: None,
+        mirrors: &[],
+        never_composes: false,
+        declares_readiness: false,
+        input: Some("{\"description\":\"The server to call.\",\"properties\":{\"apiVersion\":{\"description\":\"The version of this input.\",\"enum\":[\"webhook.fn.ferroplane.io/v1alpha1\"],\"type\":\"string\"},\"caBundle\":{\"description\":\"The certificate authorities to trust, as PEM in base64. Without them, those of the machine.\",\"type\":\"string\"},\"config\":{\"description\":\"An object that the function is given as it is here.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"kind\":{\"description\":\"The kind of this input.\",\"enum\":[\"Webhook\"],\"type\":\"string\"},\"metadata\":{\"description\":\"Not used.\",\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},\"protocol\":{\"default\":\"RunFunction\",\"description\":\"What the function reads and writes. RunFunction is a RunFunctionRequest and a RunFunctionResponse as JSON, ResourceList the list of the alpha design, KRM the list of KRM functions.\",\"enum\":[\"RunFunction\",\"ResourceList\",\"KRM\"],\"type\":\"string\"},\"seesUnwantedResources\":{\"default\":false,\"description\":\"Whether a ResourceList has the resources that exist and that no earlier step wants. Those that the function does not return are deleted.\",\"type\":\"boolean\"},\"timeout\":{\"default\":\"20s\",\"description\":\"How long a call may take, up to 10m.\",\"type\":\"string\"},\"url\":{\"description\":\"Where the request is sent with POST.\",\"pattern\":\"^https://\",\"type\":\"string\"}},\"required\":[\"apiVersion\",\"kind\",\"url\"],\"type\":\"object\"}"),
+        example: Some("step: label\nfunctionRef:\n  name: function-webhook\ninput:\n  apiVersion: webhook.fn.ferroplane.io/v1alpha1\n  kind: Webhook\n  url: https://functions.example.org/label\n  timeout: 5s\n"),
+        versions: &[
+            ListedVersion { version: "v0.1.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["composition", "operation"] },
         ],
     },
 ];

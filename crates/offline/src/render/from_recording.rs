@@ -39,7 +39,7 @@ pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Resu
     let arguments = describe(recording, &library)?.write(directory)?;
     let input = InputFiles::from_arguments(&arguments);
     let renderer = Renderer::load(&input, &mut Files::default(), &library)?;
-    let functions = renderer.start_functions(&grpc::Options::default(), &[]).await?;
+    let functions = renderer.start_functions(&grpc::Options::default(), &[], None).await?;
     let xr = renderer.xrs.first().context("there is no composite resource in it")?;
     let mut result = renderer.render(xr, &functions).await?;
     let failure = result.take_fatal_result().context("cannot render what was recorded")?;
@@ -104,7 +104,7 @@ impl TestFiles {
     }
 
     fn add_pipeline(&mut self, head: &Head, take: &Take, library: &Library) {
-        let directory = Directory::built_in(library);
+        let directory = Directory::reproducible(library);
         let mut steps = take.inputs.pipeline.written_steps();
         let mut names = BTreeSet::new();
         for (step, written) in

@@ -281,7 +281,8 @@ impl Definition {
 
 fn load_composition(manifest: &Manifest) -> anyhow::Result<Composition> {
     manifest.require_kind(keys::APIEXTENSIONS, "Composition")?;
-    manifest.require_version(&["v1"])?;
+    // The second is what the designs of composition functions write. An API server stores both as the first.
+    manifest.require_version(&["v1", "v2alpha1"])?;
     manifest.require_identity("Composition")?;
     Ok(manifest.parse_strictly()?)
 }
@@ -313,6 +314,14 @@ fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow:
         |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
     let (step, field) = match error {
         PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),
+        PipelineError::PipelineAndFunctions => {
+            return manifest.error(&["spec", "functions"], error.to_string()).into();
+        }
+        PipelineError::Function { step, field, .. } => {
+            let index = function_index(manifest, step);
+            let path: Vec<_> = ["spec", "functions", &index].into_iter().chain(field.split('.')).collect();
+            return manifest.error(&path, error.to_string()).into();
+        }
         PipelineError::PatchOfComposite { patch, .. } => {
             let path = format!("spec.{}", patch.replace('[', ".").replace(']', ""));
             let path: Vec<_> = path.split('.').collect();
@@ -327,6 +336,14 @@ fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow:
     manifest.error(&["spec", "pipeline", &index_of(step), field], chain(error)).into()
 }
 
+/// The place of a function in the `functions` array.
+fn function_index(manifest: &Manifest, name: &str) -> String {
+    let functions = manifest.object().get("spec").and_then(|spec| spec.get("functions")?.as_array());
+    let is_it = |function: &Value| function.get("name").and_then(Value::as_str) == Some(name);
+    let index = functions.and_then(|functions| functions.iter().position(is_it));
+    index.unwrap_or_default().to_string()
+}
+
 /// What the composition says to no effect.
 fn ineffective(manifest: &Manifest) -> impl Iterator<Item = String> {
     let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
@@ -338,6 +355,9 @@ fn ineffective(manifest: &Manifest) -> impl Iterator<Item = String> {
 
 /// Where in the composition a function is called that cannot be.
 fn unresolved(manifest: &Manifest, composition: &Composition, error: &UnresolvedStep) -> anyhow::Error {
+    if !composition.spec.functions.is_empty() {
+        return manifest.error(&["spec", "functions"], chain(error)).into();
+    }
     if composition.spec.mode() == Mode::Resources {
         return manifest.error(&["spec", "resources"], chain(error)).into();
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, Scope, keys, meta};
-use ferroplane_engine::Pipeline;
+use ferroplane_engine::{Pipeline, external_type};
 use ferroplane_functions::Library;
-use ferroplane_runner::{Directory, grpc};
+use ferroplane_runner::{Directory, External, grpc};
 use ferroplane_wire::Struct;
 
 use super::cluster_state::{ClusterState, CompositeScope, SharedState};
@@ -55,13 +55,19 @@ impl Renderer {
     }
 
     /// Make every function that the pipeline calls ready to be called. Programs are run by the supervisor, a command that ends them when
-    /// this process is gone; by this process alone if there is none.
+    /// this process is gone; by this process alone if there is none. Images and webhooks are called by `external`.
     pub async fn start_functions(
         &self,
         options: &grpc::Options,
         supervisor: &[String],
+        external: Option<&External>,
     ) -> anyhow::Result<Directory> {
-        self.runtimes.start(&self.pipeline, &self.templates, options, supervisor).await
+        self.runtimes.start(&self.pipeline, &self.templates, options, supervisor, external).await
+    }
+
+    /// Whether a step runs an image or calls a webhook, as far as that can be told before it runs.
+    pub fn calls_external(&self) -> bool {
+        self.pipeline.steps().iter().any(|step| external_type(&step.function).is_some())
     }
 
     /// Render one of the composite resources.

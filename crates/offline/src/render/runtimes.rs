@@ -8,7 +8,7 @@ use ferroplane_api::Function;
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, VersionSource};
 use ferroplane_engine::{ImageReference, Pipeline};
 use ferroplane_functions::{InvalidLibrary, Library};
-use ferroplane_runner::{Directory, Program, Runner, grpc};
+use ferroplane_runner::{Directory, External, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
 use super::functions::{Declared, Functions, Runtime};
@@ -112,6 +112,7 @@ impl Runtimes {
         templates: &Arc<TemplateSteps>,
         options: &grpc::Options,
         supervisor: &[String],
+        external: Option<&External>,
     ) -> anyhow::Result<Directory> {
         let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
         let called = callees.filter_map(|callee| self.by_revision.get_key_value(&callee.revision));
@@ -122,7 +123,11 @@ impl Runtimes {
             };
             (name.clone(), runtime)
         });
-        start_all(called.collect(), options).await
+        let mut directory = start_all(called.collect(), options).await?;
+        if let Some(external) = external {
+            directory.enable_external(external);
+        }
+        Ok(directory)
     }
 }
 

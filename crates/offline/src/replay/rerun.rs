@@ -16,7 +16,7 @@ struct Memory {
 
 /// Have a run again, and ask the functions that are built in.
 pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
-    let functions = Directory::built_in(library);
+    let functions = Directory::reproducible(library);
     let mut memory = Memory::default();
     // Only to learn what each answer was about; whether it comes to the same is seen below.
     let _ = repeat(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| match (turn, &note.said) {

@@ -57,18 +57,26 @@ fn check_steps(
     }
 }
 
-/// Check a composition that lists resources instead of steps. Says whether it is one.
+/// Check a composition that lists resources or functions instead of steps. Says whether it is one.
 fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, functions: &Functions) -> bool {
     let Some(spec) = manifest.object().get("spec").filter(|spec| spec.get("pipeline").is_none()) else {
         return false;
     };
     let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec.clone()) else { return false };
-    if spec.mode() != Mode::Resources {
+    if spec.mode() != Mode::Resources && spec.functions.is_empty() {
         return false;
     }
-    if let Err(error @ PipelineError::PatchOfComposite { .. }) = &Pipeline::of(&spec) {
-        finding.errors.push(lost_patch(manifest, error));
+    match &Pipeline::of(&spec) {
+        Err(error @ PipelineError::PatchOfComposite { .. }) => {
+            finding.errors.push(lost_patch(manifest, error));
+        }
+        Err(error @ PipelineError::Function { step, field, .. }) => {
+            finding.errors.push(wrong_function(manifest, &spec, step, field, error));
+        }
+        _ => {}
     }
+    // What functions say was checked with the pipeline, where each mistake has its field.
+    let spec = CompositionSpec { functions: Vec::new(), ..spec };
     for step in to_pipeline(&spec).iter() {
         // What the steps are made of stands elsewhere.
         let is_environment = step.input.as_ref().is_some_and(|input| input.contains_key("spec"));
@@ -106,6 +114,19 @@ fn lost_patch(manifest: &Manifest, error: &PipelineError) -> Problem {
         _ => "resources",
     };
     let field = format!("spec.{patch}");
+    Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {error}"))
+}
+
+/// A function of the `functions` array that cannot be called.
+fn wrong_function(
+    manifest: &Manifest,
+    spec: &CompositionSpec,
+    function: &str,
+    field: &str,
+    error: &PipelineError,
+) -> Problem {
+    let index = spec.functions.iter().position(|it| it.name == function).unwrap_or_default();
+    let field = format!("spec.functions[{index}].{field}");
     Problem::new(ProblemKind::FunctionInput, manifest, &field, format!("{field}: {error}"))
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod drive;
+mod external;
 mod grpc;
 mod long_calls;
 mod process;

@@ -46,7 +46,7 @@ pub(super) struct Inputs {
     #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
     function_annotations: Vec<(String, String)>,
 
-    /// Run the programs that Functions name with `render.ferroplane.io/command`
+    /// Run the programs that Functions name with `render.ferroplane.io/command`, and call webhooks
     ///
     /// A program runs with your rights. Leave this out to render files that you do not trust, such as those of a pull request.
     #[arg(long)]
@@ -55,6 +55,27 @@ pub(super) struct Inputs {
     /// The XRD (CompositeResourceDefinition) of the XR, for its defaults and its layout
     #[arg(long, value_name = "PATH")]
     xrd: Option<PathBuf>,
+}
+
+impl Inputs {
+    /// The design of composition functions writes the Composition first, and everybody else the composite resource.
+    pub(super) fn swap_if_composition_is_first(&mut self) {
+        let text = self.composite_resource.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let is_composition = |text: &String| {
+            let is = |start: &str| text.lines().any(|line| line.starts_with(start));
+            is("kind: Composition")
+                && is("apiVersion: apiextensions.crossplane.io/")
+                && !is("kind: CompositionRevision")
+        };
+        if text.as_ref().is_some_and(is_composition) {
+            std::mem::swap(&mut self.composite_resource, &mut self.composition);
+        }
+    }
+
+    /// Whether the user trusts what these files start.
+    pub(super) fn allows_commands(&self) -> bool {
+        self.allow_commands
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -34,7 +34,7 @@ impl Rendered {
         let mut library = Library::built_in().unwrap();
         library.register_unversioned("function-test", Contract::default(), function).unwrap();
         let renderer = Renderer::load(&input, &mut Files::default(), &library).unwrap();
-        let functions = renderer.start_functions(&grpc::Options::default(), &[]).await.unwrap();
+        let functions = renderer.start_functions(&grpc::Options::default(), &[], None).await.unwrap();
         let result = renderer.render(&renderer.composites()[0], &functions).await.unwrap();
         Self {
             xr: result.xr.into(),

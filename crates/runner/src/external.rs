@@ -1,0 +1,240 @@
+//! Calls what is not served: images that are run for every call, and webhooks.
+//!
+//! Takes the place of the built-in functions `function-container`, `function-chroot` and `function-webhook` where they are turned
+//! on. What to call is the input of the step; what it may do is what the engine permits, which follows from grants.
+//!
+//! # Invariants
+//! * Nothing runs without a container, or with a network, and no address of this machine or of its links is called, unless the
+//!   permits of the call say so. The engine has refused such steps already; this is the second lock.
+
+mod webhook;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ferroplane_engine::{
+    ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, FunctionType, Isolation, Permits,
+    external_name,
+};
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::credentials::Source;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+
+use crate::error::CallError;
+use crate::exchange::{self, ExchangeError};
+
+/// The version of the built-in functions whose place this takes.
+const VERSION: &str = "v0.1.0";
+
+/// What a call is made for, and what it may do.
+#[derive(Debug, Clone, Default)]
+pub struct CallContext {
+    /// The step, for logs.
+    pub step: String,
+    pub permits: Permits,
+}
+
+/// An image that has to be run once.
+#[derive(Debug, Clone)]
+pub struct ImageCall {
+    pub image: ExternalImage,
+    /// The data of the Secrets with credentials for its registry.
+    pub pull_secrets: Vec<BTreeMap<String, Bytes>>,
+    pub standard_input: Bytes,
+    pub timeout: Duration,
+    pub has_network: bool,
+    /// For logs.
+    pub step: String,
+    pub composite: String,
+}
+
+/// What an image did.
+#[derive(Debug, Clone, Default)]
+pub struct ImageOutput {
+    pub standard_output: Vec<u8>,
+    /// How it ended, unless it ended well.
+    pub failure: Option<String>,
+    /// The end of what it wrote to standard error.
+    pub last_words: String,
+}
+
+type Running = Pin<Box<dyn Future<Output = Result<ImageOutput, CallError>> + Send>>;
+
+/// Runs images.
+#[derive(Clone)]
+pub struct ImageRunner(Arc<dyn Fn(ImageCall) -> Running + Send + Sync>);
+
+impl ImageRunner {
+    pub fn new<F>(run: impl Fn(ImageCall) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<ImageOutput, CallError>> + Send + 'static,
+    {
+        Self(Arc::new(move |call| Box::pin(run(call))))
+    }
+}
+
+impl fmt::Debug for ImageRunner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ImageRunner")
+    }
+}
+
+/// Calls images and webhooks. Clones share what they know.
+#[derive(Debug, Clone)]
+pub struct External {
+    images: ImageRunner,
+    webhooks: webhook::Client,
+    /// Why no webhook is called, if none is.
+    refuses_webhooks: Option<&'static str>,
+}
+
+impl External {
+    pub fn new(images: ImageRunner) -> Self {
+        Self { images, webhooks: webhook::Client::default(), refuses_webhooks: None }
+    }
+
+    /// The same, but it calls no webhooks, for this reason.
+    #[must_use]
+    pub fn refusing_webhooks(self, reason: &'static str) -> Self {
+        Self { refuses_webhooks: Some(reason), ..self }
+    }
+
+    /// The functions whose place it takes, by the names of their revisions.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (String, ExternalRunner)> {
+        let kinds = [FunctionType::Container, FunctionType::Chroot, FunctionType::Webhook];
+        kinds.into_iter().map(|kind| {
+            let name = format!("{}-{VERSION}", external_name(kind));
+            (name, ExternalRunner { kind, external: self.clone() })
+        })
+    }
+
+    /// Call what an [`ExternalFunction`] names.
+    pub async fn call(
+        &self,
+        function: &ExternalFunction,
+        request: &RunFunctionRequest,
+        context: &CallContext,
+    ) -> Result<RunFunctionResponse, CallError> {
+        let text = exchange::encode(function, request).map_err(|error| bad_answer(function, &error))?;
+        let answer = match &function.callee {
+            ExternalCallee::Image(image) => self.run(function, image, request, text.into(), context).await?,
+            ExternalCallee::Webhook { url, ca_bundle } => {
+                if let Some(reason) = self.refuses_webhooks {
+                    return Err(CallError::Untrusted { url: url.clone(), reason });
+                }
+                let post = webhook::Post {
+                    url,
+                    ca_bundle: ca_bundle.as_deref(),
+                    body: text.into(),
+                    timeout: function.timeout,
+                    may_be_local: context.permits.local_addresses,
+                };
+                self.webhooks.post(post).await?
+            }
+        };
+        exchange::decode(function, request, &answer).map_err(|error| bad_answer(function, &error))
+    }
+
+    async fn run(
+        &self,
+        function: &ExternalFunction,
+        image: &ExternalImage,
+        request: &RunFunctionRequest,
+        standard_input: Bytes,
+        context: &CallContext,
+    ) -> Result<Vec<u8>, CallError> {
+        check_permits(image, &context.permits)?;
+        let call = ImageCall {
+            image: image.clone(),
+            pull_secrets: pull_secrets(image, request),
+            standard_input,
+            timeout: function.timeout,
+            has_network: image.wants_network,
+            step: context.step.clone(),
+            composite: composite_of(request),
+        };
+        let output = (self.images.0)(call).await?;
+        let Some(how) = output.failure else { return Ok(output.standard_output) };
+        // KRM functions write why they fail to standard output, and end with an error nevertheless.
+        let has_said = function.protocol != FunctionProtocol::RunFunction;
+        let said = has_said.then(|| exchange::last_words(function, &output.standard_output)).flatten();
+        let said = said.unwrap_or_else(|| output.last_words.trim().to_owned());
+        let said = if said.is_empty() { said } else { format!("; it said:\n{said}") };
+        Err(CallError::Ended { how, said })
+    }
+}
+
+/// One of the built-in functions, turned on.
+#[derive(Debug, Clone)]
+pub struct ExternalRunner {
+    kind: FunctionType,
+    external: External,
+}
+
+impl ExternalRunner {
+    /// What is said to be called, in metrics and traces: nothing that a Composition writes.
+    pub(crate) fn target(&self) -> &'static str {
+        match self.kind {
+            FunctionType::Container => "container",
+            FunctionType::Chroot => "chroot",
+            FunctionType::Webhook => "webhook",
+        }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        request: &RunFunctionRequest,
+        context: &CallContext,
+    ) -> Result<RunFunctionResponse, CallError> {
+        let function = external_name(self.kind);
+        let invalid = |reason: String| CallError::Input { function: function.to_owned(), reason };
+        let input = request.input.as_ref().ok_or_else(|| invalid("it is missing".to_owned()))?;
+        let input = input.json().map_err(|error| invalid(error.to_string()))?;
+        let function =
+            ExternalFunction::read(self.kind, input).map_err(|error| invalid(error.to_string()))?;
+        self.external.call(&function, request, context).await
+    }
+}
+
+fn check_permits(image: &ExternalImage, permits: &Permits) -> Result<(), CallError> {
+    let what = match image.isolation {
+        Isolation::Chroot if !permits.chroot => "run without a container",
+        Isolation::Container if image.wants_network && !permits.network => "use the network",
+        _ => return Ok(()),
+    };
+    Err(CallError::NotPermitted { image: image.reference.clone(), what })
+}
+
+fn pull_secrets(image: &ExternalImage, request: &RunFunctionRequest) -> Vec<BTreeMap<String, Bytes>> {
+    let secrets = image.pull_credentials.iter().filter_map(|name| {
+        let Source::CredentialData(data) = request.credentials.get(name)?.source.as_ref()?;
+        Some(data.data.clone())
+    });
+    secrets.collect()
+}
+
+/// The composite resource that a request is about, for logs.
+fn composite_of(request: &RunFunctionRequest) -> String {
+    let composite = request.observed.as_ref().and_then(|state| state.composite()?.resource.as_ref());
+    let Some(Ok(composite)) = composite.map(Struct::json) else { return String::new() };
+    let of = |field: &str| {
+        composite.get("metadata").and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or_default()
+    };
+    let kind = composite.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
+    match of("namespace") {
+        "" => format!("{kind}/{}", of("name")),
+        namespace => format!("{kind}/{namespace}/{}", of("name")),
+    }
+}
+
+fn bad_answer(function: &ExternalFunction, error: &ExchangeError) -> CallError {
+    let target = match &function.callee {
+        ExternalCallee::Image(image) => format!("image `{}`", image.reference),
+        ExternalCallee::Webhook { url, .. } => format!("webhook `{url}`"),
+    };
+    CallError::BadAnswer { target, reason: ferroplane_engine::chain(error) }
+}

@@ -1,0 +1,3 @@
+module example.org/labelizer
+
+go 1.22
