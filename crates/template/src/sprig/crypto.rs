@@ -1,10 +1,15 @@
-//! Hashes, passwords and encryption. Salts and initial vectors are those of the [`Host`](crate::Host).
+//! Hashes, passwords, encryption, keys and certificates. All that is random comes from the [`Host`](crate::Host).
 //!
 //! Follows sprig 3.3.0, `crypto.go`.
 
 mod aes;
 mod bcrypt;
+mod certificates;
+mod der;
+mod keys;
 mod password;
+mod pem;
+mod rsa;
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
@@ -13,7 +18,10 @@ use super::arguments::text;
 use super::function;
 use crate::{Context, Failure, Function, Type, Value};
 
-use Type::{String, Uint32};
+use Type::{Int, String, Uint32};
+use certificates::CERTIFICATE;
+
+const LIST: Type = Type::LIST;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     function("sha1sum", &[String], String, hash::<Sha1>),
@@ -28,6 +36,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("derivePassword", &[Uint32, String, String, String, String], String, password::derive),
     function("encryptAES", &[String, String], String, aes::encrypt),
     function("decryptAES", &[String, String], String, aes::decrypt),
+    function("genPrivateKey", &[String], String, certificates::private_key),
+    function("genCA", &[String, Int], CERTIFICATE, certificates::authority),
+    function("genCAWithKey", &[String, Int, String], CERTIFICATE, certificates::authority),
+    function("genSelfSignedCert", &[String, LIST, LIST, Int], CERTIFICATE, certificates::self_signed),
+    function(
+        "genSelfSignedCertWithKey",
+        &[String, LIST, LIST, Int, String],
+        CERTIFICATE,
+        certificates::self_signed,
+    ),
+    function("genSignedCert", &[String, LIST, LIST, Int, CERTIFICATE], CERTIFICATE, certificates::signed),
+    function(
+        "genSignedCertWithKey",
+        &[String, LIST, LIST, Int, CERTIFICATE, String],
+        CERTIFICATE,
+        certificates::signed,
+    ),
+    function("buildCustomCert", &[String, String], CERTIFICATE, certificates::custom),
 ];
 
 /// Hashing takes time in proportion to the text.

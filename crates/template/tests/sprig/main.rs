@@ -10,6 +10,7 @@ mod calls;
 #[path = "../../../../tests/comparison/dice.rs"]
 mod dice;
 mod documentation;
+mod keys;
 mod limits;
 #[allow(dead_code, reason = "it is part of several test programs, and not each needs all of it")]
 #[path = "../../../../tests/comparison/oracle.rs"]
