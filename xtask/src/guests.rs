@@ -1,6 +1,6 @@
 //! `cargo xtask guests`: builds what we ship as WebAssembly.
 //!
-//! Guests are compiled for another machine, so they are packages outside of the workspace, under `guests/`. What is built is
+//! Guests are compiled for another machine, so they are packages outside of the workspace, under `guests/`. What is target is
 //! under `target/guests/` and never in the repository.
 
 use std::fs;
@@ -18,10 +18,10 @@ const GUESTS: [(&str, &str); 1] = [("starlark", "ferroplane_guest_starlark.wasm"
 
 /// Build all guests, as `target/guests/NAME.wasm`.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let built = root.join("target/guests");
+    let target = root.join("target/guests");
     for (name, file) in GUESTS {
         let mut build = cargo(root, &["build", "--release", "--locked", "--target", TARGET, "--target-dir"]);
-        let result = build.arg(&built).current_dir(&root.join("guests").join(name)).run();
+        let result = build.arg(&target).current_dir(&root.join("guests").join(name)).run();
         if let Err(error) = result {
             bail!(
                 error.context(format!(
@@ -29,7 +29,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
                 ))
             );
         }
-        let (from, to) = (built.join(TARGET).join("release").join(file), built.join(format!("{name}.wasm")));
+        let (from, to) =
+            (target.join(TARGET).join("release").join(file), target.join(format!("{name}.wasm")));
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
         println!("{}", to.display());
     }

@@ -17,7 +17,7 @@ spec: {zones: [a, b]}
 
 /// A Composition with one step of function-go-templating. The input begins at line 13.
 fn composition(input: &str) -> String {
-    let input: String = input.lines().map(|line| format!("      {line}\n")).collect();
+    let input = indented(input, 6);
     format!(
         "apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
@@ -35,8 +35,17 @@ spec:
     )
 }
 
+/// A text with all of its lines this far to the right.
+fn indented(text: &str, columns: usize) -> String {
+    let mut indented = String::new();
+    for line in text.lines() {
+        indented.push_str(&format!("{:columns$}{line}\n", ""));
+    }
+    indented
+}
+
 fn inline(template: &str) -> String {
-    let template: String = template.lines().map(|line| format!("    {line}\n")).collect();
+    let template = indented(template, 4);
     composition(&format!("source: Inline\ninline:\n  template: |\n{template}"))
 }
 

@@ -34,7 +34,7 @@ fn thousand_calls_at_once_leak_nothing() {
         component("(drop (memory.grow (i32.const 10000))) (unreachable)"),
     ];
     let bad = bad.map(|code| runtime.compile(&wat(&code)).unwrap());
-    let limits = Limits { time: Duration::from_secs(60), ..limits() };
+    let limits = Limits { time: Duration::from_mins(1), ..limits() };
     let request = vec![7; 17_000];
 
     block_on(async {
@@ -62,7 +62,7 @@ fn call_that_nobody_waits_for_is_stopped() {
     let endless = wat(&command(&[], r#"(func (export "_start") (loop $again (br $again)))"#));
     let endless = runtime.compile(&endless).unwrap();
     let echo = runtime.compile(&wat(&echo())).unwrap();
-    let patient = Limits { time: Duration::from_secs(3600), ..limits() };
+    let patient = Limits { time: Duration::from_hours(1), ..limits() };
 
     block_on(async {
         let call = endless.call(Call { limits: patient.clone(), ..call(b"") });

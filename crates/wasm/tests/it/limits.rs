@@ -97,7 +97,7 @@ fn fuel_is_used_up() {
     let runtime = Runtime::new(Options { meter_fuel: true, workers: 1, ..options() }).unwrap();
     let code = wat(&command(&[], r#"(func (export "_start") (loop $again (br $again)))"#));
     let program = runtime.compile(&code).unwrap();
-    let limits = Limits { fuel: Some(10_000), time: Duration::from_secs(60), ..limits() };
+    let limits = Limits { fuel: Some(10_000), time: Duration::from_mins(1), ..limits() };
 
     let error = block_on(program.call(Call { limits, ..call(b"") })).unwrap_err();
 

@@ -34,7 +34,7 @@ fn truncated_code_is_refused() {
             match RUNTIME.compile(&code[..end]) {
                 // A module that ends after a section is a shorter module, and lacks its entry.
                 Err(error) => {
-                    assert!(matches!(error, Error::Invalid(_) | Error::NoEntry | Error::Import(_)), "{end}")
+                    assert!(matches!(error, Error::Invalid(_) | Error::NoEntry | Error::Import(_)), "{end}");
                 }
                 // Only the names of its parts are missing.
                 Ok(program) => assert_eq!(block_on(program.call(call(b"request"))).unwrap(), b"request"),
@@ -115,7 +115,8 @@ fn imports_that_are_not_offered_are_named() {
 
 /// An error and its causes, as the binary prints them.
 fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(error), |error| error.source()).map(|error| format!("{error}: ")).collect()
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn code_of_many_functions_is_compiled_within_bounds() {
 #[test]
 fn deeply_nested_code_does_not_use_up_our_own_stack() {
     let depth = 20_000;
-    let mut body = vec![0x02, 0x40].repeat(depth);
+    let mut body = [0x02, 0x40].repeat(depth);
     body.extend(vec![0x0b; depth + 1]);
     let mut function = vec![0];
     function.append(&mut body);

@@ -116,7 +116,7 @@ async fn converse(
             Reply::Endless(bytes) => {
                 stream.get_mut().write_all(&bytes).await?;
                 loop {
-                    stream.get_mut().write_all(&[b'0'; 1 << 16]).await?;
+                    stream.get_mut().write_all(&[b'0'; 1 << 13]).await?;
                 }
             }
             Reply::Hang(bytes) => {

@@ -31,8 +31,8 @@ async fn image_that_was_pushed_is_pulled_with_all_its_content() {
         .with_platform(platform())
         .with_progress(move |progress| reports.lock().unwrap().push(progress));
     // In a task of its own: what is pulled in the background must be able to change threads.
-    let (puller, from) = (registry.clone(), name.clone());
-    let pulled = tokio::spawn(async move { puller.pull(&from, &pull).await }).await.unwrap().unwrap();
+    let (client, from) = (registry.clone(), name.clone());
+    let pulled = tokio::spawn(async move { client.pull(&from, &pull).await }).await.unwrap().unwrap();
     assert_eq!(pulled.image.digest, digest);
     for (descriptor, _) in pulled.image.layers() {
         let content = target.read_to_vec(&descriptor.digest, 10 << 20).unwrap();
