@@ -12,6 +12,7 @@ mod containers;
 mod functions;
 mod growth;
 mod grpc;
+mod images;
 mod kinds;
 mod measure;
 mod objects;
@@ -56,6 +57,7 @@ fn main() {
         ("composition", composition::run),
         ("composition-served", composition::run_served),
         ("recorder", composition::recorded::run),
+        ("images", images::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

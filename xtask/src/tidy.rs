@@ -145,6 +145,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-golang",
+            "ferroplane-image",
             "ferroplane-metrics",
             "ferroplane-ownership",
             "ferroplane-recorder",

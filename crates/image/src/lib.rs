@@ -13,7 +13,9 @@ mod hasher;
 mod image;
 mod manifest;
 
+pub mod archive;
 pub mod auth;
+pub mod build;
 pub mod compression;
 pub mod media_type;
 pub mod platform;

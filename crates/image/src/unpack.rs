@@ -1,7 +1,7 @@
 //! Unpacks the layers of an image to a directory, trusting nothing that they say.
 //!
 //! Everything in the directory belongs to us. Bits that give rights to whoever runs a file, owners, extended attributes and
-//! capabilities are dropped. Devices and pipes are skipped. `docs/images.md` says what is refused, and the limits.
+//! capabilities are dropped. Devices and pipes are skipped. `docs/unpacking.md` says what is refused, and the limits.
 //!
 //! # Invariants
 //! * Nothing outside of the directory is read, created, changed or removed, whatever the layers contain.
@@ -12,6 +12,7 @@ mod error;
 mod layer;
 mod limits;
 mod path;
+mod roots;
 mod stream;
 mod tree;
 
@@ -24,11 +25,13 @@ use rustix::io::Errno;
 
 pub use error::{Error, LimitExceeded, Refusal};
 pub use limits::Limits;
+pub use roots::{Root, Roots, RootsError, unpack_image};
+pub(crate) use stream::Bounded;
 
+use crate::Digest;
 use crate::compression::Compression;
 use crate::tar::Timestamp;
 use layer::{Layer, Made};
-use stream::Bounded;
 use tree::{Missing, Ownership, Tree};
 
 /// What was unpacked.
@@ -68,14 +71,14 @@ impl Unpacker {
         Ok(Self { tree, limits, summary: Summary::default(), times: DirectoryTimes::new(), layers: 0 })
     }
 
-    /// Unpack the next layer, and check its content against the SHA-256 that the configuration states.
+    /// Unpack the next layer, and check its content against the digest that the configuration states.
     ///
     /// After a failure the directory has to be removed.
     pub fn layer(
         &mut self,
         content: impl Read + Send,
         compression: Compression,
-        diff_id: &[u8; 32],
+        diff_id: &Digest,
     ) -> Result<(), Error> {
         self.layers += 1;
         if self.layers > self.limits.layers {
@@ -92,10 +95,10 @@ impl Unpacker {
             times: &mut self.times,
             made,
         };
-        let ((), read) = stream::consume(source, |chunks| layer.apply(chunks))?;
+        let ((), read) = stream::consume(source, diff_id.algorithm(), |chunks| layer.apply(chunks))?;
         self.summary.bytes += read.length;
-        if read.sha256 != *diff_id {
-            return Err(Error::DiffId { expected: hex(diff_id), found: hex(&read.sha256) });
+        if read.digest != *diff_id {
+            return Err(Error::DiffId { expected: diff_id.clone(), found: read.digest });
         }
         Ok(())
     }
@@ -143,8 +146,4 @@ fn check_case(tree: &Tree) -> Result<(), Errno> {
     rustix::fs::unlinkat(tree.directory(), probe, rustix::fs::AtFlags::REMOVEDIR)?;
     // The nearest of the system's own errors: this file system cannot hold the names of images.
     if found.is_ok() { Err(Errno::NOTSUP) } else { Ok(()) }
-}
-
-fn hex(digest: &[u8; 32]) -> String {
-    digest.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

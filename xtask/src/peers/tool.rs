@@ -57,6 +57,10 @@ impl Tool {
     pub(super) const SKOPEO: Self =
         Self { what: "skopeo 1.9", probe: &["skopeo", "--version"], package: "skopeo" };
 
+    /// Unpacks images, and packs them.
+    pub(super) const UMOCI: Self =
+        Self { what: "umoci 0.4", probe: &["umoci", "--version"], package: "umoci" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

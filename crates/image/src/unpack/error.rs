@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::tar;
+use crate::{Digest, tar};
 
 /// Why a layer cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -11,8 +11,6 @@ pub enum Error {
     MediaType(String),
     #[error("cannot unpack an image of {found} layers: {limit} are allowed")]
     Layers { found: usize, limit: usize },
-    #[error("cannot unpack an image of {layers} layers whose configuration lists {diff_ids}")]
-    DiffIds { layers: usize, diff_ids: usize },
     #[error("cannot read the layer as an archive")]
     Archive(#[source] tar::Error),
     #[error("cannot unpack entry `{path}`")]
@@ -20,7 +18,7 @@ pub enum Error {
     #[error("cannot unpack the layer")]
     Limit(#[from] LimitExceeded),
     #[error("cannot trust the layer: its content is {found}, and the image's configuration says {expected}")]
-    DiffId { expected: String, found: String },
+    DiffId { expected: Digest, found: Digest },
     #[error("cannot {action}")]
     Io { action: &'static str, source: io::Error },
 }

@@ -1,4 +1,4 @@
-//! How much an image may ask for. `docs/images.md` has the same numbers for users.
+//! How much an image may ask for. `docs/unpacking.md` has the same numbers for users.
 
 /// How much an image may ask for before it is refused.
 #[derive(Debug, Clone)]

@@ -10,16 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use sha2::{Digest as _, Sha256};
-
 use super::{LimitExceeded, Limits};
 use crate::compression::Compression;
+use crate::{Algorithm, Digest, Hasher};
 
 const CHUNK: usize = 256 << 10;
 const DEPTH: usize = 8;
 
 /// What a layer unpacks to, as long as it is within limits.
-pub(super) struct Bounded<'a> {
+pub(crate) struct Bounded<'a> {
     source: Box<dyn Read + Send + 'a>,
     compressed: Arc<AtomicU64>,
     produced: u64,
@@ -29,7 +28,7 @@ pub(super) struct Bounded<'a> {
 }
 
 impl<'a> Bounded<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         source: impl Read + Send + 'a,
         compression: Compression,
         left: u64,
@@ -75,21 +74,22 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What was read: how many bytes, and their SHA-256.
+/// What was read: how many bytes, and their digest.
 pub(super) struct Content {
     pub(super) length: u64,
-    pub(super) sha256: [u8; 32],
+    pub(super) digest: Digest,
 }
 
 /// Give a source to a consumer, chunk by chunk. The consumer has to read it to its end, or fail.
 pub(super) fn consume<T, E>(
     source: Bounded<'_>,
+    algorithm: Algorithm,
     consumer: impl FnOnce(Chunks) -> Result<T, E>,
 ) -> Result<(T, Content), E> {
     let (full, filled) = sync_channel(DEPTH);
     let (empty, emptied) = channel();
     thread::scope(|scope| {
-        let producer = scope.spawn(move || produce(source, &full, &emptied));
+        let producer = scope.spawn(move || produce(source, Hasher::new(algorithm), &full, &emptied));
         // The consumer drops its end when it fails, at which the producer stops.
         let result = consumer(Chunks { filled, empty, chunk: Vec::new(), at: 0 })?;
         let content = producer.join().expect("reading a layer does not panic");
@@ -99,10 +99,10 @@ pub(super) fn consume<T, E>(
 
 fn produce(
     mut source: Bounded,
+    mut hasher: Hasher,
     full: &SyncSender<io::Result<Vec<u8>>>,
     emptied: &Receiver<Vec<u8>>,
 ) -> Content {
-    let mut hasher = Sha256::new();
     loop {
         let mut chunk = emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK));
         chunk.clear();
@@ -112,7 +112,7 @@ fn produce(
         // Without a reader nobody asks for the digest either.
         let is_sent = full.send(read.map(|_| chunk)).is_ok();
         if is_end || !is_sent {
-            return Content { length: source.produced, sha256: hasher.finalize().into() };
+            return Content { length: source.produced, digest: hasher.finish() };
         }
     }
 }

@@ -4,14 +4,13 @@ mod contents;
 mod hostile;
 mod property;
 
-use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use ferroplane_image::Hasher;
 use ferroplane_image::compression::Compression;
 use ferroplane_image::unpack::{Error, Limits, Summary, Unpacker};
-use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// A directory to unpack to, with things around it that nobody may touch.
@@ -92,21 +91,17 @@ pub(crate) fn list(directory: &Path) -> Vec<String> {
     found
 }
 
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
-}
-
 /// Unpack plain layers.
 pub(crate) fn unpack(root: &Path, layers: &[Vec<u8>], limits: Limits) -> Result<Summary, Error> {
     let mut unpacker = Unpacker::new(root, limits)?;
     for layer in layers {
-        unpacker.layer(layer.as_slice(), Compression::None, &sha256(layer))?;
+        unpacker.layer(layer.as_slice(), Compression::None, &Hasher::digest(layer))?;
     }
     unpacker.finish()
 }
 
 /// An error and all its causes.
-pub(crate) fn chain(error: &Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
