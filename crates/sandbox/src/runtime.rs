@@ -79,7 +79,7 @@ struct Inner {
 }
 
 impl Runtime {
-    /// Finds a runtime, and ends what an earlier process has left behind. Starts nothing yet.
+    /// Finds a runtime, and ends what an earlier process has left behind, which may take seconds. Starts nothing yet.
     pub fn new(options: Options) -> Result<Self, Error> {
         let cannot_use = |source| Error::State { path: options.state.clone(), source };
         make_private(&options.state).map_err(cannot_use)?;

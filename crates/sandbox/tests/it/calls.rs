@@ -127,6 +127,18 @@ fn listing() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_image_may_be_in_a_directory_of_our_own() {
+    for sandbox in sandboxes().await {
+        let private = tempfile::tempdir().expect("directory");
+        let mut container = shell("echo fine");
+        container.rootfs = private.path().join("image, with: odd\\name");
+        make_image(&container.rootfs);
+        let output = sandbox.call(call(&container)).await.expect("call");
+        assert_eq!(output.stdout, b"fine\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_network_is_there_only_if_granted() {
     for sandbox in sandboxes().await {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listener");
