@@ -1,7 +1,8 @@
 //! RSA keys: made, read, written, and used to sign certificates.
 //!
-//! Our own design, with random numbers of the [`Host`](crate::Host): libraries that make keys bring their own. Whoever can measure
-//! how long signing takes could learn about the key; a certificate is signed once, in the control plane. Follows RFC 8017.
+//! Our own design: RSA as RFC 8017 has it, with random numbers of the [`Host`](crate::Host). Libraries that make keys bring their own
+//! random numbers. Whoever can measure how long signing takes could learn about the key; a certificate is signed once, in the control
+//! plane.
 
 use num_bigint::BigUint;
 use sha2::{Digest as _, Sha256};
