@@ -30,7 +30,7 @@ pub use runtime::clock::Clock;
 pub use setup::credentials::{
     Credentials, CredentialsError, CredentialsStanding, Names, credentials, credentials_standing,
 };
-pub use setup::install::{InstallError, definitions_standing, install};
+pub use setup::install::{InstallError, definitions_standing, install, install_within};
 pub use setup::inventory::{Counted, inventory};
 pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};
 pub use setup::rights::{COMPOSER, CONTROLLERS, RightsError, grant as grant_rights, reserved_groups};

@@ -6,15 +6,20 @@ use ferroplane_api::{Object, crds, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_wire::to_hex;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::setup::webhook::Standing;
 
 /// Owns the definitions of our kinds.
 const MANAGER: &str = "ferroplane/install";
-/// How soon to look again whether a kind is served.
+/// How soon to look again whether a kind is served. Then less and less often.
 const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a kind may take to be served. An API server takes some milliseconds, or seconds if it is starting.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How many are installed at the same time.
 const CONCURRENCY: usize = 8;
 /// On a definition: what text it was made from.
@@ -28,13 +33,23 @@ const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum InstallError {
     #[error("cannot install the definition `{name}`")]
     Apply { name: String, source: Error },
+    #[error(
+        "cannot install the definition `{name}`: it was not established within {} seconds: {reason}; \
+         look at it with `kubectl describe crd {name}`, remove what is in its way, and start again", patience.as_secs()
+    )]
+    NotEstablished { name: String, patience: Duration, reason: String },
     #[error("cannot read the definition of {kind}")]
     Unreadable { kind: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
 /// Install every kind we serve, unless it is there already, and wait until all are served.
 pub async fn install(cluster: &ApiClient) -> Result<(), InstallError> {
-    let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd));
+    install_within(cluster, PATIENCE).await
+}
+
+/// The same, with another limit to how long each may take to be served.
+pub async fn install_within(cluster: &ApiClient, patience: Duration) -> Result<(), InstallError> {
+    let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd, patience));
     let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
     installed?;
     // The client may have found before that some of them are not there.
@@ -42,7 +57,7 @@ pub async fn install(cluster: &ApiClient) -> Result<(), InstallError> {
     Ok(())
 }
 
-async fn install_one(cluster: &ApiClient, crd: &crds::Crd) -> Result<(), InstallError> {
+async fn install_one(cluster: &ApiClient, crd: &crds::Crd, patience: Duration) -> Result<(), InstallError> {
     let resource = definitions();
     let name = crd.name();
     let fail = |source| InstallError::Apply { name: name.clone(), source };
@@ -63,11 +78,48 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd) -> Result<(), Install
         cluster.apply(path, Subresource::None, MANAGER, &definition).await.map_err(fail)?;
         debug!(name, "installed a definition");
     }
+    wait_until_established(cluster, path, patience).await
+}
+
+/// A definition whose names another one has is never established, and somebody has to be told.
+async fn wait_until_established(
+    cluster: &ApiClient,
+    path: ObjectPath<'_>,
+    patience: Duration,
+) -> Result<(), InstallError> {
+    let deadline = Instant::now() + patience;
+    let mut pause = PAUSE;
     // Polled rather than watched: this happens once, at the start.
-    while !cluster.get_object(path).await.map_err(fail)?.is_some_and(|crd| is_established(&crd)) {
-        tokio::time::sleep(PAUSE).await;
+    loop {
+        let name = path.name.to_owned();
+        let found = cluster.get_object(path).await;
+        let found = found.map_err(|source| InstallError::Apply { name: name.clone(), source })?;
+        if found.as_ref().is_some_and(is_established) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let reason = found.as_ref().map_or_else(|| "somebody deleted it".to_owned(), complaint);
+            return Err(InstallError::NotEstablished { name, patience, reason });
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    Ok(())
+}
+
+/// What a definition says that is not established.
+fn complaint(crd: &Object) -> String {
+    let conditions = crd.get("status").and_then(|status| status.get("conditions")?.as_array());
+    let complaints = conditions.into_iter().flatten().filter(|condition| condition["status"] == "False");
+    let text = |condition: &Value| {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        format!("{} is False: {}", text("type"), text("message"))
+    };
+    let complaints: Vec<_> = complaints.map(text).collect();
+    if complaints.is_empty() {
+        "the API server has said nothing about it".to_owned()
+    } else {
+        complaints.join("; ")
+    }
 }
 
 /// What installing would come to, by the names of definitions. Changes nothing.

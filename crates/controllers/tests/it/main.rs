@@ -11,6 +11,7 @@ mod composition;
 mod connection_details;
 mod definition;
 mod grants;
+mod install;
 mod masses;
 mod pipelines;
 mod recorder;
