@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// What a parsed template takes. `cargo xtask bench templates` measures it: 12 to 16 bytes for each byte of text.
+/// What a parsed template is taken to need: an estimate, rather too high, since nobody counts the bytes of a tree.
 fn estimate(bytes: usize) -> usize {
     4096 + bytes.saturating_mul(16)
 }

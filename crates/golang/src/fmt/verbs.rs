@@ -1,6 +1,6 @@
 //! `Sprintf`: a format with its verbs, flags, widths and indexes, and values to put there.
 //!
-//! [`format`] reads the format, [`values`] finds out how a value is printed, [`text`] and [`numbers`] print it.
+//! [`mod@format`] reads the format, [`values`] finds out how a value is printed, [`text`] and [`numbers`] print it.
 //!
 //! Follows Go 1.26, `fmt/print.go`, `fmt/format.go`.
 

@@ -61,3 +61,18 @@ fn open(process: Pid, is_isolated: bool, port: u16) -> io::Result<TcpStream> {
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_still_in_our_network_is_no_container() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listener");
+        let port = listener.local_addr().expect("address").port();
+        let refusal = open(rustix::process::getpid(), true, port).expect_err("it is our own network");
+        assert_eq!(refusal.to_string(), "the container has no network yet");
+        listener.set_nonblocking(true).expect("mode");
+        assert!(listener.accept().is_err(), "nobody came");
+    }
+}
