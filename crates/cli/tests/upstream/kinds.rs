@@ -19,17 +19,32 @@ pub(crate) fn differences(theirs: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     // What only we have cannot differ.
     for ours in crds::ALL.iter().filter(|crd| crd.group != keys::FERROPLANE) {
-        let ours: Value = serde_saphyr::from_str(ours.yaml).expect("it is YAML");
-        let names = &ours["spec"]["names"];
+        let mut ours: Value = serde_saphyr::from_str(ours.yaml).expect("it is YAML");
+        let names = ours["spec"]["names"].clone();
         let group = ours["spec"]["group"].as_str().unwrap_or_default();
         let plural = names["plural"].as_str().unwrap_or_default();
         let text =
             std::fs::read_to_string(theirs.join(format!("{group}_{plural}.yaml"))).expect("they have it");
         let theirs: Value = serde_saphyr::from_str(&text).expect("it is YAML");
         let kind = names["kind"].as_str().unwrap_or_default();
+        for version in take_own_versions(&mut ours, &theirs) {
+            found.insert(format!("{kind}.versions.{version}"));
+        }
         compare(&plain(&ours["spec"]), &plain(&theirs["spec"]), kind, &mut found);
     }
     found
+}
+
+/// Leave out the versions that only we serve, so that the others are compared one by one. Returns their names.
+fn take_own_versions(ours: &mut Value, theirs: &Value) -> Vec<String> {
+    let is_theirs = |version: &Value| {
+        let theirs = theirs["spec"]["versions"].as_array();
+        theirs.is_some_and(|theirs| theirs.iter().any(|their| their["name"] == version["name"]))
+    };
+    let Some(versions) = ours["spec"]["versions"].as_array_mut() else { return Vec::new() };
+    let (shared, own): (Vec<_>, Vec<_>) = std::mem::take(versions).into_iter().partition(is_theirs);
+    *versions = shared;
+    own.iter().filter_map(|version| version["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// Without the words.

@@ -106,6 +106,7 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
         "mode.default",
         "mode.enum",
         "spec.environment",
+        "spec.functions",
         "spec.patchSets",
         "spec.publishConnectionDetailsWithStoreConfigRef",
         "spec.resources",
@@ -121,6 +122,7 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
             || ["code", "step", "resource"]
                 .iter()
                 .any(|end| path.ends_with(&format!("status.conditions.{end}")))
+            || *path == "Composition.versions.v2alpha1"
             || path.ends_with("operationTemplate.metadata")
             || path.starts_with("DeploymentRuntimeConfig.spec.deploymentTemplate.spec")
     };
