@@ -27,7 +27,7 @@ impl Fault<'_> {
         if let Some(source) = status.source() {
             return match source.downcast_ref::<NotAResponse>() {
                 Some(garbage) => CallError::Garbage { target, reason: garbage.to_string() },
-                None => self.broken(&innermost(source)),
+                None => self.broken(&innermost(source), has_spoken_http(source)),
             };
         }
         let message = match status.message() {
@@ -44,7 +44,7 @@ impl Fault<'_> {
     }
 
     /// Something is wrong with the connection.
-    fn broken(&self, reason: &str) -> CallError {
+    fn broken(&self, reason: &str, has_spoken_http: bool) -> CallError {
         let target = self.target.to_string();
         let (is_tls, is_sent) = (self.options.tls.is_some(), self.progress.is_sent());
         // The words of the `h2` crate for a frame that the peer sent. It has no type for this that tonic
@@ -52,7 +52,9 @@ impl Fault<'_> {
         if reason.contains(" error received: ") {
             return CallError::Lost { target, reason: reason.to_owned() };
         }
-        if is_sent && !self.has_answered {
+        // HTTP begins when our side of the handshake is done. The peer may refuse our certificate before it gets the request.
+        let is_after_handshake = is_tls && has_spoken_http && is_hangup(reason);
+        if (is_sent || is_after_handshake) && !self.has_answered {
             // It is a matter of luck what we notice first: that the peer refuses our certificate, that it
             // talks nonsense, or that the connection is gone.
             return if is_tls { refused(target) } else { speechless(target) };
@@ -114,6 +116,18 @@ fn with(reason: &str, advice: &str) -> String {
 /// A certificate that has expired is said to have done so so many seconds ago.
 fn without_times(reason: &str) -> &str {
     reason.split(": verification time").next().unwrap_or(reason)
+}
+
+/// Whether the connection broke while HTTP was spoken over it, and not while it was made.
+fn has_spoken_http(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<hyper::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// The cause of all causes: the layers above it only say that something went wrong.
