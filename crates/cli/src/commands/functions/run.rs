@@ -24,9 +24,8 @@ use crate::{duration, size};
 
 /// Call a function once and print its answer
 ///
-/// FUNCTION is an image, a URL of a webhook (https://…), or the name of a built-in function. An image is run in a container without
-/// network, environment or files of yours. Its entrypoint reads the request on standard input and writes the answer to standard output;
-/// what it writes to standard error is shown.
+/// FUNCTION is an image, a URL of a webhook (https://…), or the name of a built-in function. Images are not run yet: such a call fails
+/// and says so.
 ///
 /// The request is a `RunFunctionRequest` in JSON or YAML, from a file or from standard input. The answer is printed as a
 /// `RunFunctionResponse` in JSON, whatever protocol the function speaks.
