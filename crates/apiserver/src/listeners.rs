@@ -4,4 +4,4 @@ pub mod https;
 mod service;
 
 pub use service::HttpService;
-pub(crate) use service::InProcess;
+pub(crate) use service::{Abandoned, InProcess};

@@ -226,7 +226,10 @@ impl Server {
             let handled = self.impersonate(request, body).await;
             handled.unwrap_or_else(|status| response::status(&status, form))
         };
-        let response = guard::guarded(handler, form).await;
+        let response = match guard::time_limit(info) {
+            Ok(limit) => guard::guarded(handler, form, limit, parts.extensions.get()).await,
+            Err(refused) => response::status(&refused, form),
+        };
         // A watch lasts as long as its client wants, which says nothing about the server.
         let took = (!info.is_watch()).then(|| begun.elapsed());
         self.state.metrics.count(self.labels(&parts.method, info), response.status().as_u16(), took);

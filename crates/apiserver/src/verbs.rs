@@ -1,5 +1,6 @@
 //! What can be done with objects, the same for all kinds.
 
+mod beside_others;
 mod conversions;
 mod delete;
 mod list;
@@ -10,6 +11,7 @@ mod view;
 mod watch;
 mod write;
 
+pub(crate) use beside_others::beside_others;
 pub(crate) use delete::{Deleted, FOREGROUND, ORPHAN, delete, success};
 pub(crate) use list::{Page, expired};
 pub(crate) use scale::scale_of;
@@ -17,4 +19,4 @@ pub(crate) use selection::Selection;
 pub(crate) use subject::Subject;
 pub(crate) use view::{Rows, VersionedObject, View, present};
 pub(crate) use watch::{WatchOptions, refuse as refuse_watch, start as watch, too_old};
-pub(crate) use write::{ObjectLocation, WriteOutcome, metadata_text, unavailable, write};
+pub(crate) use write::{ObjectLocation, WriteOutcome, WriteRequest, metadata_text, unavailable, write};

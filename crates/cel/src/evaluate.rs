@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_cancellation::checkpoint;
+
 use super::cost;
 use super::declarations::Overload;
 use super::fault::{EvaluateError, Fault};
@@ -63,6 +65,7 @@ fn settle<T>(result: Result<T, Fault>) -> Step<Result<T, Fault>> {
 
 impl<'p, 'v> Machine<'p, 'v> {
     pub(super) fn evaluate(&mut self, node: &'p ProgramNode) -> Step<Outcome<'v>> {
+        checkpoint();
         match node {
             ProgramNode::Constant(value) => Ok(Ok(value.clone())),
             ProgramNode::Attribute(attribute) => self.attribute(attribute),

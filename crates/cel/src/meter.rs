@@ -8,6 +8,8 @@
 
 use std::cell::Cell;
 
+use ferroplane_cancellation::{checkpoint, milestone};
+
 use super::fault::Fault;
 
 const COST: &str = "actual cost limit exceeded";
@@ -51,6 +53,7 @@ impl Meter {
     }
 
     pub(super) fn work(&self, steps: u64) -> Result<(), Fault> {
+        checkpoint();
         let total = self.work.get().saturating_add(steps);
         self.work.set(total);
         if total > WORK_LIMIT { Err(Fault::Cancelled(WORK)) } else { Ok(()) }
@@ -64,6 +67,7 @@ impl Meter {
     }
 
     pub(super) fn make_regex(&self) -> Result<(), Fault> {
+        milestone();
         let total = self.regexes.get() + 1;
         self.regexes.set(total);
         if total > REGEX_LIMIT { Err(Fault::Cancelled(WORK)) } else { Ok(()) }

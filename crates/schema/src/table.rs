@@ -8,6 +8,7 @@ mod age;
 mod builtin;
 mod cell;
 
+use ferroplane_cancellation::milestone;
 use ferroplane_golang::strconv;
 use serde_json::{Value, json};
 
@@ -132,6 +133,7 @@ impl Printer {
 
     /// A row for an object.
     pub fn row(&self, object: &Value, include: Include, now: Instant) -> Value {
+        milestone();
         let cells: Vec<_> = self.columns.iter().map(|column| column.cell(object, now)).collect();
         let shown = match include {
             Include::None => Value::Null,

@@ -18,7 +18,7 @@ use crate::options::{DeleteOptions, WriteOptions};
 use crate::registry::Resource;
 use crate::request::{ResourcePath, Verb};
 use crate::store::Entry;
-use crate::verbs::{self, Deleted, ObjectLocation, Subject, View, WriteOutcome};
+use crate::verbs::{self, Deleted, ObjectLocation, Subject, View, WriteOutcome, WriteRequest};
 use crate::webhooks::Webhooks;
 
 /// Who the server is to itself.
@@ -86,6 +86,8 @@ impl ServerState {
         };
         let admission = self.admission(None, None);
         let began_at = Timestamp::now();
+        // What the server writes by itself is small.
+        let request = WriteRequest { read: request, size: 0 };
         let written = verbs::write(&self.store, &admission, &location, request, &options).await;
         let verb = if name.is_empty() { Verb::Create } else { Verb::Patch };
         let subject = written.as_ref().map(|outcome| &outcome.subject);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ferroplane_cancellation::checkpoint;
 use ferroplane_schema::status::Status;
 use ferroplane_schema::table::{self, Options};
 use http::{Response, StatusCode};
@@ -86,6 +87,7 @@ impl Page {
                 remaining = selection.is_everything().then_some(range.len() + 1);
                 break;
             }
+            checkpoint();
             if is_wanted(entry) {
                 entries.push(Arc::clone(entry));
             }
@@ -97,11 +99,19 @@ impl Page {
         Self { entries, revision, continues, remaining, converted: None }
     }
 
+    /// How many bytes the objects have as they are stored.
+    pub(crate) fn size(&self) -> usize {
+        self.entries.iter().map(|entry| entry.bytes().len()).sum()
+    }
+
     /// The objects as the client's version has them.
     fn seen(&self, view: &View) -> impl Iterator<Item = VersionedObject> {
-        self.entries.iter().enumerate().map(move |(index, entry)| match &self.converted {
-            Some(converted) => VersionedObject::Bytes(converted[index].clone()),
-            None => view.convert_locally(entry.bytes()),
+        self.entries.iter().enumerate().map(move |(index, entry)| {
+            checkpoint();
+            match &self.converted {
+                Some(converted) => VersionedObject::Bytes(converted[index].clone()),
+                None => view.convert_locally(entry.bytes()),
+            }
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ferroplane_cancellation::milestone;
 use ferroplane_schema::status::Status;
 use ferroplane_schema::table::{self, Include, Instant, Options, Printer};
 use serde_json::{Map, Value};
@@ -78,6 +79,7 @@ impl View {
         if self.version().is_verbatim {
             return VersionedObject::Bytes(stored.clone());
         }
+        milestone();
         let mut object = self.revived(stored);
         self.version().adopt(&mut object);
         VersionedObject::Object(object)

@@ -12,6 +12,7 @@ use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, W
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use super::beside_others::beside_others;
 use super::conversions::PendingConversions;
 use super::scale;
 use super::subject::Subject;
@@ -66,12 +67,21 @@ impl ObjectLocation {
     }
 }
 
-/// Performs a write. The request is read anew for every attempt.
-pub(crate) async fn write<'w>(
+/// What is to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteRequest<'r, 'w> {
+    /// Reads it, anew for every attempt.
+    pub(crate) read: &'r (dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    /// How many bytes were sent.
+    pub(crate) size: usize,
+}
+
+/// Performs a write.
+pub(crate) async fn write(
     store: &Store,
     admission: &Admission<'_>,
     location: &ObjectLocation,
-    request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+    request: WriteRequest<'_, '_>,
     options: &WriteOptions,
 ) -> Result<WriteOutcome, Status> {
     for _ in 0..ATTEMPTS {
@@ -93,17 +103,20 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Tries once. Nothing if the object changed in the meantime.
-    async fn run<'w>(
-        self,
-        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
-    ) -> Result<Option<WriteOutcome>, Status> {
+    async fn run(self, request: WriteRequest<'_, '_>) -> Result<Option<WriteOutcome>, Status> {
         let location = self.location;
         let began_at = Instant::now();
         let entry = self.stored();
         let live = match &entry {
-            Some(entry) => Some(location.view.convert(entry.bytes(), self.store).await?.into_value()),
+            Some(entry) => {
+                let object = location.view.convert(entry.bytes(), self.store).await?;
+                Some(beside_others(entry.bytes().len(), || object.into_value()))
+            }
             None => None,
         };
+        // What is sent is merged into what is stored: both have to be gone through.
+        let size = request.size + entry.as_ref().map_or(0, |entry| entry.bytes().len());
+        let request = WriteRequest { size, ..request };
         // Anew for every attempt: a generated name that turned out to be taken must not be tried again.
         let (time, uid, random) = (clock::timestamp(), crate::random::uuid().to_string(), random_suffix());
         let circumstances = Circumstances {
@@ -115,7 +128,11 @@ impl Attempt<'_> {
             converter: None,
         };
         let (written, reservation) = if location.part == Part::Scale {
-            (scale::write(location, self.admission, request()?, live.as_ref(), &circumstances).await?, None)
+            (
+                scale::write(location, self.admission, (request.read)()?, live.as_ref(), &circumstances)
+                    .await?,
+                None,
+            )
         } else {
             self.decide(request, live.as_ref(), &circumstances, began_at).await?
         };
@@ -134,9 +151,9 @@ impl Attempt<'_> {
     }
 
     /// What to store, and the addresses that are reserved for it.
-    async fn decide<'w>(
+    async fn decide(
         self,
-        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        request: WriteRequest<'_, '_>,
         live: Option<&Value>,
         circumstances: &Circumstances<'_>,
         began_at: Instant,
@@ -149,7 +166,8 @@ impl Attempt<'_> {
         let reservation = self.admission.allocate(location, &mut proposal, live)?;
         yield_if_long(began_at).await;
         let version = self.take_version(&mut proposal);
-        let mut written = writes::settle(&location.endpoint(), proposal, live, circumstances)?;
+        let settle = || writes::settle(&location.endpoint(), proposal, live, circumstances);
+        let mut written = beside_others(request.size, settle)?;
         self.admission.validate(location, &mut written, live).await?;
         put_version(&mut written, version);
         yield_if_long(began_at).await;
@@ -248,20 +266,22 @@ impl Attempt<'_> {
     }
 
     /// What the request asks for. Owners in other versions are found once it is known what the object is in those.
-    async fn propose<'w>(
+    async fn propose(
         self,
-        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        request: WriteRequest<'_, '_>,
         live: Option<&Value>,
         circumstances: &Circumstances<'_>,
     ) -> Result<Proposal, Status> {
         let endpoint = self.location.endpoint();
         let Some(converter) = &self.location.view.resource.converter else {
-            return writes::propose(&endpoint, request()?, live, circumstances);
+            let propose = || writes::propose(&endpoint, (request.read)()?, live, circumstances);
+            return beside_others(request.size, propose);
         };
         let translations = PendingConversions::default();
         let circumstances = Circumstances { converter: Some(&translations), ..*circumstances };
         loop {
-            let proposal = writes::propose(&endpoint, request()?, live, &circumstances);
+            let propose = || writes::propose(&endpoint, (request.read)()?, live, &circumstances);
+            let proposal = beside_others(request.size, propose);
             if !translations.learn(converter, self.store).await? {
                 return proposal;
             }

@@ -6,6 +6,7 @@ mod abandoned;
 mod audited;
 mod cluster;
 mod conversion;
+mod deadlines;
 mod definitions;
 #[path = "../../../../tests/comparison/dice.rs"]
 mod dice;

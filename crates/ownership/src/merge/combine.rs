@@ -5,6 +5,7 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/merge.go`.
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
@@ -54,6 +55,7 @@ fn combine_values<'a, 'c: 'a>(
     applied: &'c Value,
     cursor: Cursor<'a>,
 ) -> Option<Change<'c>> {
+    checkpoint();
     match (cursor.form(cursor.deduce(applied)), live, applied) {
         (Form::Map(map), Value::Object(live), Value::Object(applied))
             if !(map.is_atomic || live.is_empty() && applied.is_empty()) =>
@@ -261,6 +263,7 @@ impl Change<'_> {
     }
 
     fn change(&self, value: &mut Value) {
+        checkpoint();
         match (self, value) {
             (Self::Fields(fields), Value::Object(object)) => change_fields(object, fields),
             (Self::Items(items), Value::Array(array)) => change_items(array, items),

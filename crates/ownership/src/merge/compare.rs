@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
@@ -122,6 +123,7 @@ impl<'a> ValueComparer<'a> {
     }
 
     fn value(&mut self, before: Option<&'a Value>, after: Option<&'a Value>, cursor: Cursor<'a>) {
+        checkpoint();
         let forms = |value: Option<&Value>| value.map(|value| cursor.deduce(value));
         let depth = match (forms(before), forms(after)) {
             (None, None) => return,

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use ferroplane_cancellation::checkpoint;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -50,6 +51,7 @@ struct Reader {
 impl Reader {
     /// What lies below a step, and whether the step itself is a member.
     fn level<'a>(&mut self, fields: &'a Value, depth: usize) -> Result<(Set<'a>, bool), Error> {
+        checkpoint();
         // Managed fields are sent by clients, too, and are read before anything else is checked.
         if depth > MAX_DEPTH {
             return Err(Error::TooDeep);
@@ -216,6 +218,7 @@ pub fn write_text(set: &Set<'_>) -> String {
 }
 
 fn push_level(out: &mut String, set: &Set<'_>, is_member: bool) {
+    checkpoint();
     out.push('{');
     let mut separator = "";
     if is_member && !set.is_empty() {

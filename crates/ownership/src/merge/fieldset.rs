@@ -2,6 +2,7 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/tofieldset.go`.
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
@@ -20,6 +21,7 @@ pub fn field_set<'a>(object: &'a JsonObject, cursor: Cursor<'a>) -> Set<'a> {
 
 /// What a value adds to the set at its own place, and below it.
 pub(super) fn value_set<'a>(value: &'a Value, cursor: Cursor<'a>) -> (bool, Set<'a>) {
+    checkpoint();
     match (cursor.form(cursor.deduce(value)), value) {
         (Form::Scalar(_) | Form::List(ListShape { items: Items::Atomic, .. }), _) => (true, Set::default()),
         (Form::Map(map), _) if map.is_atomic => (true, Set::default()),

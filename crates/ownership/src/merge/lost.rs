@@ -5,6 +5,7 @@
 //!
 //! Our own design: upstream removes items and compares afterwards; this finds the difference without a copy.
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
@@ -37,6 +38,7 @@ pub(crate) fn lost_fields<'a>(
 }
 
 fn lost_in_value<'a>(value: &'a Value, items: &Set<'_>, cursor: Cursor<'a>) -> Option<Loss<'a>> {
+    checkpoint();
     match (cursor.form(cursor.deduce(value)), value) {
         (Form::Map(map), Value::Object(object)) if !map.is_atomic && !object.is_empty() => {
             lost_in_map(object, items, map, cursor)

@@ -2,6 +2,7 @@
 //!
 //! Follows structured-merge-diff 6.3.3, `typed/remove.go`.
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
 
@@ -25,6 +26,7 @@ pub fn remove_items(object: &mut JsonObject, items: &Set<'_>, cursor: Cursor<'_>
 }
 
 fn remove(value: &mut Value, items: &Set<'_>, cursor: Cursor<'_>) {
+    checkpoint();
     match cursor.form(cursor.deduce(value)) {
         Form::Scalar(_) => {}
         Form::Map(map) => remove_from_map(value, items, map, cursor),

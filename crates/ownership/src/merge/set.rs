@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use ferroplane_cancellation::checkpoint;
+
 use super::path::Element;
 
 /// A set of paths.
@@ -108,6 +110,7 @@ impl<'a> Set<'a> {
 
     /// Whether every path of the other set is in this one.
     pub fn contains_all(&self, other: &Set<'_>) -> bool {
+        checkpoint();
         let mut nodes = self.nodes.iter();
         other.nodes.iter().all(|wanted| {
             // The iterator is not reset: both levels are sorted, so that one pass is enough.
@@ -162,6 +165,7 @@ impl<'a> Set<'a> {
     /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Set<'_>) -> Set<'a> {
+        checkpoint();
         let mut nodes = Vec::new();
         let mut others = other.nodes.iter().peekable();
         for node in &self.nodes {
@@ -181,6 +185,7 @@ impl<'a> Set<'a> {
 
     /// Removes the paths of another set, but not what lies below them. Says whether there were any.
     pub fn subtract(&mut self, other: &Set<'_>) -> bool {
+        checkpoint();
         if other.is_empty() {
             return false;
         }
@@ -198,6 +203,7 @@ impl<'a> Set<'a> {
 
     /// Removes the paths of another set, and all that lies below them.
     pub fn subtract_trees(&mut self, other: &Set<'_>) {
+        checkpoint();
         let mut others = other.nodes.iter().peekable();
         self.nodes.retain_mut(|node| {
             let Some(other) = seek(&mut others, &node.element) else { return true };
@@ -226,6 +232,7 @@ impl<'a> Set<'a> {
     }
 
     fn walk(&self, path: &mut Vec<Element<'a>>, visit: &mut impl FnMut(&[Element<'a>])) {
+        checkpoint();
         // Members of a level first, then what lies below: upstream keeps the two in separate maps, and its
         // order shows in messages.
         for node in self.nodes.iter().filter(|node| node.is_member) {

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::fmt::{go_syntax, plain, type_name};
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
@@ -73,6 +74,7 @@ struct ValueValidator {
 
 impl ValueValidator {
     fn value(&mut self, value: &Value, cursor: Cursor<'_>) {
+        checkpoint();
         if value.is_null() || cursor.takes_anything() {
             return;
         }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::location::FieldLocation;
@@ -123,6 +124,7 @@ impl FieldChecker<'_> {
 
     /// The types decide how deep this goes; the one that contains itself was read before, to its limit.
     fn value(&mut self, shape: &'static FieldType, value: &Value, path: &Path<'_>) {
+        checkpoint();
         match (&shape.form, value) {
             (Form::Struct(reference), Value::Object(given)) => {
                 self.structure(reference.get(), given, path);

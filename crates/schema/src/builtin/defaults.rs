@@ -8,6 +8,7 @@ mod image;
 mod pod_resources;
 mod rules;
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::read::zero;
@@ -51,6 +52,7 @@ impl Defaulter {
 
     /// The types decide how deep this goes. What is in maps is left alone.
     fn value(&self, shape: &'static FieldType, value: &mut Value) {
+        checkpoint();
         match (&shape.form, value) {
             (Form::Struct(reference), Value::Object(fields)) => self.structure(reference.get(), fields),
             (Form::List { item, .. }, Value::Array(list)) => {

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::json::JsonObject;
 use ferroplane_golang::{json, strconv};
 use serde_json::{Map, Value, json};
@@ -48,6 +49,7 @@ pub fn validate_owner_references(metadata: &JsonObject, path: &Path<'_>) -> Vec<
 }
 
 fn validate_owner_reference(reference: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
+    checkpoint();
     let api_version = text::get(reference, "apiVersion");
     let kind = text::get(reference, "kind");
     // What has several slashes is no version at all. `FromAPIVersionAndKind` keeps the kind, unlike others.
@@ -78,6 +80,7 @@ fn validate_owner_reference(reference: &JsonObject, path: &Path<'_>, errors: &mu
 
 /// A reference as errors show it: in the order of Kubernetes' type.
 fn show_reference(reference: &JsonObject) -> String {
+    checkpoint();
     let field = |name| json::marshal(&Value::from(text::get(reference, name)));
     let mut shown = format!(
         "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",

@@ -2,6 +2,7 @@
 //!
 //! Follows evanphx/json-patch 4.13.0, `merge.go`.
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::{Error, MAX_DEPTH};
@@ -20,6 +21,7 @@ fn merge(object: &mut Map<String, Value>, patch: Map<String, Value>, depth: usiz
         return Err(Error::too_deep());
     }
     for (name, value) in patch {
+        checkpoint();
         match (object.get_mut(&name), value) {
             (_, Value::Null) => {
                 object.remove(&name);
@@ -42,6 +44,7 @@ fn merge(object: &mut Map<String, Value>, patch: Map<String, Value>, depth: usiz
 
 /// Drops the fields that are null, also of objects in lists, but keeps the nulls of lists themselves.
 fn drop_nulls(value: &mut Value, depth: usize) -> Result<(), Error> {
+    checkpoint();
     if depth > MAX_DEPTH {
         return Err(Error::too_deep());
     }

@@ -14,6 +14,7 @@ mod order;
 mod plan;
 mod set_order;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::fmt;
 use ferroplane_golang::json::JsonObject;
 use serde_json::Value;
@@ -68,6 +69,7 @@ fn merge_field(
     scope: PatchScope<'_>,
     depth: usize,
 ) -> Result<(), Error> {
+    checkpoint();
     let is_deletion = name.starts_with(DELETE_VALUES);
     let name = match field_of(&name, DELETE_VALUES) {
         Some(field) if !field.is_empty() => field.to_owned(),

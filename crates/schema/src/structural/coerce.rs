@@ -3,6 +3,7 @@
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/objectmeta/algorithm.go`,
 //! `pkg/apiserver/schema/objectmeta/coerce.go`.
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::compile::{Schema, SchemaNode};
@@ -93,6 +94,7 @@ struct Coercer {
 
 impl Coercer {
     fn value(&mut self, value: &mut Value, node: Option<&SchemaNode>, path: &Path<'_>) -> Result<(), Error> {
+        checkpoint();
         let Some(node) = node else { return Ok(()) };
         match value {
             Value::Object(fields) => self.object(fields, node, node.is_embedded, path),
@@ -161,6 +163,7 @@ impl Coercer {
 }
 
 fn check(value: &Value, node: Option<&SchemaNode>, path: &Path<'_>, errors: &mut Vec<Error>) {
+    checkpoint();
     let Some(node) = node.filter(|node| node.has_embedded) else { return };
     match value {
         Value::Object(fields) => check_fields(fields, node, path, errors),

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ferroplane_cancellation::{checkpoint, milestone};
 use ferroplane_golang::regexp::Expression;
 use serde_json::Value;
 
@@ -184,6 +185,7 @@ pub(super) struct Pattern {
 
 impl SchemaNode {
     pub(super) fn compile(props: &Props, purpose: Purpose, is_nested: bool) -> Self {
+        checkpoint();
         let (kinds, kinds_text) = kinds_of(props, purpose);
         let below = |schema: &Props| Self::compile(schema, purpose, is_nested);
         let properties: Box<[_]> =
@@ -321,6 +323,7 @@ impl Checks {
 
 impl Pattern {
     fn compile(source: &str) -> Option<Box<Self>> {
+        milestone();
         (!source.is_empty()).then(|| {
             let expression = Expression::new(source).map_err(|error| error.to_string());
             Box::new(Self { source: source.into(), expression })

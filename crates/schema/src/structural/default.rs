@@ -3,6 +3,7 @@
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/defaulting/algorithm.go`,
 //! `pkg/apiserver/schema/defaulting/prunenulls.go`.
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::compile::{Schema, SchemaNode};
@@ -15,6 +16,7 @@ impl Schema {
 }
 
 fn default(value: &mut Value, node: &SchemaNode) {
+    checkpoint();
     if !node.has_defaults {
         return;
     }
@@ -67,6 +69,7 @@ fn replace_null(value: &mut Value, node: &SchemaNode) {
 }
 
 fn drop_nulls(value: &mut Value, node: &SchemaNode) {
+    checkpoint();
     match value {
         Value::Object(fields) => drop_nulls_in(fields, node),
         Value::Array(items) => {

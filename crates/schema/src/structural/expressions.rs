@@ -12,6 +12,7 @@ mod walk;
 
 use std::sync::Arc;
 
+use ferroplane_cancellation::milestone;
 use ferroplane_cel::ValueSchema;
 use serde_json::Value as Json;
 
@@ -106,6 +107,7 @@ fn correlating(props: &Props) -> Arc<SchemaNode> {
 
 impl CompiledRules {
     pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Self> {
+        milestone();
         if !props.has(&mut |schema| !schema.validations().is_empty()) {
             return None;
         }

@@ -2,6 +2,7 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/pruning/algorithm.go`.
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Value};
 
 use super::compile::{Schema, SchemaNode};
@@ -55,6 +56,7 @@ struct Pruner {
 
 impl Pruner {
     fn value(&mut self, value: &mut Value, node: Option<&SchemaNode>) {
+        checkpoint();
         match (value, node) {
             (Value::Object(fields), Some(node)) => self.object(fields, node, node.is_embedded),
             (Value::Object(fields), None) => {
@@ -112,6 +114,7 @@ impl Pruner {
 
     /// What is unknown stays, but what is known is pruned within.
     fn unpruned(&mut self, value: &mut Value, node: &SchemaNode) {
+        checkpoint();
         match value {
             Value::Object(fields) => self.unpruned_object(fields, node, node.is_embedded),
             Value::Array(items) => self.items(items, node.items.as_deref(), true),

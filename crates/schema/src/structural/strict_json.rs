@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::strconv;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -80,6 +81,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        checkpoint();
         deserializer.deserialize_any(self)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::strconv;
 use serde_json::{Map, Value};
 
@@ -63,6 +64,7 @@ impl SchemaValidator<'_> {
     }
 
     fn check(&mut self, node: &SchemaNode, value: &Value, at: At<'_>, correlation: Option<Correlation<'_>>) {
+        checkpoint();
         // A probe ends at the first mistake, which makes alternatives of large schemas affordable.
         if self.report.is_decided() {
             return;

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::Value;
 
 use super::{Proposal, metadata_mut};
@@ -20,7 +21,13 @@ pub(super) fn deduplicate(proposal: &mut Proposal, is_after_admission: bool) {
     // Equal in all fields: two references to one owner that differ are refused by validation instead.
     // Upstream compares each with all before it. Ten thousand references fit into a request, and would take it half a minute.
     let mut seen = HashSet::with_capacity(references.len());
-    let is_first: Vec<_> = references.iter().map(|reference| seen.insert(reference)).collect();
+    let is_first: Vec<_> = references
+        .iter()
+        .map(|reference| {
+            checkpoint();
+            seen.insert(reference)
+        })
+        .collect();
     if seen.len() == references.len() {
         return;
     }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod api_server;
+mod cancelled;
 #[path = "../../../../tests/comparison/dice.rs"]
 mod dice;
 mod kinds;

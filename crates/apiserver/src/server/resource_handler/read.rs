@@ -47,7 +47,7 @@ impl ResourceHandler<'_> {
             Err(expired) => return Ok(expired),
         };
         let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
-        Ok(page.into_response(&self.view, presentation, rows))
+        Ok(verbs::beside_others(page.size(), || page.into_response(&self.view, presentation, rows)))
     }
 
     /// What the list is read from, or an answer that says that it is no longer there.

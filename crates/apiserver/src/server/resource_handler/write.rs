@@ -16,7 +16,9 @@ use crate::negotiate::{BodyForm, PatchForm, Presentation, error_form};
 use crate::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions};
 use crate::registry::Origin;
 use crate::response::{self, Body};
-use crate::verbs::{self, Deleted, ObjectLocation, Page, Selection, VersionedObject, WriteOutcome};
+use crate::verbs::{
+    self, Deleted, ObjectLocation, Page, Selection, VersionedObject, WriteOutcome, WriteRequest,
+};
 
 impl ResourceHandler<'_> {
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
@@ -45,7 +47,7 @@ impl ResourceHandler<'_> {
         let options = self.write_options(WriteKind::Create)?;
         let kind = &self.view.resource.names.kind;
         let request = || Ok(Write::Create(body::object(form, &text, kind)?));
-        self.write(presentation, &request, &options).await
+        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
     }
 
     /// The answer to what is only a question, with warnings: a review, or a request for a token.
@@ -128,7 +130,7 @@ impl ResourceHandler<'_> {
         let options = self.write_options(WriteKind::Update)?;
         let kind = &self.view.resource.names.kind;
         let request = || Ok(Write::Update(body::object(form, &text, kind)?));
-        self.write(presentation, &request, &options).await
+        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
     }
 
     pub(super) async fn patch(
@@ -152,17 +154,17 @@ impl ResourceHandler<'_> {
                 }
             })
         };
-        self.write(presentation, &request, &options).await
+        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
     }
 
     fn has_protobuf(&self) -> bool {
         !matches!(self.view.resource.origin, Origin::Custom { .. })
     }
 
-    async fn write<'w>(
+    async fn write(
         &self,
         presentation: Presentation,
-        request: &(dyn Fn() -> Result<Write<'w>, Status> + Sync),
+        request: WriteRequest<'_, '_>,
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let store = &self.server.store;

@@ -4,6 +4,7 @@
 
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::STANDARD;
+use ferroplane_cancellation::checkpoint;
 use ferroplane_cel::quantity;
 use ferroplane_golang::base64;
 use serde_json::{Map, Value};
@@ -21,6 +22,7 @@ impl Reader {
         json: &Value,
         place: &FieldLocation<'_>,
     ) -> ReadResult {
+        checkpoint();
         if json.is_null() {
             return Ok(None);
         }

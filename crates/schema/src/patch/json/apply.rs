@@ -4,6 +4,7 @@
 
 use std::io;
 
+use ferroplane_cancellation::milestone;
 use serde_json::Value;
 
 use super::pointer::{self, PointerTarget};
@@ -26,6 +27,7 @@ pub(super) struct Usage {
 
 impl Operation {
     pub(super) fn apply(self, document: &mut Value, usage: &mut Usage) -> Result<(), Error> {
+        milestone();
         let outcome = match self.kind.as_str() {
             "add" => self.add(document, usage),
             "remove" => self.remove(document, usage),

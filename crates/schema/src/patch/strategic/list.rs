@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_golang::fmt;
 use serde_json::Value;
 
@@ -156,6 +157,7 @@ fn merge_objects(
     let kept = current.into_iter().zip(plan.is_kept).filter_map(|(item, is_kept)| is_kept.then_some(item));
     let mut merged: Vec<_> = kept.collect();
     for (item, target) in ordinary.into_iter().zip(plan.targets) {
+        checkpoint();
         match (merged.get_mut(target), item) {
             (Some(Value::Object(current)), Value::Object(item)) => {
                 super::merge(current, item, scope, depth + 1)?;

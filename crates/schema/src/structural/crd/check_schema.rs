@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use ferroplane_cancellation::{checkpoint, milestone};
 use ferroplane_cel::Program;
 use ferroplane_golang::json;
 use ferroplane_golang::regexp::Expression;
@@ -69,6 +70,7 @@ struct SchemaChecker<'w> {
 
 impl SchemaChecker<'_> {
     fn node(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
+        checkpoint();
         let before = self.errors.len();
         self.standard(schema, context, path);
         if schema.unique_items {
@@ -382,6 +384,7 @@ impl SchemaChecker<'_> {
     }
 
     fn rule(&mut self, schema: &Props, rule: &ValidationRule, path: &Path<'_>) {
+        milestone();
         let has_break = |text: &str| text.contains(['\n', '\r']);
         let (trimmed, message) = (rule.rule.trim(), rule.message.trim());
         let message_path = path.child("message");

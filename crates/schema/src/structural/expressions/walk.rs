@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ferroplane_cancellation::checkpoint;
 use ferroplane_cel::{EvaluateError, Limits, Numbers, Value, ValueSchema};
 use ferroplane_golang::strconv;
 use serde_json::Value as Json;
@@ -78,6 +79,7 @@ impl RuleValidator<'_> {
         ratchet: Ratchet<'_>,
         path: &Path<'_>,
     ) {
+        checkpoint();
         // Null was allowed by the schema, and no rule is about it.
         if *self.budget < 0 || value.is_null() {
             return;
