@@ -7,6 +7,7 @@
 //! Our own design: one module for each package of Go; every module names what it follows.
 
 pub mod base64;
+pub mod cron;
 pub mod fmt;
 pub mod json;
 pub mod netip;

@@ -11,6 +11,7 @@
 //!
 //! Follows sigs.k8s.io/yaml 1.6.0, go.yaml.in/yaml 2.4.3, gopkg.in/yaml.v3 3.0.1; the files say which of their files.
 
+mod block;
 mod documents;
 mod json;
 mod order;

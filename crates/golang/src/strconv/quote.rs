@@ -18,6 +18,13 @@ pub fn quote_bytes(text: &[u8]) -> String {
 pub(crate) fn quote_with(text: &[u8], mark: char, is_ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push(mark);
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\' && char::from(*byte) != mark;
+    // Most texts have nothing to escape.
+    if let (true, Ok(text)) = (text.iter().all(is_plain), str::from_utf8(text)) {
+        quoted.push_str(text);
+        quoted.push(mark);
+        return quoted;
+    }
     for chunk in text.utf8_chunks() {
         for letter in chunk.valid().chars() {
             if letter == mark {

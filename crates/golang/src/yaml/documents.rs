@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Library, read, to_json};
+use super::read::read_any;
+use super::{Library, block, to_json};
 
 /// A document, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +55,7 @@ impl<'t> Documents<'t> {
 
     fn advance(&mut self, bytes: usize) {
         let (before, rest) = self.rest.split_at(bytes);
-        self.line += before.matches('\n').count();
+        self.line += before.bytes().filter(|byte| *byte == b'\n').count();
         self.rest = rest;
     }
 
@@ -94,10 +95,7 @@ impl<'t> Documents<'t> {
             Err(reason) => return Some(Err(self.error(None, &reason, reason.clone()))),
         };
         let (text, line) = (with_plain_ends(&self.rest[..length]), self.line);
-        let read = read(&text, Library::V2)
-            .map_err(|error| (error.line, error.to_string(), error.message))
-            .and_then(|node| to_json(node).map_err(|message| (None, message.clone(), message)));
-        let result = match read {
+        let result = match read_json(&text) {
             Ok(value) => Ok(Document { value, line }),
             Err((at, message, reason)) => {
                 Err(self.error(at, &format!("error converting YAML to JSON: {message}"), reason))
@@ -132,9 +130,18 @@ impl<'t> Documents<'t> {
     }
 }
 
+/// A document, or the line of the error, the error, and its reason.
+fn read_json(text: &str) -> Result<Value, (Option<usize>, String, String)> {
+    if let Some(value) = block::read(text, Library::V2) {
+        return Ok(value);
+    }
+    let node = read_any(text, Library::V2).map_err(|error| (error.line, error.to_string(), error.message))?;
+    to_json(node).map_err(|message| (None, message.clone(), message))
+}
+
 /// The original reads lines and ends each with a line feed, however it ended.
 fn with_plain_ends(text: &str) -> Cow<'_, str> {
-    if text.ends_with('\n') && !text.contains("\r\n") {
+    if text.ends_with('\n') && !text.as_bytes().contains(&b'\r') {
         return Cow::Borrowed(text);
     }
     let mut text = text.replace("\r\n", "\n");

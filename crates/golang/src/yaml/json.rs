@@ -3,6 +3,7 @@
 //! Follows sigs.k8s.io/yaml 1.6.0, `yaml.go` (`convertToJSONableObject`), and Kubernetes' reading of numbers in JSON
 //! (k8s.io/apimachinery 0.36, `pkg/util/json`).
 
+use ferroplane_cancellation::checkpoint;
 use serde_json::{Map, Number, Value};
 
 use super::Node;
@@ -10,6 +11,7 @@ use crate::strconv::format_float;
 
 /// The JSON value, or why there is none.
 pub fn to_json(node: Node) -> Result<Value, String> {
+    checkpoint();
     Ok(match node {
         Node::Null => Value::Null,
         Node::Bool(is_true) => Value::Bool(is_true),

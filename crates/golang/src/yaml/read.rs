@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use ferroplane_cancellation::checkpoint;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::{Library, scalar};
+use super::{Library, block, scalar};
 
 /// Nodes may be nested so deeply. The originals allow 10,000; nobody writes that, and whoever reads the result recurses.
 const DEPTH: usize = 500;
@@ -57,6 +58,14 @@ fn failed(message: impl Into<String>) -> ReadError {
 
 /// The first document of a text as this library reads it. A text without a document is null.
 pub fn read(text: &str, library: Library) -> Result<Node, ReadError> {
+    match block::read(text, library) {
+        Some(node) => Ok(node),
+        None => read_any(text, library),
+    }
+}
+
+/// The same, whatever the text is like.
+pub(super) fn read_any(text: &str, library: Library) -> Result<Node, ReadError> {
     let mut reader =
         Reader { library, open: Vec::new(), anchors: HashMap::new(), aliased: 0, repeated: Vec::new() };
     let mut document = Node::Null;
@@ -144,6 +153,7 @@ struct Complete {
 impl Reader {
     /// Goes on with an event. Returns the document when it is complete.
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<Option<Node>, ReadError> {
+        checkpoint();
         let complete = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let complete = self.scalar(&text, style, tag.as_deref(), line)?;

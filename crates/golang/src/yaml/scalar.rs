@@ -72,8 +72,15 @@ fn plain(text: &str, library: Library) -> Node {
         ".nan" | ".NaN" | ".NAN" => return Node::Float(f64::NAN),
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Node::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => return Node::Float(f64::NEG_INFINITY),
-        word if library == Library::V2 && OLD_TRUE.contains(&word) => return Node::Bool(true),
-        word if library == Library::V2 && OLD_FALSE.contains(&word) => return Node::Bool(false),
+        // None of these words is longer, so that long texts are not compared with all of them.
+        word if library == Library::V2 && word.len() <= 3 => {
+            if OLD_TRUE.contains(&word) {
+                return Node::Bool(true);
+            }
+            if OLD_FALSE.contains(&word) {
+                return Node::Bool(false);
+            }
+        }
         _ => {}
     }
     match text.as_bytes()[0] {

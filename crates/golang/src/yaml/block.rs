@@ -1,0 +1,699 @@
+//! Reads the YAML that people and programs write most: maps and lists in block style, with scalars that stand in one line.
+//!
+//! Our own design: it is here for speed alone. Whatever is not certainly of this kind is left to the parser that knows all of YAML, so that
+//! nothing here is an error. What is read here is what that parser would have read.
+
+use std::collections::HashSet;
+
+use ferroplane_cancellation::checkpoint;
+
+use serde_json::{Map, Value};
+
+use super::{Library, Node, scalar, to_json};
+
+/// Deeper nesting is left to the parser, which has a limit and says so.
+const DEPTH: usize = 64;
+/// Maps with more keys than this remember them in a set.
+const FEW: usize = 16;
+/// The parser has a limit for keys, too.
+const LONGEST_KEY: usize = 256;
+
+/// What is made of a text: nodes, or JSON at once.
+pub(super) trait Built: Sized {
+    type Entries: Default;
+
+    fn scalar(node: Node) -> Option<Self>;
+    fn list(items: Vec<Self>) -> Self;
+    fn map(entries: Self::Entries) -> Self;
+
+    /// Adds an entry. False if there is one with this key.
+    fn insert(entries: &mut Self::Entries, key: String, value: Self) -> bool;
+}
+
+/// The entries of a map in their order, and their keys if there are many.
+#[derive(Default)]
+pub(super) struct Entries {
+    entries: Vec<(Node, Node)>,
+    keys: HashSet<String>,
+}
+
+impl Built for Node {
+    type Entries = Entries;
+
+    fn scalar(node: Node) -> Option<Self> {
+        Some(node)
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(items)
+    }
+
+    fn map(entries: Entries) -> Self {
+        Self::Map(entries.entries)
+    }
+
+    fn insert(Entries { entries, keys }: &mut Entries, key: String, value: Self) -> bool {
+        let name =
+            |(key, _): &(Node, Node)| if let Self::String(key) = key { Some(key.clone()) } else { None };
+        if entries.len() == FEW {
+            *keys = entries.iter().filter_map(name).collect();
+        }
+        let is_known = if entries.len() < FEW {
+            entries.iter().any(|(known, _)| matches!(known, Self::String(known) if *known == key))
+        } else {
+            !keys.insert(key.clone())
+        };
+        entries.push((Self::String(key), value));
+        !is_known
+    }
+}
+
+impl Built for Value {
+    type Entries = Map<String, Self>;
+
+    fn scalar(node: Node) -> Option<Self> {
+        to_json(node).ok()
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::Array(items)
+    }
+
+    fn map(entries: Self::Entries) -> Self {
+        Self::Object(entries)
+    }
+
+    fn insert(entries: &mut Self::Entries, key: String, value: Self) -> bool {
+        entries.insert(key, value).is_none()
+    }
+}
+
+/// What a text says, if it is plain enough.
+pub(super) fn read<B: Built>(text: &str, library: Library) -> Option<B> {
+    // Tabs, control characters and letters that could be breaks or marks are where readers differ.
+    let is_plain = |byte: &u8| *byte == b'\n' || (b' '..=b'~').contains(byte);
+    // By blocks, each of them to its end: that is what processors are fast at.
+    if !text.as_bytes().chunks(64).all(|block| block.iter().fold(true, |all, byte| all & is_plain(byte))) {
+        return None;
+    }
+    let mut lines: Vec<_> = text.split('\n').map(Line::new).collect();
+    if text.ends_with('\n') {
+        lines.pop();
+    }
+    let at = usize::from(lines.first().is_some_and(|first| first.indent == 0 && first.content == "---"));
+    let mut reader = Reader { lines, at, library, ends_with_break: text.ends_with('\n') };
+    // What has nothing but comments is no document, which is null.
+    let Some((indent, _)) = reader.peek() else { return B::scalar(Node::Null) };
+    let root = reader.map(indent, None, 0)?;
+    reader.peek().is_none().then_some(root)
+}
+
+/// A line of the text. It is looked at more than once.
+struct Line<'t> {
+    whole: &'t str,
+    indent: usize,
+    /// What it says, without the spaces around it.
+    content: &'t str,
+}
+
+impl<'t> Line<'t> {
+    fn new(whole: &'t str) -> Self {
+        let content = trim_start(whole);
+        let end = content.bytes().rposition(|byte| byte != b' ').map_or(0, |last| last + 1);
+        Self { whole, indent: whole.len() - content.len(), content: &content[..end] }
+    }
+}
+
+/// Without the spaces at the beginning. The standard library looks for any character, which takes far longer.
+fn trim_start(text: &str) -> &str {
+    &text[text.bytes().take_while(|byte| *byte == b' ').count()..]
+}
+
+struct Reader<'t> {
+    lines: Vec<Line<'t>>,
+    at: usize,
+    library: Library,
+    ends_with_break: bool,
+}
+
+impl<'t> Reader<'t> {
+    /// The next line that says something: how far it is indented, and what it says.
+    fn peek(&mut self) -> Option<(usize, &'t str)> {
+        loop {
+            let Line { indent, content, .. } = *self.lines.get(self.at)?;
+            if !content.is_empty() && !content.starts_with('#') {
+                return Some((indent, content));
+            }
+            self.at += 1;
+        }
+    }
+
+    /// What begins at the next line, which is indented this far.
+    fn block<B: Built>(&mut self, indent: usize, depth: usize) -> Option<B> {
+        let (_, content) = self.peek()?;
+        if is_item(content) { self.list(indent, depth) } else { self.map(indent, None, depth) }
+    }
+
+    /// A map whose keys are indented this far. Its first entry may stand behind something else.
+    fn map<B: Built>(&mut self, indent: usize, first: Option<&'t str>, depth: usize) -> Option<B> {
+        let depth = Some(depth + 1).filter(|depth| *depth < DEPTH)?;
+        let mut entries = B::Entries::default();
+        let mut next = first;
+        loop {
+            let content = match next.take() {
+                Some(content) => content,
+                None => match self.peek() {
+                    Some((at, content)) if at == indent => content,
+                    Some((at, _)) if at > indent => return None,
+                    _ => break,
+                },
+            };
+            let (key, rest) = split_key(content)?;
+            let key = self.key(key)?;
+            let value = self.value(rest, indent, true, depth)?;
+            if !B::insert(&mut entries, key, value) {
+                return None;
+            }
+        }
+        Some(B::map(entries))
+    }
+
+    fn list<B: Built>(&mut self, indent: usize, depth: usize) -> Option<B> {
+        let depth = Some(depth + 1).filter(|depth| *depth < DEPTH)?;
+        let mut items = Vec::new();
+        while let Some((at, content)) = self.peek() {
+            if at > indent {
+                return None;
+            }
+            // A key at the same place goes on with the map that the list is in.
+            if at < indent || !is_item(content) {
+                break;
+            }
+            let item = trim_start(&content[1..]);
+            let inner = indent + content.len() - item.len();
+            items.push(if is_item(item) {
+                return None;
+            } else if split_key(item).is_some() {
+                self.map(inner, Some(item), depth)?
+            } else {
+                self.value(item, indent, false, depth)?
+            });
+        }
+        Some(B::list(items))
+    }
+
+    /// A key that is a text. Others are compared in ways of their own.
+    fn key(&self, text: &str) -> Option<String> {
+        text_of(scalar::value(text, "", false, self.library).ok()?)
+    }
+
+    /// What stands behind a key or a dash of this indentation.
+    fn value<B: Built>(&mut self, rest: &'t str, indent: usize, is_of_key: bool, depth: usize) -> Option<B> {
+        checkpoint();
+        let rest = trim_start(rest);
+        if rest.starts_with('|') {
+            return self.literal(rest, indent).and_then(|text| B::scalar(Node::String(text)));
+        }
+        self.at += 1;
+        if rest.is_empty() || rest.starts_with('#') {
+            return match self.peek() {
+                Some((at, _)) if at > indent => self.block(at, depth),
+                Some((at, content)) if at == indent && is_of_key && is_item(content) => {
+                    self.list(indent, depth)
+                }
+                _ => B::scalar(Node::Null),
+            };
+        }
+        let value = match rest.as_bytes()[0] {
+            b'"' | b'\'' => {
+                let (text, _) = quoted(rest).filter(|(_, after)| is_nothing(after))?;
+                B::scalar(Node::String(text))
+            }
+            b'[' | b'{' => {
+                let mut flow = Flow { rest, library: self.library };
+                flow.node(depth).filter(|_| is_nothing(flow.rest))
+            }
+            _ => B::scalar(self.plain(rest)?),
+        }?;
+        // A line that is indented further would go on with the scalar, or be wrong.
+        match self.peek() {
+            Some((at, _)) if at > indent => None,
+            _ => Some(value),
+        }
+    }
+
+    fn plain(&self, text: &str) -> Option<Node> {
+        let first = text.as_bytes()[0];
+        let text = match text.as_bytes().windows(2).position(|pair| pair == b" #") {
+            Some(end) => text[..end].trim_end_matches(' '),
+            None => text,
+        };
+        let is_odd = b"&*!%@`>?:,]}#|".contains(&first)
+            || text.starts_with("---")
+            || is_item(text)
+            || text.ends_with(':')
+            || text.as_bytes().windows(2).any(|pair| pair == b": ");
+        if is_odd { None } else { scalar::value(text, "", false, self.library).ok() }
+    }
+
+    /// A text in several lines, as it is.
+    fn literal(&mut self, header: &str, indent: usize) -> Option<String> {
+        let keeps_break = match header {
+            "|" => true,
+            "|-" => false,
+            _ => return None,
+        };
+        self.at += 1;
+        let Line { whole, indent: inner, .. } = *self.lines.get(self.at)?;
+        if inner <= indent || inner == whole.len() {
+            return None;
+        }
+        let mut text = String::new();
+        let mut breaks = 0;
+        while let Some(Line { whole: line, indent: at, content }) = self.lines.get(self.at) {
+            if content.is_empty() {
+                if line.len() > inner {
+                    return None;
+                }
+                breaks += 1;
+            } else if *at < inner {
+                break;
+            } else {
+                text.extend(std::iter::repeat_n('\n', breaks));
+                text.push_str(&line[inner..]);
+                breaks = 1;
+            }
+            self.at += 1;
+        }
+        if self.at == self.lines.len() && !self.ends_with_break {
+            return None;
+        }
+        if keeps_break {
+            text.push('\n');
+        }
+        match self.peek() {
+            Some((at, _)) if at > indent => None,
+            _ => Some(text),
+        }
+    }
+}
+
+/// Whether a line is an item of a list.
+fn is_item(content: &str) -> bool {
+    content == "-" || content.starts_with("- ")
+}
+
+/// Whether nothing follows, or a comment.
+fn is_nothing(after: &str) -> bool {
+    let rest = trim_start(after);
+    rest.is_empty() || rest.starts_with('#') && rest.len() < after.len()
+}
+
+/// The key of an entry, and what stands behind its colon.
+fn split_key(content: &str) -> Option<(&str, &str)> {
+    let is_inner =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-' | b'$');
+    let length = content.bytes().take_while(|byte| is_inner(byte)).count();
+    let (key, rest) = content.split_at(length);
+    let is_key =
+        key.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || b"_/".contains(&first));
+    let rest = rest.strip_prefix(':').filter(|rest| rest.is_empty() || rest.starts_with(' '))?;
+    (is_key && length <= LONGEST_KEY).then_some((key, rest))
+}
+
+/// A quoted text without escapes, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    if let Some(rest) = text.strip_prefix('"') {
+        let (inner, after) = rest.split_once('"')?;
+        return (!inner.contains('\\')).then(|| (inner.to_owned(), after));
+    }
+    let mut rest = text.strip_prefix('\'')?;
+    let mut inner = String::new();
+    loop {
+        let (before, after) = rest.split_once('\'')?;
+        inner.push_str(before);
+        match after.strip_prefix('\'') {
+            Some(more) => {
+                inner.push('\'');
+                rest = more;
+            }
+            None => return Some((inner, after)),
+        }
+    }
+}
+
+/// A scalar that is a text.
+fn text_of(node: Node) -> Option<String> {
+    if let Node::String(text) = node { Some(text) } else { None }
+}
+
+/// A collection in one line, as JSON writes it.
+struct Flow<'t> {
+    rest: &'t str,
+    library: Library,
+}
+
+impl<'t> Flow<'t> {
+    fn node<B: Built>(&mut self, depth: usize) -> Option<B> {
+        checkpoint();
+        let depth = Some(depth + 1).filter(|depth| *depth < DEPTH)?;
+        match self.rest.as_bytes().first()? {
+            b'[' => self.list(depth),
+            b'{' => self.map(depth),
+            b'"' => B::scalar(Node::String(self.text()?.to_owned())),
+            _ => {
+                let token = self.token()?;
+                B::scalar(scalar::value(token, "", false, self.library).ok()?)
+            }
+        }
+    }
+
+    fn skip_spaces(&mut self) {
+        self.rest = trim_start(self.rest);
+    }
+
+    fn take(&mut self, sign: char) -> bool {
+        let after = self.rest.strip_prefix(sign);
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
+    }
+
+    fn text(&mut self) -> Option<&'t str> {
+        let (inner, after) = self.rest.strip_prefix('"')?.split_once('"')?;
+        self.rest = after;
+        (!inner.contains('\\')).then_some(inner)
+    }
+
+    /// A plain word or number.
+    fn token(&mut self) -> Option<&'t str> {
+        let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./-".contains(byte);
+        let length = self.rest.bytes().take_while(|byte| is_inner(byte)).count();
+        let (token, after) = self.rest.split_at(length);
+        self.rest = after;
+        let is_plain = match token.as_bytes() {
+            [] => false,
+            [b'-', next, ..] => next.is_ascii_digit(),
+            [first, ..] => first.is_ascii_alphanumeric() || b"_/".contains(first),
+        };
+        is_plain.then_some(token)
+    }
+
+    fn list<B: Built>(&mut self, depth: usize) -> Option<B> {
+        self.take('[');
+        self.skip_spaces();
+        let mut items = Vec::new();
+        if self.take(']') {
+            return Some(B::list(items));
+        }
+        loop {
+            self.skip_spaces();
+            items.push(self.node(depth)?);
+            self.skip_spaces();
+            if self.take(']') {
+                return Some(B::list(items));
+            }
+            if !self.take(',') {
+                return None;
+            }
+        }
+    }
+
+    fn map<B: Built>(&mut self, depth: usize) -> Option<B> {
+        self.take('{');
+        self.skip_spaces();
+        let mut entries = B::Entries::default();
+        if self.take('}') {
+            return Some(B::map(entries));
+        }
+        loop {
+            self.skip_spaces();
+            let is_quoted = self.rest.starts_with('"');
+            let key = if is_quoted { self.text()? } else { self.token()? };
+            let name = text_of(scalar::value(key, "", is_quoted, self.library).ok()?)?;
+            if key.len() > LONGEST_KEY || !self.take(':') || !(is_quoted || self.rest.starts_with(' ')) {
+                return None;
+            }
+            self.skip_spaces();
+            let value = self.node(depth)?;
+            if !B::insert(&mut entries, name, value) {
+                return None;
+            }
+            self.skip_spaces();
+            if self.take('}') {
+                return Some(B::map(entries));
+            }
+            if !self.take(',') {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::read::read_any;
+    use super::*;
+
+    const DOCUMENT: &str = "---
+apiVersion: v1
+kind: ConfigMap # a comment
+metadata:
+  name: \"a b\"
+  labels: {a: b, \"c\":1, d: [x, 2.5, \"y\"]}
+  annotations:
+    example.org/one: 'it''s'
+
+  # Another one.
+  list:
+  - name: x
+    value: 1
+  - plain
+  -
+    deep: [ ]
+  - |
+    text
+      more
+
+    end
+data:
+  text: |-
+    {{ not a comment }}
+    # neither
+
+  empty:
+  yes: no
+";
+
+    #[test]
+    fn usual_document_is_read_here_as_the_parser_reads_it() {
+        for library in [Library::V2, Library::V3] {
+            // `yes` is no text to one of them.
+            let text =
+                if library == Library::V2 { DOCUMENT.replace("yes:", "key:") } else { DOCUMENT.to_owned() };
+            let read = read::<Node>(&text, library);
+            assert!(read.is_some());
+            assert_eq!(read, read_any(&text, library).ok());
+        }
+    }
+
+    #[test]
+    fn what_is_unusual_is_left_to_the_parser() {
+        for text in [
+            "a\n",
+            "- a\n",
+            "a: b: c\n",
+            "a: b\n  c\n",
+            "a: &x b\n",
+            "a: *x\n",
+            "a: !!str 1\n",
+            "a: >\n  b\n",
+            "a: |2\n   b\n",
+            "a: |+\n  b\n\n",
+            "a: |\n\n  b\n",
+            "a: 1\na: 2\n",
+            "a: \"x\\n\"\n",
+            "a: \"x\n  y\"\n",
+            "a:\tb\n",
+            "a: b\r\n",
+            "a: \u{e9}\n",
+            "? a\n: b\n",
+            "<<: {a: b}\n",
+            "a: [b\n",
+            "a: {b}\n",
+            "a: {b: c,}\n",
+            "\"a\": b\n",
+            "a: b\n---\nc: d\n",
+            "a: b\n...\n",
+            "  a: b\nc: d\n",
+            "a:\n    b: c\n  d: e\n",
+            "- - a\n",
+            "a: - b\n",
+            "a: 'x' y\n",
+            "%YAML 1.2\n---\na: b\n",
+        ] {
+            assert_eq!(read::<Node>(text, Library::V2), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_without_a_document_is_null() {
+        for text in ["", "\n", "# x\n", "  # x\n\n", "---\n", "---\n# x\n"] {
+            assert_eq!(read(text, Library::V2), Some(Node::Null), "{text:?}");
+            assert_eq!(read_any(text, Library::V2), Ok(Node::Null), "{text:?}");
+        }
+    }
+
+    const KEYS: [&str; 9] = ["", "", "a: ", "b:", "1: ", "yes: ", "a.b/c-d: ", "\"q\": ", "$x:  "];
+    const VALUES: [&str; 27] = [
+        "|",
+        "|-",
+        "\"x y\"",
+        "'it''s'",
+        "'a' # c",
+        "[]",
+        "{}",
+        "[a, \"b\", 1.5, -2]",
+        "{\"a\":1,\"b\":[true,null]}",
+        "{a: b, c: d}",
+        "# comment",
+        "a #b",
+        "a#b",
+        "0x1f",
+        "2001-01-01",
+        "1_000",
+        "~",
+        "http://x:1/y",
+        "a:b",
+        "---",
+        "-1",
+        "a, b]",
+        "- x",
+        "a",
+        "b",
+        "{a: b, a: c}",
+        "",
+    ];
+
+    fn any_line() -> impl Strategy<Value = String> {
+        let indent = prop::sample::select(vec![0, 2, 2, 4, 3, 6]);
+        let dash = prop::sample::select(vec!["", "", "", "- ", "- ", "-   ", "-"]);
+        let key = prop_oneof![
+            1 => prop::sample::select(&KEYS[..]).prop_map(str::to_owned),
+            1 => "[a-c]: ?"
+        ];
+        let value = prop_oneof![
+            4 => prop::sample::select(&VALUES[..]).prop_map(str::to_owned),
+            2 => "[a-c]{0,2}",
+            1 => "[ a:#'\"|{},-]{0,6}"
+        ];
+        (indent, dash, key, value, 0usize..2).prop_map(|(indent, dash, key, value, spaces)| {
+            format!("{}{dash}{key}{value}{}", " ".repeat(indent), " ".repeat(spaces))
+        })
+    }
+
+    /// Draws numbers below a bound.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(self.0 >> 40).unwrap() % bound
+        }
+    }
+
+    /// Writes a map in block style, as people do, and sometimes a little wrong.
+    fn write_map(dice: &mut Dice, indent: usize, depth: usize, out: &mut String) {
+        let spaces = " ".repeat(indent);
+        for key in &["a", "b", "c.d/e", "f-g"][..=dice.roll(4)] {
+            if dice.roll(12) == 0 {
+                out.push_str(["\n", "# comment\n", "   \n", "      # far\n"][dice.roll(4)]);
+            }
+            out.push_str(&format!("{spaces}{key}:"));
+            match dice.roll(8) {
+                0..3 => out.push_str(&format!(" {}\n", VALUES[dice.roll(VALUES.len())])),
+                3 | 4 => write_literal(dice, indent, out),
+                5 if depth < 3 => {
+                    out.push('\n');
+                    let inner = indent + [2, 4, 0][dice.roll(3)];
+                    write_map(dice, inner, depth + 1, out);
+                }
+                6 => {
+                    out.push('\n');
+                    let inner = indent + [0, 2][dice.roll(2)];
+                    write_list(dice, inner, out);
+                }
+                _ => out.push('\n'),
+            }
+        }
+    }
+
+    fn write_literal(dice: &mut Dice, indent: usize, out: &mut String) {
+        out.push_str([" |\n", " |-\n"][dice.roll(2)]);
+        for _ in 0..=dice.roll(4) {
+            let deeper = indent + [2, 2, 2, 4, 1][dice.roll(5)];
+            let text = ["x", "y: z", "# no comment", "", "- z", "\"q"][dice.roll(6)];
+            out.push_str(&format!("{}{text}\n", " ".repeat(deeper)));
+        }
+        out.push_str(["", "", "\n", "\n\n"][dice.roll(4)]);
+    }
+
+    fn write_list(dice: &mut Dice, indent: usize, out: &mut String) {
+        let spaces = " ".repeat(indent);
+        for _ in 0..=dice.roll(3) {
+            match dice.roll(4) {
+                0 => out
+                    .push_str(&format!("{spaces}- a: 1\n{spaces}  b: {}\n", VALUES[dice.roll(VALUES.len())])),
+                1 => {
+                    out.push_str(&format!("{spaces}- a:"));
+                    write_literal(dice, indent + 2, out);
+                }
+                2 => {
+                    out.push_str(&format!("{spaces}-"));
+                    write_literal(dice, indent, out);
+                }
+                _ => out.push_str(&format!("{spaces}- {}\n", VALUES[dice.roll(VALUES.len())])),
+            }
+        }
+    }
+
+    fn check(text: &str, library: Library) -> Result<(), TestCaseError> {
+        if let Some(node) = read::<Node>(text, library) {
+            prop_assert_eq!(Ok(node.clone()), read_any(text, library), "{:?}", text);
+            // JSON is made without nodes, and the same as of them.
+            prop_assert_eq!(read(text, library), to_json(node).ok(), "{:?}", text);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn usual_documents_are_read_here_as_the_parser_reads_them() {
+        let mut read_here = 0;
+        for seed in 0..20_000 {
+            let (mut dice, mut text) = (Dice(seed), String::new());
+            write_map(&mut dice, 0, 0, &mut text);
+            if dice.roll(4) == 0 {
+                text.pop();
+            }
+            for library in [Library::V2, Library::V3] {
+                check(&text, library).unwrap();
+                read_here += usize::from(read::<Node>(&text, library).is_some());
+            }
+        }
+        assert!(read_here > 5_000, "only {read_here} were read here");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn what_is_read_here_is_what_the_parser_reads(
+            lines in prop::collection::vec(any_line(), 1..7), has_break in any::<bool>(), is_new in any::<bool>()
+        ) {
+            let text = format!("{}{}", lines.join("\n"), if has_break { "\n" } else { "" });
+            let library = if is_new { Library::V3 } else { Library::V2 };
+            check(&text, library)?;
+        }
+    }
+}
