@@ -62,6 +62,7 @@ causes! {
     FunctionVersionNotFound: "The function does not have the version or the revision that a step names.",
     FunctionVersionInvalid: "What a step says about the version of its function is not a version, or contradicts itself.",
     FunctionVersionRemoved: "The version of the function that a step names was removed.",
+    FunctionRevisionSelectorsDisabled: "A step names a revision or labels of a function, and the flag --enable-function-revision-selectors is off.",
     FunctionCapabilityMissing: "The function cannot be used for compositions.",
     FunctionNotConnectable: "The function cannot be called: it has no endpoint, or there is no certificate to call it with.",
 
@@ -126,8 +127,25 @@ causes! {
     UsageOutOfReach: "A Usage names an object outside its namespace.",
     UsageTargetNotFound: "A Usage names or selects an object that does not exist.",
 
+    // Operations.
+    OperationInvalid: "The Operation cannot be run as it is written.",
+    DesiredResourceInvalid: "A function of an Operation wants an object that cannot be applied as it is.",
+    DesiredResourceNotApplied: "The API server refused what an Operation applies.",
+    OperationAttemptsExhausted: "An Operation failed as often as its retry limit allows.",
+    OperationTimeout: "An attempt of an Operation, or all of them together, took too long.",
+    OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed.",
+    OperationNotCreated: "An Operation cannot be created from its template.",
+    ScheduleInvalid: "The schedule of a CronOperation is no crontab, or never comes.",
+    WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
+    WatchLoop: "An Operation of a WatchOperation changes what triggered it.",
+
     // Packages, operations, managed resource definitions.
     KindNotSupported: "Nothing acts on objects of the kind in this release.",
+    PackageUnavailable: "The image of a package cannot be fetched.",
+    PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
+    PackageInvalid: "What is in a package cannot be installed.",
+    PackageDependenciesUnmet: "A package does not have what it depends on.",
+    PackageNotRun: "Nothing here runs the program in a package.",
 }
 
 impl fmt::Display for Cause {

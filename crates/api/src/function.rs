@@ -19,6 +19,8 @@ pub struct Function {
 pub struct FunctionMetadata {
     pub name: String,
     #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
     pub annotations: BTreeMap<String, String>,
 }
 

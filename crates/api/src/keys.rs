@@ -64,6 +64,10 @@ pub const DEFAULT_FUNCTION_TARGET: &str = "localhost:9443";
 pub const FUNCTION_COMMAND: &str = "render.ferroplane.io/command";
 /// On Functions: whether what is built in may run in place of a package, or must.
 pub const NATIVE: &str = "ferroplane.io/native";
+/// On Functions: what their code may see of the machine, if their program is WebAssembly.
+pub const WASM_GRANTS: &str = "ferroplane.io/wasm-grants";
+/// On revisions of packages: the digest of the image that they were made of, with its algorithm.
+pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
 /// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
 pub const ADOPT: &str = "ferroplane.io/adopt";
 /// On events: the code of what failed.
@@ -74,3 +78,5 @@ pub const SENSITIVE_FIELDS: &str = "ferroplane.io/sensitive-fields";
 pub const STEP: &str = "ferroplane.io/step";
 /// On events: what the composition calls the composed resource that failed.
 pub const RESOURCE: &str = "ferroplane.io/resource";
+/// On operations of a `WatchOperation`: which state of the watched object it was made for, so that nobody makes another one for it.
+pub const WATCHED_STATE: &str = "ferroplane.io/watched-state";

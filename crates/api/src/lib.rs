@@ -39,8 +39,9 @@ pub use grant::{
     ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, Privilege, ReadGrant, RunGrant,
 };
 pub use package::{
-    Dependency, ImageConfig, ImageMatch, ImageRewrite, LockPackage, NameReference, PackageKind, PackageSpec,
-    RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
+    CosignAuthority, CosignKey, CosignVerification, Dependency, ImageConfig, ImageMatch, ImageRewrite,
+    ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec, RegistryAuthentication,
+    RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
 };
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};

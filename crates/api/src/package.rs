@@ -173,6 +173,7 @@ pub struct ImageConfig {
     pub name: String,
     pub match_images: Vec<ImageMatch>,
     pub registry: Option<RegistryConfig>,
+    /// As it is written: whoever cannot read it must not take it for nothing.
     pub verification: Option<serde_json::Value>,
     pub rewrite_image: Option<ImageRewrite>,
     pub runtime: Option<RuntimeOfImage>,
@@ -191,6 +192,44 @@ impl ImageConfig {
         let secret = self.registry.as_ref()?.authentication.as_ref()?.pull_secret_ref.as_ref()?;
         (!secret.name.is_empty()).then_some(&secret.name)
     }
+}
+
+/// What `spec.verification` of an `ImageConfig` demands.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ImageVerification {
+    pub provider: String,
+    pub cosign: Option<CosignVerification>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CosignVerification {
+    pub authorities: Vec<CosignAuthority>,
+}
+
+/// Somebody whose signature is enough.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CosignAuthority {
+    pub name: String,
+    pub key: Option<CosignKey>,
+    pub keyless: Option<serde_json::Value>,
+    #[serde(default)]
+    pub attestations: Vec<serde_json::Value>,
+}
+
+/// A public key in a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CosignKey {
+    pub secret_ref: SecretKeyReference,
+    #[serde(default)]
+    pub hash_algorithm: String,
+}
+
+/// A key of a Secret in the namespace of the control plane.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SecretKeyReference {
+    pub name: String,
+    pub key: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -82,6 +82,11 @@ impl Call {
         step.callee.as_ref().map_or(&step.function, |callee| &callee.revision)
     }
 
+    /// The revision whose code runs: what is built in and stands for a package's, or what is called.
+    pub fn code(&self) -> &str {
+        self.run.step().callee.as_ref().map_or_else(|| self.callee(), |callee| callee.code())
+    }
+
     /// What to say to it.
     pub fn request(&self) -> &RunFunctionRequest {
         &self.request

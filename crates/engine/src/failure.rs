@@ -48,6 +48,12 @@ pub enum Failure {
     #[error("cannot read the composite resource")]
     Composite { source: StructError },
 
+    #[error("cannot read the operation")]
+    Operation { source: StructError },
+
+    #[error("desired resource `{resource}` of step `{step}` cannot be applied: {problem}")]
+    Inapplicable { step: String, resource: String, problem: Inapplicable },
+
     #[error("composite resource has no label `{label}`, which names its composed resources")]
     NoPrefix { label: &'static str },
 
@@ -98,6 +104,23 @@ pub enum Failure {
     Status,
 }
 
+/// Why an operation cannot apply what a step wants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Inapplicable {
+    #[error("it is not an object")]
+    NotAnObject,
+    #[error("it has no {0}")]
+    Missing(&'static str),
+    #[error("objects of kind {0} live in a namespace, and it has no metadata.namespace")]
+    NoNamespace(String),
+    #[error(
+        "its name `{0}` is invalid: use lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit"
+    )]
+    Name(String),
+    #[error("`{0}` is the same object, {1}")]
+    SameAs(String, String),
+}
+
 impl Failure {
     /// The step that is to blame, if one is.
     pub fn step(&self) -> Option<&str> {
@@ -118,7 +141,8 @@ impl Failure {
             | Self::ClusterScoped { step, .. }
             | Self::NamespaceMissing { step, .. }
             | Self::InvalidName { step, .. }
-            | Self::Controlled { step, .. } => Some(step),
+            | Self::Controlled { step, .. }
+            | Self::Inapplicable { step, .. } => Some(step),
             _ => None,
         }
     }
@@ -134,7 +158,8 @@ impl Failure {
             | Self::ClusterScoped { resource, .. }
             | Self::NamespaceMissing { resource, .. }
             | Self::InvalidName { resource, .. }
-            | Self::Controlled { resource, .. } => Some(resource),
+            | Self::Controlled { resource, .. }
+            | Self::Inapplicable { resource, .. } => Some(resource),
             Self::Requirement { requirement, .. } | Self::Denied { requirement, .. } => Some(requirement),
             Self::Credential { credential, .. } => Some(credential),
             _ => None,
@@ -154,6 +179,8 @@ impl Failure {
             Self::Input { .. } => Cause::StepInputUnavailable,
             Self::Denied { .. } | Self::NotPermitted { .. } => Cause::AccessNotGranted,
             Self::Composite { .. } | Self::NoPrefix { .. } => Cause::CompositeResourceInvalid,
+            Self::Operation { .. } => Cause::OperationInvalid,
+            Self::Inapplicable { .. } => Cause::DesiredResourceInvalid,
             Self::Observed { .. } => Cause::ComposedResourceUnreadable,
             Self::NotAnObject { .. }
             | Self::NoType { .. }

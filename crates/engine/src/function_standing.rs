@@ -143,6 +143,19 @@ impl FunctionStanding<'_> {
     }
 }
 
+/// What is said of a revision that runs built in, and of others that run the same code.
+pub fn built_in_message(replacement: &Replacement, twins: &[String]) -> String {
+    let message = FunctionStanding::BuiltIn(replacement.clone()).message();
+    if twins.is_empty() {
+        return message;
+    }
+    let mut twins: Vec<_> = twins.iter().map(|name| format!("`{name}`")).collect();
+    // The message stands in a condition, which must not change with the order in which they were found.
+    twins.sort();
+    let runs = if twins.len() == 1 { "runs" } else { "run" };
+    format!("{message}; {} {runs} the same code, so that nothing changes between them", twins.join(", "))
+}
+
 /// Whether a condition of a kind that nothing acts on, or of a Function, is one that we have written.
 pub fn is_own_condition(condition: &Condition) -> bool {
     REASONS.contains(&condition.reason.as_str())

@@ -1,4 +1,4 @@
-//! Decides what a composite resource should become. Performs no I/O, has no clock and rolls no dice.
+//! Decides what a composite resource should become, and what an operation does. Performs no I/O, has no clock and rolls no dice.
 //!
 //! A pipeline is a conversation: [`start`] asks a question, every answer yields the next one, until there is
 //! an [`Outcome`]. Whoever drives it answers by calling functions and reading objects: `ferroplane render`, from files.
@@ -25,11 +25,13 @@ mod function_standing;
 mod inputs;
 mod lease;
 mod names;
+pub mod operation;
 mod outcome;
 pub mod packages;
 mod pipeline;
 mod plan;
 mod refusal;
+mod remote_templates;
 mod requirements;
 mod resources;
 mod revisions;
@@ -59,19 +61,24 @@ pub use external::{
     EXTERNAL_IS_OFF, ExternalCallee, ExternalFunction, ExternalImage, InvalidExternal, Isolation, Permits,
     READINESS_STEP, external_name, external_type,
 };
-pub use failure::{Failure, chain};
+pub use failure::{Failure, Inapplicable, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.
 pub use ferroplane_api::image::ImageReference;
 pub use ferroplane_api::{Cause, FunctionProtocol, FunctionType, ImagePullPolicy};
 pub use fights::{Fights, Loss};
-pub use function_standing::{COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, is_own_condition};
-pub use inputs::{Inputs, Layout, Observed, Requirement};
+pub use function_standing::{
+    COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, built_in_message, is_own_condition,
+};
+pub use inputs::{CompositeSubject, Inputs, Layout, Observed, Requirement, Subject};
 pub use lease::{Lease, LeaseClaim, held_lease, released_lease};
 pub use names::{composed_name, field_manager};
-pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
+pub use outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, StepOutput, Target};
 pub use pipeline::{Callee, Pipeline, PipelineError, Step, UnresolvedStep};
 pub use plan::{Deletion, NAMESPACE_OVERRIDDEN, Plan, Reference, Wanted};
 pub use refusal::{recognised_refusal, refusal_cause};
+pub use remote_templates::{
+    InvalidRemote, REMOTE_SOURCE, REMOTE_TEMPLATES_ARE_OFF, RemoteRepository, RemoteTemplates,
+};
 pub use resources::{IneffectiveField, ineffective_fields, to_pipeline};
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
@@ -88,5 +95,7 @@ pub use usage::{
     Used, choose, configured_usage, in_use_message, out_of_namespace, out_of_scope, usage_reach, usage_spec,
     used_by,
 };
-pub use validity::{Capabilities, InvalidPipeline, functions_of, pipeline_condition, validate_pipeline};
+pub use validity::{
+    Capabilities, InvalidPipeline, functions_of, pipeline_condition, validate_operation, validate_pipeline,
+};
 pub use written::Unreadable;

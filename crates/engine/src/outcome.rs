@@ -29,6 +29,15 @@ pub struct Outcome {
     pub ttl: Option<Duration>,
     /// The steps that ran, in order.
     pub ran: Vec<Ran>,
+    /// What steps have to say as data, in order. Only operations keep it.
+    pub outputs: Vec<StepOutput>,
+}
+
+/// What a step has to say as data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepOutput {
+    pub step: String,
+    pub output: Struct,
 }
 
 /// A step that ran.

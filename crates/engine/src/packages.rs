@@ -7,20 +7,38 @@ mod dependencies;
 mod establish;
 mod health;
 mod image_configs;
+mod input_kinds;
 mod lock;
 mod names;
+mod provider_roles;
 mod resolve;
 mod revisions;
+mod runtime;
+mod webhooks;
 
 pub use dependencies::{DependencyProblem, DependencyStanding, Incompatible, examine_dependencies};
 pub use establish::{AlreadyControlled, Establishing, Party, establish, release};
-pub use health::{installed, package_health, revision_health, unpacking};
+pub use health::{
+    RUNTIME_CONDITIONS, in_service, installed, is_in_service, package_health, revision_health, unpacking,
+};
 pub use image_configs::{
     AppliedImageConfig, ImagePurpose, RewrittenImage, rewrite_image, select_image_config,
 };
+pub use input_kinds::establish_input_kind;
 pub use lock::{join_lock, leave_lock};
 pub use names::{dns_label, friendly_id, revision_id};
+pub use provider_roles::{
+    DefinedResource, defined_resources, provider_binding, provider_roles, revision_of_role,
+    share_organization,
+};
 pub use resolve::{
     Conflict, InstalledPackage, KnownTags, PackageChange, Resolution, ResolveOptions, resolve_dependencies,
 };
-pub use revisions::{FetchedPackage, PackageRevisions, RevisionOptions, plan_package_revisions};
+pub use revisions::{
+    FetchedPackage, PackageRevisions, RevisionOptions, copied_labels, known_digest, plan_package_revisions,
+};
+pub use runtime::{
+    RUNTIME_MANAGER, RuntimeInputs, RuntimeObjects, deployment_trouble, function_endpoint, is_available,
+    is_owned_by, keep_pull_secrets, runtime_objects, secret_owners, server_names, take_over,
+};
+pub use webhooks::{WebhookAddress, converts_by_webhook, is_webhook_configuration, with_webhook_address};

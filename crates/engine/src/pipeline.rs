@@ -39,9 +39,25 @@ pub struct Callee {
     /// The name of the revision: what to call.
     pub revision: String,
     pub version: Option<Version>,
+    /// The name of the built-in revision whose code runs in place of a package's.
+    pub built_in: Option<String>,
     pub state: LifecycleState,
     /// What the user should know about it.
     pub advisories: Vec<Advisory>,
+}
+
+impl Callee {
+    /// Whether its function was never given versions: a program, say, or what a developer serves. A package can be tagged `v0.0.0`, but
+    /// the names of its revisions end with a digest.
+    pub fn is_unversioned(&self) -> bool {
+        let unversioned = Version::UNVERSIONED;
+        self.version.as_ref() == Some(&unversioned) && self.revision.contains(&format!("-{unversioned}"))
+    }
+
+    /// The name of the revision whose code runs.
+    pub fn code(&self) -> &str {
+        self.built_in.as_deref().unwrap_or(&self.revision)
+    }
 }
 
 /// A step whose function cannot be called.
@@ -134,6 +150,7 @@ impl Pipeline {
             step.callee = Some(Callee {
                 revision: resolution.record.revision.name.clone(),
                 version: resolution.record.version.clone(),
+                built_in: resolution.record.built_in.clone(),
                 state: resolution.state,
                 advisories: resolution.advisories,
             });
@@ -172,7 +189,7 @@ impl Step {
     /// Whether its function runs something else, and how.
     pub(crate) fn external_type(&self) -> Option<api::FunctionType> {
         // By what is called, too: a Function can stand for a built-in one under a name of its own.
-        let revision = self.callee.as_ref().and_then(|callee| callee.revision.rsplit_once("-v"));
+        let revision = self.callee.as_ref().and_then(|callee| callee.code().rsplit_once("-v"));
         external_type(&self.function).or_else(|| external_type(revision?.0))
     }
 

@@ -19,14 +19,15 @@ use crate::run::Run;
 /// The reason of the event that says that a resource is not composed where a function wanted it.
 pub const NAMESPACE_OVERRIDDEN: &str = "NamespaceOverridden";
 
-/// What has to be done, in this order: delete, record the references, apply, write the status.
+/// What has to be done, in this order: delete, record the references, apply, write the status. Of an operation only the references
+/// and what is applied count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Composed resources that are no longer wanted.
     pub delete: Vec<Deletion>,
-    /// What the composite resource refers to from now on. To be recorded before anything is applied.
+    /// What the subject refers to from now on. To be recorded before anything is applied.
     pub references: Vec<Reference>,
-    /// Composed resources, complete with name and owner, by the name the composition knows them by.
+    /// What is wanted, complete with its name, by the name that the functions know it by. Composed resources have their owner.
     pub apply: Vec<Wanted>,
     /// The status that functions want for the composite resource.
     pub status: Option<Object>,
@@ -96,6 +97,11 @@ impl<'a> Scopes<'a> {
         });
         Self(scopes.collect())
     }
+
+    /// Whether objects of this kind are known to live in namespaces. A kind of which nothing is known is left to the API server.
+    pub(crate) fn is_namespaced(&self, object: &Object) -> bool {
+        self.0.get(&(meta::api_version(object), meta::kind(object))) == Some(&Ok(true))
+    }
 }
 
 /// The composite resource, as far as naming and owning composed resources needs to know it.
@@ -121,7 +127,7 @@ fn decide(
     scopes: &Scopes<'_>,
     events: &mut Vec<Event>,
 ) -> Result<Plan, Failure> {
-    let object = run.composite();
+    let object = run.subject();
     let composite = Composite {
         object,
         namespace: meta::namespace(object),
@@ -130,7 +136,7 @@ fn decide(
     let mut apply = Vec::with_capacity(resources.len());
     for (name, resource) in resources {
         let step = run.said_by.get(&name).map_or("", String::as_str);
-        let item = Item { name: &name, step, observed: run.inputs.observed.get(&name) };
+        let item = Item { name: &name, step, observed: run.inputs.subject.observed().get(&name) };
         apply.push(item.materialise(resource, &composite, scopes, events)?);
     }
     refuse_same_object(&apply)?;
@@ -143,10 +149,11 @@ fn decide(
             Ok(Ready::False) => Some(false),
             _ => None,
         },
-        connection_details: match run.inputs.layout {
-            Layout::Legacy => desired.map(|desired| desired.connection_details.clone()).unwrap_or_default(),
-            Layout::Modern => BTreeMap::new(),
-        },
+        connection_details: match run.inputs.subject.composite().map(|composite| composite.layout) {
+            Some(Layout::Legacy) => desired.map(|desired| desired.connection_details.clone()),
+            Some(Layout::Modern) | None => None,
+        }
+        .unwrap_or_default(),
         apply,
     })
 }
@@ -223,12 +230,10 @@ impl Item<'_> {
         Ok((group_kind(observed) == group_kind(object)).then_some(observed))
     }
 
-    /// What lives in a namespace has to say in which: there is none that a cluster scoped composite resource could lend it. A kind
-    /// of which nothing is known is left to the API server.
+    /// What lives in a namespace has to say in which: there is none that a cluster scoped composite resource could lend it.
     fn check_namespace(&self, object: &Object, scopes: &Scopes<'_>) -> Result<(), Failure> {
         let kind = meta::kind(object);
-        let scope = scopes.0.get(&(meta::api_version(object), kind));
-        if !meta::namespace(object).is_empty() || scope != Some(&Ok(true)) {
+        if !meta::namespace(object).is_empty() || !scopes.is_namespaced(object) {
             return Ok(());
         }
         let (step, resource, kind) = (self.step.to_owned(), self.name.to_owned(), kind.to_owned());
@@ -343,12 +348,12 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
     let wanted: BTreeSet<_> =
         apply.iter().map(|wanted| (wanted.resource.as_str(), group_kind(&wanted.object))).collect();
     let mut deletions = Vec::new();
-    for (name, observed) in &run.inputs.observed {
+    for (name, observed) in run.inputs.subject.observed() {
         let object =
             observed.object.json().map_err(|source| Failure::Observed { resource: name.clone(), source })?;
         let controller = meta::controller_uid(object);
         // An object read from a file may lack an identity, and two empty ones are not the same.
-        let is_ours = controller == Some(meta::uid(run.composite())) && controller != Some("");
+        let is_ours = controller == Some(meta::uid(run.subject())) && controller != Some("");
         if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {
             deletions.push(Deletion { resource: name.clone(), object: observed.object.clone() });
         }

@@ -14,8 +14,9 @@ use crate::access::{Access, Reader};
 use crate::composite::COMPOSE;
 use crate::conversation::{Answer, Turn, Want};
 use crate::failure::Failure;
-use crate::inputs::{Inputs, Requirement};
-use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, Target};
+use crate::inputs::{CompositeSubject, Inputs, Requirement, Subject};
+use crate::operation::{self, RUN_STEP};
+use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, StepOutput, Target};
 use crate::pipeline::Step;
 use crate::plan::{self, Scopes, group_kind};
 use crate::requirements::Given;
@@ -23,7 +24,8 @@ use crate::requirements::Given;
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) inputs: Inputs,
-    observed: State,
+    /// Nothing if the subject is an operation: its functions are given what they require, and observe nothing.
+    observed: Option<State>,
     /// What the step before said. A step that says nothing about it takes back all that others wanted.
     desired: Option<State>,
     /// The step that had the last word on each desired resource.
@@ -36,6 +38,7 @@ pub(crate) struct Run {
     schemas: Vec<v1::SchemaSelector>,
     ttl: Option<Duration>,
     ran: Vec<Ran>,
+    outputs: Vec<StepOutput>,
 }
 
 impl Run {
@@ -45,7 +48,7 @@ impl Run {
         // Told before anything functions say, even if the first step fails.
         let events = inputs.pipeline.steps.iter().flat_map(advisory_events).collect();
         let run = Self {
-            observed: observed_state(&inputs),
+            observed: inputs.subject.composite().map(observed_state),
             inputs,
             desired: Some(State::default()),
             said_by: BTreeMap::new(),
@@ -57,17 +60,20 @@ impl Run {
             schemas: Vec::new(),
             ttl: None,
             ran: Vec::new(),
+            outputs: Vec::new(),
         };
-        match run.inputs.composite.json() {
-            Ok(_) => Ok(run),
-            Err(source) => Err(Box::new(run.into_outcome(Err(Failure::Composite { source })))),
-        }
+        let Err(source) = run.inputs.subject.object().json() else { return Ok(run) };
+        let failure = match run.inputs.subject {
+            Subject::Composite(_) => Failure::Composite { source },
+            Subject::Operation { .. } => Failure::Operation { source },
+        };
+        Err(Box::new(run.into_outcome(Err(failure))))
     }
 
-    /// The composite resource. [`Run::new`] has made sure that it can be read.
-    pub(crate) fn composite(&self) -> &Object {
+    /// The object that the pipeline runs for. [`Run::new`] has made sure that it can be read.
+    pub(crate) fn subject(&self) -> &Object {
         static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
-        self.inputs.composite.json().unwrap_or(&NOTHING)
+        self.inputs.subject.object().json().unwrap_or(&NOTHING)
     }
 
     /// What functions want so far.
@@ -93,7 +99,7 @@ impl Run {
 
     /// Who reads what the current step is given.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(self.composite(), &self.step().function)
+        Reader::new(self.subject(), &self.step().function)
     }
 
     /// What the current step asked for the last time and is not given anyway. What it may not read any more is left out: if it
@@ -110,7 +116,7 @@ impl Run {
     /// The first request to the current step, or the first one after it was told to start over.
     pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
         let mut request = RunFunctionRequest {
-            observed: Some(self.observed.clone()),
+            observed: self.observed.clone(),
             desired: self.desired.clone(),
             input: given.input.clone(),
             context: self.context.clone(),
@@ -143,12 +149,19 @@ impl Run {
         self.desired = response.desired;
         self.context = response.context;
         self.conditions.extend(response.conditions.into_iter().map(to_condition));
+        if let Some(output) = response.output {
+            self.outputs.push(StepOutput { step: step.name.clone(), output });
+        }
 
         for result in response.results {
             if result.severity == i32::from(Severity::Fatal) {
                 return Err(Failure::Fatal { step: step.name.clone(), message: result.message });
             }
-            self.events.push(to_event(step, result));
+            let event = to_event(step, result);
+            self.events.push(match self.inputs.subject {
+                Subject::Composite(_) => event,
+                Subject::Operation { .. } => Event { reason: RUN_STEP.to_owned(), ..event },
+            });
         }
         Ok(())
     }
@@ -193,10 +206,10 @@ impl Run {
         }
     }
 
-    /// A namespaced composite resource may only compose namespaced resources, and a cluster scoped one has to say where namespaced
+    /// A namespaced composite resource may only compose namespaced resources, and what is cluster scoped has to say where namespaced
     /// resources go: ask about each kind of which that is not known.
     pub(crate) fn scopes_to_learn(&self) -> Vec<Want> {
-        let is_namespaced = !meta::namespace(self.composite()).is_empty();
+        let is_namespaced = !meta::namespace(self.subject()).is_empty();
         let mut kinds = BTreeSet::new();
         for (name, resource) in self.desired().resources() {
             let Some(Ok(object)) = resource.resource.as_ref().map(Struct::json) else { continue };
@@ -204,7 +217,8 @@ impl Run {
             if api_version.is_empty() || kind.is_empty() {
                 continue;
             }
-            let observed = self.inputs.observed.get(name).and_then(|observed| observed.object.json().ok());
+            let observed =
+                self.inputs.subject.observed().get(name).and_then(|observed| observed.object.json().ok());
             // The group counts as well: anybody may define a namespaced kind that is called `ClusterRoleBinding`, and what is
             // known of that one says nothing about Kubernetes' own.
             let observed = observed.filter(|observed| group_kind(observed) == group_kind(object));
@@ -227,7 +241,11 @@ impl Run {
 
     /// All steps have run: make the plan.
     pub(crate) fn finish(mut self: Box<Self>, wants: &[Want], answers: &[Answer]) -> Turn {
-        let result = plan::make(&mut self, &Scopes::new(wants, answers));
+        let scopes = Scopes::new(wants, answers);
+        let result = match self.inputs.subject {
+            Subject::Composite(_) => plan::make(&mut self, &scopes),
+            Subject::Operation { .. } => operation::plan(&mut self, &scopes),
+        };
         Turn::Done(Box::new(self.into_outcome(result)))
     }
 
@@ -245,6 +263,7 @@ impl Run {
             context: self.context,
             ttl: self.ttl,
             ran: self.ran,
+            outputs: self.outputs,
         }
     }
 }
@@ -258,13 +277,13 @@ fn advisory_events(step: &Step) -> impl Iterator<Item = Event> {
     })
 }
 
-fn observed_state(inputs: &Inputs) -> State {
+fn observed_state(subject: &CompositeSubject) -> State {
     let composite = Resource {
-        resource: Some(inputs.composite.clone()),
-        connection_details: inputs.connection_details.clone(),
+        resource: Some(subject.object.clone()),
+        connection_details: subject.connection_details.clone(),
         ..Resource::default()
     };
-    let resources = inputs.observed.iter().map(|(name, observed)| {
+    let resources = subject.observed.iter().map(|(name, observed)| {
         let resource = Resource {
             resource: Some(observed.object.clone()),
             connection_details: observed.connection_details.clone(),

@@ -105,14 +105,13 @@ fn what(said: &Said) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use ferroplane_wire::Struct;
     use serde_json::json;
 
     use super::*;
-    use crate::inputs::Layout;
+    use crate::inputs::{CompositeSubject, Layout};
     use crate::pipeline::Pipeline;
 
     fn inputs() -> Inputs {
@@ -121,10 +120,11 @@ mod tests {
             "name": "x", "labels": {"crossplane.io/composite": "x"},
         }});
         Inputs {
-            composite: Struct::try_from(composite.as_object().unwrap().clone()).unwrap(),
-            layout: Layout::Modern,
-            connection_details: BTreeMap::new(),
-            observed: BTreeMap::new(),
+            subject: CompositeSubject::new(
+                Struct::try_from(composite.as_object().unwrap().clone()).unwrap(),
+                Layout::Modern,
+            )
+            .into(),
             pipeline: Arc::new(Pipeline::new(&serde_json::from_value::<Vec<_>>(steps).unwrap()).unwrap()),
             remembered: Vec::new(),
             context: None,

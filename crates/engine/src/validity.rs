@@ -1,11 +1,12 @@
-//! Decides whether the pipeline of a composition can be used at all, before any composite resource uses it.
+//! Decides whether a pipeline can be used at all: that of a composition, before any composite resource uses it, and that of an
+//! operation, before its first function is called.
 //!
 //! A function that does not exist is a fault until it does; so is one that says that it cannot compose. What counts is the
 //! revision that a step would call: another one of the same function that is bad, such as one that is tried out, stops nobody.
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Cause, CompositionSpec, Condition, FailurePoint, Status};
+use ferroplane_api::{Cause, CompositionSpec, Condition, FailurePoint, Status, Step};
 use serde_json::Value;
 
 use crate::failure::chain;
@@ -15,6 +16,8 @@ use crate::versions::{Catalogue, resolve};
 
 /// What a function must be able to do to be part of a composition.
 const COMPOSITION: &str = "composition";
+/// What a function must be able to do to be part of an operation.
+const OPERATION: &str = "operation";
 
 /// What revisions of functions say that they can do, by their names. One that has not said anything yet is not listed.
 pub type Capabilities = BTreeMap<String, Vec<String>>;
@@ -24,6 +27,8 @@ pub type Capabilities = BTreeMap<String, Vec<String>>;
 pub enum InvalidPipeline {
     #[error("cannot read the composition")]
     Unreadable(#[source] serde_json::Error),
+    #[error("cannot read the operation")]
+    UnreadableOperation(#[source] serde_json::Error),
     #[error("cannot make the pipeline ready")]
     NotReady(#[from] PipelineError),
     /// A step calls what nobody has, so that no composite resource can use the pipeline.
@@ -38,6 +43,7 @@ impl InvalidPipeline {
     pub fn point(&self) -> FailurePoint {
         match self {
             Self::Unreadable(_) => Cause::PipelineInvalid.into(),
+            Self::UnreadableOperation(_) => Cause::OperationInvalid.into(),
             Self::NotReady(error) => error.point(),
             Self::Uncallable(error) => error.point(),
             Self::MissingCapability { step, .. } => {
@@ -62,7 +68,29 @@ pub fn validate_pipeline(
     capabilities: &Capabilities,
 ) -> Result<(), InvalidPipeline> {
     let spec: CompositionSpec = serde_json::from_value(spec.clone()).map_err(InvalidPipeline::Unreadable)?;
-    let pipeline = Pipeline::of(&spec)?;
+    check(&Pipeline::of(&spec)?, COMPOSITION, catalogue, capabilities)
+}
+
+/// The pipeline in the spec of an operation, if it can be used.
+pub fn validate_operation(
+    spec: &Value,
+    catalogue: &Catalogue,
+    capabilities: &Capabilities,
+) -> Result<Pipeline, InvalidPipeline> {
+    let steps = spec.get("pipeline").cloned().unwrap_or_default();
+    let steps: Vec<Step> = serde_json::from_value(steps).map_err(InvalidPipeline::UnreadableOperation)?;
+    let pipeline = Pipeline::new(&steps)?;
+    check(&pipeline, OPERATION, catalogue, capabilities)?;
+    Ok(pipeline)
+}
+
+/// Whether all that a pipeline calls is there, and can do what it is called for.
+fn check(
+    pipeline: &Pipeline,
+    needed: &'static str,
+    catalogue: &Catalogue,
+    capabilities: &Capabilities,
+) -> Result<(), InvalidPipeline> {
     for (index, step) in pipeline.steps().iter().enumerate() {
         let resolution = match resolve(catalogue, step.question()) {
             Ok(resolution) => resolution,
@@ -74,12 +102,12 @@ pub fn validate_pipeline(
             Err(_) => continue,
         };
         let revision = &resolution.record.revision.name;
-        if capabilities.get(revision).is_some_and(|capabilities| !can(capabilities, COMPOSITION)) {
+        if capabilities.get(revision).is_some_and(|capabilities| !can(capabilities, needed)) {
             return Err(InvalidPipeline::MissingCapability {
                 step: step.name.clone(),
                 function: step.function.clone(),
                 revision: revision.clone(),
-                missing: COMPOSITION,
+                missing: needed,
             });
         }
     }
@@ -148,6 +176,8 @@ mod tests {
                 labels: BTreeMap::from([("number".to_owned(), number.to_string())]),
                 lifecycle: Lifecycle::default(),
                 is_active: true,
+                is_serving: true,
+                built_in: None,
                 source: VersionSource::Package,
                 is_implemented: true,
             });
@@ -195,6 +225,19 @@ mod tests {
             assert_eq!(point, FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
             assert!(message.contains("`f` (active revision `f-1`)"), "{message}");
         }
+    }
+
+    #[test]
+    fn function_of_an_operation_must_be_able_to_operate() {
+        let spec =
+            json!({"pipeline": [{"step": "a", "functionRef": {"name": "f"}, "input": {"any": "thing"}}]});
+        let (catalogue, able) = function("f", &["operation"]);
+        assert_eq!(validate_operation(&spec, &catalogue, &able).unwrap().steps().len(), 1);
+        let (catalogue, unable) = function("f", &["composition"]);
+        let invalid = validate_operation(&spec, &catalogue, &unable).unwrap_err();
+        assert_eq!(invalid.point(), FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
+        let garbled = validate_operation(&json!({"pipeline": [{}]}), &catalogue, &unable).unwrap_err();
+        assert_eq!(garbled.point(), Cause::OperationInvalid.into());
     }
 
     #[test]

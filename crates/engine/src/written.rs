@@ -102,7 +102,7 @@ fn written_selector(selector: &ResourceSelector) -> Map<String, Value> {
 }
 
 fn written_callee(callee: &Callee) -> Value {
-    let Callee { revision, version, state, advisories } = callee;
+    let Callee { revision, version, built_in, state, advisories } = callee;
     let text = |version: &Option<Version>| version.as_ref().map(ToString::to_string);
     let advisories = advisories.iter().map(|Advisory { function, advice }| match advice {
         Advice::Deprecated { version, removed_in, replaced_by } => json!({
@@ -113,10 +113,14 @@ fn written_callee(callee: &Callee) -> Value {
             json!({"function": function, "asked": asked.to_string(), "used": used.to_string()})
         }
     });
-    json!({
+    let mut written = json!({
         "revision": revision, "version": text(version), "state": state.as_str(),
         "advisories": advisories.collect::<Value>(),
-    })
+    });
+    if let Some(built_in) = built_in {
+        written["builtIn"] = built_in.as_str().into();
+    }
+    written
 }
 
 fn read_callee(callee: &Value) -> Option<Callee> {
@@ -138,6 +142,7 @@ fn read_callee(callee: &Value) -> Option<Callee> {
     Some(Callee {
         revision: text(callee, "revision")?,
         version: version(callee, "version")?,
+        built_in: text(callee, "builtIn"),
         state: callee["state"].as_str()?.parse().ok()?,
         advisories: callee["advisories"].as_array()?.iter().map(advisory).collect::<Option<_>>()?,
     })
@@ -178,6 +183,7 @@ mod tests {
         pipeline.steps[0].callee = Some(Callee {
             revision: "f-1".to_owned(),
             version: Some(Version::new(1, 0, 0)),
+            built_in: Some("function-f-v1.0.0".to_owned()),
             state: LifecycleState::Deprecated,
             advisories: vec![advisory(deprecated), advisory(fallback)],
         });

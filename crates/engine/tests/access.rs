@@ -8,7 +8,8 @@ use bytes::Bytes;
 use ferroplane_api::{AccessGrantSpec, Object};
 use ferroplane_engine::composite::{Machinery, observe};
 use ferroplane_engine::{
-    Answer, Cause, Grants, Inputs, Layout, Observed, Outcome, Pipeline, Requirement, Turn, Want, start,
+    Answer, Cause, CompositeSubject, Grants, Inputs, Layout, Observed, Outcome, Pipeline, Requirement, Turn,
+    Want, start,
 };
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest};
@@ -146,10 +147,11 @@ impl Cluster {
             selector: from_json(selector).unwrap(),
         });
         Inputs {
-            composite: Struct::try_from(xr.clone()).unwrap(),
-            layout: Layout::Modern,
-            connection_details: BTreeMap::new(),
-            observed: observed.collect(),
+            subject: CompositeSubject {
+                observed: observed.collect(),
+                ..CompositeSubject::new(Struct::try_from(xr.clone()).unwrap(), Layout::Modern)
+            }
+            .into(),
             pipeline: Arc::new(Pipeline::new(&[serde_json::from_value(self.step.clone()).unwrap()]).unwrap()),
             remembered: remembered.collect(),
             context: None,

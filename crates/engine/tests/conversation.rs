@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ferroplane_api::{Cause, meta};
 use ferroplane_engine::{
-    Answer, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Requirement,
-    SettleFacts, Target, Turn, Want, chain, conditions_in, settle, start,
+    Answer, CompositeSubject, EventKind, Failure, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline,
+    Requirement, SettleFacts, Target, Turn, Want, chain, conditions_in, settle, start,
 };
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
@@ -100,10 +100,11 @@ impl Conversation {
             (key.clone(), Observed { object: object(value.clone()), connection_details: BTreeMap::new() })
         });
         let mut turn = start(Inputs {
-            composite: object(self.xr.clone()),
-            layout: Layout::Modern,
-            connection_details: BTreeMap::new(),
-            observed: observed.collect(),
+            subject: CompositeSubject {
+                observed: observed.collect(),
+                ..CompositeSubject::new(object(self.xr.clone()), Layout::Modern)
+            }
+            .into(),
             pipeline: Arc::new(Pipeline::new(&steps).expect("they are a pipeline")),
             remembered: self.remembered.clone(),
             context: None,

@@ -8,7 +8,7 @@ use ferroplane_engine::versions::{
     Advice, Catalogue, Family, Fault, Lifecycle, LifecycleState, Question, Record, Revision, Unresolved,
     UnusableFunction, Version, VersionSource, resolve,
 };
-use ferroplane_engine::{Cause, Inputs, Layout, Outcome, Pipeline, Turn, start};
+use ferroplane_engine::{Cause, CompositeSubject, Inputs, Layout, Outcome, Pipeline, Turn, start};
 use ferroplane_wire::v1::RunFunctionResponse;
 
 fn version(text: &str) -> Version {
@@ -49,6 +49,8 @@ fn revision(number: u64, is_active: bool, channel: &str) -> Record {
         labels: BTreeMap::from([("channel".to_owned(), channel.to_owned())]),
         lifecycle: Lifecycle::default(),
         is_active,
+        is_serving: true,
+        built_in: None,
         source: VersionSource::Package,
         is_implemented: true,
     }
@@ -329,6 +331,8 @@ fn revisions(tags: &[(&str, bool)]) -> Catalogue {
         labels: BTreeMap::new(),
         lifecycle: Lifecycle::default(),
         is_active: *is_active,
+        is_serving: true,
+        built_in: None,
         source: VersionSource::Package,
         is_implemented: true,
     };
@@ -430,10 +434,11 @@ fn run(pipeline: Pipeline) -> Outcome {
     let composite =
         serde_json::json!({"metadata": {"name": "a", "labels": {"crossplane.io/composite": "a"}}});
     let mut turn = start(Inputs {
-        composite: composite.as_object().unwrap().clone().try_into().unwrap(),
-        layout: Layout::Modern,
-        connection_details: BTreeMap::new(),
-        observed: BTreeMap::new(),
+        subject: CompositeSubject::new(
+            composite.as_object().unwrap().clone().try_into().unwrap(),
+            Layout::Modern,
+        )
+        .into(),
         pipeline: Arc::new(pipeline),
         remembered: Vec::new(),
         context: None,
@@ -471,4 +476,60 @@ fn removed_version_stops_the_pipeline_before_its_first_step() {
         error.starts_with("step `pinned`: function `f` v0.1.0 reached the end of its support"),
         "{error}"
     );
+}
+
+/// The revisions 1 to 3 of a package, all active, of which these have answered.
+fn serving(answered: &[u64]) -> Catalogue {
+    let mut catalogue = Catalogue::new(version("0.1.0"));
+    let record = |number| {
+        let record = revision(number, true, if number == 1 { "old" } else { "new" });
+        Record { is_serving: answered.contains(&number), ..record }
+    };
+    let records = (1..=3).map(record).collect();
+    catalogue.add(Family { function: "package".to_owned(), stable: None, records }).unwrap();
+    catalogue
+}
+
+#[test]
+fn new_revision_is_called_once_it_has_answered_unless_a_step_names_it() {
+    let any = Question::about("package");
+    let new = labelled("package", &[("channel", "new")]);
+    for (answered, anyone, channel) in [
+        (&[1][..], "package-1", "package-3"),
+        (&[1, 2], "package-2", "package-2"),
+        (&[1, 2, 3], "package-3", "package-3"),
+        // What is wrong with the newest is what there is to tell.
+        (&[], "package-3", "package-3"),
+    ] {
+        let catalogue = serving(answered);
+        assert_eq!((ask(&catalogue, &any), ask(&catalogue, &new)), (anyone.to_owned(), channel.to_owned()));
+        let named = Question { revision: Some("package-3".to_owned()), ..Question::about("package") };
+        assert_eq!(ask(&catalogue, &named), "package-3", "whoever names one gets it");
+    }
+}
+
+#[test]
+fn revisions_and_labels_are_refused_where_that_is_off() {
+    let mut catalogue = packages();
+    catalogue.disable_revision_selectors();
+    let named = Question { revision: Some("package-2".to_owned()), ..Question::about("package") };
+    for question in [named, labelled("package", &[("channel", "new")])] {
+        let unresolved = resolve(&catalogue, &question).unwrap_err();
+        assert_eq!(unresolved.cause(), Cause::FunctionRevisionSelectorsDisabled);
+        assert!(unresolved.to_string().contains("--enable-function-revision-selectors"), "{unresolved}");
+    }
+    assert_eq!(ask(&catalogue, &Question::about("package")), "package-3", "all else is as before");
+}
+
+#[test]
+fn revisions_of_a_package_come_before_the_function_that_runs_them() {
+    let mut catalogue = catalogue();
+    let family = catalogue.family("f").unwrap().clone();
+    catalogue.alias("mine", &family, Some(&version("v0.2.0")));
+    assert_eq!(ask(&catalogue, &Question::about("mine")), "f-v0.2.0");
+    let run_by = |number| Record { built_in: Some("f-v0.2.0".to_owned()), ..revision(number, true, "new") };
+    catalogue.add_revisions("mine", vec![run_by(2), run_by(1)]);
+    assert_eq!(ask(&catalogue, &Question::about("mine")), "package-2");
+    assert_eq!(ask(&catalogue, &labelled("mine", &[("channel", "new")])), "package-2");
+    assert_eq!(ask(&catalogue, &exactly("mine", "v0.2.0")), "f-v0.2.0", "its version can still be named");
 }

@@ -4,7 +4,7 @@ use ferroplane_api::{Object, keys, meta};
 use serde_json::{Value, json};
 
 use super::connection::default_connection_secret;
-use super::machinery::machinery_mut;
+use super::machinery::{machinery_mut, remove_own_status};
 use crate::inputs::Layout;
 use crate::selection::Why;
 
@@ -49,6 +49,7 @@ pub fn composite_for_functions(
     finalizer: Option<&str>,
 ) -> Object {
     let mut seen = composite.clone();
+    remove_own_status(&mut seen);
     // A nested XR carries the label of the root already, and hands that on to what it composes.
     if meta::label(composite, keys::COMPOSITE).is_empty() {
         meta::set_label(&mut seen, keys::COMPOSITE, meta::name(composite));
@@ -146,5 +147,12 @@ mod tests {
         let xr = object(&json!({"metadata": {"uid": "1"}, "spec": {"writeConnectionSecretToRef": own}}));
         let seen = composite_for_functions(&xr, Layout::Legacy, &selected, None);
         assert_eq!(seen["spec"]["writeConnectionSecretToRef"], own);
+    }
+
+    #[test]
+    fn functions_do_not_see_which_revision_of_them_ran() {
+        let xr = object(&json!({"status": {"color": "red", "ferroplane": {"functions": []}}}));
+        let seen = composite_for_functions(&xr, Layout::Modern, &selected(), None);
+        assert_eq!(seen["status"], json!({"color": "red"}));
     }
 }

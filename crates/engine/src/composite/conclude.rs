@@ -7,6 +7,7 @@ use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
 use ferroplane_golang::time::duration;
 use serde_json::{Value, json};
 
+use super::OWN_STATUS;
 use super::events::{PAUSED_CONDITION, paused_event, reconcile_request, request_event};
 use crate::inputs::Layout;
 use crate::outcome::{Event, Outcome};
@@ -60,9 +61,9 @@ pub struct Facts<'a> {
     pub circuit: Circuit,
     /// What to say about others who keep changing what it composes.
     pub contested: Option<Condition>,
-    /// Whether its status has a field for the last request that was handled. Crossplane's definitions have none, so that what it
-    /// renders has none either.
-    pub records_requests: bool,
+    /// Whether its status has fields for the last request that was handled and for the functions that ran. Crossplane's definitions have
+    /// none, so that what it renders has none either.
+    pub has_own_fields: bool,
     /// The time, in RFC 3339.
     pub now: String,
 }
@@ -159,11 +160,36 @@ fn succeed(
         settle(outcome, settle_facts(facts, unsynced));
     add_legacy_status(&mut status, &claim_conditions, published, facts);
     // Only after success: whoever requested the reconcile waits for that.
-    if let (true, Some((token, _))) = (facts.records_requests, reconcile_request(facts.composite)) {
+    if let (true, Some((token, _))) = (facts.has_own_fields, reconcile_request(facts.composite)) {
         status.insert("lastHandledReconcileAt".to_owned(), token.into());
+    }
+    if facts.has_own_fields {
+        add_functions(&mut status, outcome);
     }
     events.extend(settled);
     Conclusion { status, events, requeue_after: look_again_in.or_else(|| poll_interval(facts.composite)) }
+}
+
+/// Say which revisions of which functions the resources were composed by. After a failure it stays as it was: so do the resources.
+fn add_functions(status: &mut Object, outcome: &Outcome) {
+    let functions = outcome.ran.iter().map(|ran| {
+        let mut entry = json!({"step": ran.step, "function": ran.function});
+        // What was never given a version has none to tell, and a name that changes whenever its program is started.
+        if let Some(callee) = ran.callee.as_ref().filter(|callee| !callee.is_unversioned()) {
+            entry["revision"] = callee.revision.as_str().into();
+            if let Some(version) = &callee.version {
+                entry["version"] = version.to_string().into();
+            }
+        }
+        entry
+    });
+    let functions: Vec<_> = functions.collect();
+    if functions.is_empty() {
+        // A function may have said something of this name, which would be taken for ours.
+        status.remove(OWN_STATUS);
+    } else {
+        status.insert(OWN_STATUS.to_owned(), json!({"functions": functions}));
+    }
 }
 
 fn settle_facts(facts: &Facts<'_>, unsynced: BTreeSet<String>) -> SettleFacts {

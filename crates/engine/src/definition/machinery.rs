@@ -3,6 +3,8 @@
 use ferroplane_api::{Object, Scope};
 use serde_json::{Map, Value, json};
 
+use crate::composite::OWN_STATUS;
+
 /// What is in the `spec` of composite resources.
 pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Object {
     let mut fields = selection();
@@ -69,7 +71,32 @@ pub(crate) fn composite_status(is_legacy: bool) -> Object {
     let mut fields = status(is_legacy);
     let asked = json!({"description": "The last request to look at it that was met.", "type": "string"});
     fields.insert("lastHandledReconcileAt".to_owned(), asked);
+    fields.insert(OWN_STATUS.to_owned(), functions_that_ran());
     fields
+}
+
+/// Which functions composed it.
+fn functions_that_ran() -> Value {
+    let functions = json!({
+        "description": "The functions that its resources were composed by, step by step.",
+        "type": "array",
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "required": ["step", "function"],
+            "properties": {
+                "step": described("The step of the pipeline."),
+                "function": described("The function that the step calls."),
+                "revision": described("The revision of the function that ran."),
+                "version": described("The version of that revision."),
+            },
+        },
+    });
+    json!({
+        "description": "What Ferroplane says of its own work.",
+        "type": "object",
+        "properties": {"functions": functions},
+    })
 }
 
 /// What is in the `status` of claims, and of composite resources, too.

@@ -74,7 +74,7 @@ fn modern_machinery_has_a_place_of_its_own() {
     );
     assert_eq!(
         keys_of(&schema["properties"]["status"]["properties"]),
-        ["conditions", "lastHandledReconcileAt"]
+        ["conditions", "ferroplane", "lastHandledReconcileAt"]
     );
     let references = &spec["crossplane"]["properties"]["resourceRefs"];
     assert_eq!(keys_of(&references["items"]["properties"]), ["apiVersion", "kind", "name"]);
@@ -97,7 +97,7 @@ fn legacy_machinery_stands_among_the_fields_of_the_author() {
     assert_eq!(spec["compositionUpdatePolicy"]["default"], "Manual");
     assert_eq!(
         keys_of(&schema["status"]["properties"]),
-        ["claimConditionTypes", "conditions", "connectionDetails", "lastHandledReconcileAt"]
+        ["claimConditionTypes", "conditions", "connectionDetails", "ferroplane", "lastHandledReconcileAt"]
     );
     let columns: Vec<_> = crd["spec"]["versions"][0]["additionalPrinterColumns"]
         .as_array()

@@ -1,6 +1,5 @@
 //! What becomes of the `functions` array, and what inputs say.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferroplane_api::{CompositionSpec, Step};
@@ -8,7 +7,7 @@ use ferroplane_wire::Struct;
 use serde_json::json;
 
 use super::*;
-use crate::{Cause, Grants, Inputs, Layout, Pipeline, Turn, start, to_pipeline};
+use crate::{Cause, CompositeSubject, Grants, Inputs, Layout, Pipeline, Turn, start, to_pipeline};
 
 fn spec(mut spec: Value) -> CompositionSpec {
     spec["compositeTypeRef"] = json!({"apiVersion": "example.org/v1", "kind": "XR"});
@@ -145,10 +144,7 @@ fn permits(namespace: &str, functions: &Value, grants: &[Value]) -> Result<Permi
         all.add(grant.as_object().unwrap()).unwrap();
     }
     let turn = start(Inputs {
-        composite: Struct::try_from(xr.clone()).unwrap(),
-        layout: Layout::Modern,
-        connection_details: BTreeMap::new(),
-        observed: BTreeMap::new(),
+        subject: CompositeSubject::new(Struct::try_from(xr.clone()).unwrap(), Layout::Modern).into(),
         pipeline: Arc::new(Pipeline::of(&spec(json!({"functions": functions}))).unwrap()),
         remembered: Vec::new(),
         context: None,

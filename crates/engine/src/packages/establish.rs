@@ -83,7 +83,7 @@ pub fn release(live: &Object, party: Party<'_>) -> Option<Object> {
     (object != *live).then_some(object)
 }
 
-fn labelled(wanted: &Object, how: &Establishing<'_>) -> Object {
+pub(super) fn labelled(wanted: &Object, how: &Establishing<'_>) -> Object {
     let mut object = wanted.clone();
     for (key, value) in how.common_labels {
         meta::set_label(&mut object, key, value);
@@ -113,7 +113,7 @@ fn merged(wanted: &Object, live: &Object) -> Object {
     object
 }
 
-fn foreign_controller(live: &Object, party: Party<'_>) -> Option<AlreadyControlled> {
+pub(super) fn foreign_controller(live: &Object, party: Party<'_>) -> Option<AlreadyControlled> {
     let uid = meta::controller_uid(live)?;
     if uid == meta::uid(party.revision) || party.siblings.contains(uid) {
         return None;
@@ -130,7 +130,7 @@ fn foreign_controller(live: &Object, party: Party<'_>) -> Option<AlreadyControll
     })
 }
 
-fn owners(object: &Object) -> Vec<Value> {
+pub(super) fn owners(object: &Object) -> Vec<Value> {
     let owners = object.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
     owners.cloned().unwrap_or_default()
 }
@@ -152,7 +152,7 @@ fn set_owners(object: &mut Object, mut owners: Vec<Value>, how: &Establishing<'_
     meta::child(object, "metadata").insert("ownerReferences".to_owned(), Value::Array(owners));
 }
 
-fn set_owner(owners: &mut Vec<Value>, owner: &Object, control: bool) {
+pub(super) fn set_owner(owners: &mut Vec<Value>, owner: &Object, control: bool) {
     let mut reference = json!({
         "apiVersion": meta::api_version(owner), "kind": meta::kind(owner), "name": meta::name(owner),
         "uid": meta::uid(owner), "controller": control,
@@ -167,12 +167,12 @@ fn set_owner(owners: &mut Vec<Value>, owner: &Object, control: bool) {
     }
 }
 
-fn is_reference_to(reference: &Value, owner: &Object) -> bool {
+pub(super) fn is_reference_to(reference: &Value, owner: &Object) -> bool {
     reference.get("uid").and_then(Value::as_str) == Some(meta::uid(owner))
 }
 
 /// Whether everything in `wanted` is in `live`. An API server adds defaults to what it is given.
-fn contains(live: &Value, wanted: &Value) -> bool {
+pub(super) fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted
             .iter()

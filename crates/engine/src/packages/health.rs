@@ -59,6 +59,31 @@ pub fn revision_health(kind: &str, trouble: Option<&str>) -> Condition {
     }
 }
 
+/// The condition of a revision that has answered since it was activated.
+const IN_SERVICE: &str = "InService";
+
+/// The conditions that say how the program of a revision is doing. They go when the revision is deactivated.
+pub const RUNTIME_CONDITIONS: [&str; 2] = ["RuntimeHealthy", IN_SERVICE];
+
+/// What a revision says once it has answered, until it is deactivated.
+///
+/// It outlives failures of the revision, and restarts of the plane: whoever has moved on to a revision stays with it.
+pub fn in_service() -> Condition {
+    Condition::new(IN_SERVICE, Status::True, "Answered")
+        .with_message("it has answered: steps that do not name a revision call the newest one in service")
+}
+
+/// Whether steps that do not name a revision may call this one.
+pub fn is_in_service(revision: &Object) -> bool {
+    let is_so = |kind: &str| condition(revision, kind).map(|condition| condition.status == Status::True);
+    // Whoever else manages packages says only whether it answers now. What somebody wrote by hand says where it answers.
+    let has_endpoint = || {
+        let endpoint = revision.get("status").and_then(|status| status.get("endpoint")?.as_str());
+        endpoint.is_some_and(|endpoint| !endpoint.is_empty())
+    };
+    is_so(IN_SERVICE).or_else(|| is_so("RuntimeHealthy")).unwrap_or_else(has_endpoint)
+}
+
 /// Whether what the revision runs answers.
 pub(super) fn is_serving(revision: &Object) -> bool {
     is_true(condition(revision, "RuntimeHealthy").as_ref())
@@ -148,5 +173,22 @@ mod tests {
             assert_eq!(said, (status, reason, message), "{kind} {conditions}");
         }
         assert_eq!(package_health(PackageKind::Function, None).status, Status::False);
+    }
+
+    #[test]
+    fn revision_that_has_answered_stays_in_service_when_it_fails() {
+        let runtime = |status: &str| json!({"type": "RuntimeHealthy", "status": status});
+        let in_service = json!({"type": "InService", "status": "True"});
+        for (conditions, is_called) in [
+            (json!([]), false),
+            (json!([runtime("False")]), false),
+            // Crossplane says no more than this.
+            (json!([runtime("True")]), true),
+            (json!([runtime("False"), in_service]), true),
+        ] {
+            assert_eq!(is_in_service(&revision(&conditions)), is_called, "{conditions}");
+        }
+        let Value::Object(by_hand) = json!({"status": {"endpoint": "here:9443"}}) else { unreachable!() };
+        assert!(is_in_service(&by_hand));
     }
 }

@@ -33,8 +33,10 @@ pub struct FetchedPackage<'a> {
 pub struct RevisionOptions {
     /// Whether several revisions may be active, and labels of the package are copied to the current one.
     pub function_revision_selectors: bool,
-    /// Whether this plane runs what is in packages of the kind.
+    /// Whether this plane runs what is in packages of the kind in pods, which need a configuration and certificates.
     pub runs_packages: bool,
+    /// Whether revisions say in `RuntimeHealthy` whether what they run answers.
+    pub reports_runtime: bool,
 }
 
 /// The revisions that a package should have, as far as they are not so already.
@@ -70,6 +72,19 @@ pub fn plan_package_revisions(
     Ok(planner.plan(fetched))
 }
 
+/// The digest that an image was found to have when a revision was made of it. Whoever has a revision need not ask a registry.
+pub fn known_digest(image: &str, revisions: &[Object]) -> Option<String> {
+    let of_image = revisions.iter().filter(|revision| text(spec_of(revision), "image") == image);
+    let digest = meta::annotation(of_image.max_by_key(|revision| number(revision))?, keys::PACKAGE_DIGEST);
+    (!digest.is_empty()).then(|| digest.to_owned())
+}
+
+/// The keys of the labels that a revision has from its package.
+pub fn copied_labels(revision: &Object) -> BTreeSet<String> {
+    let keys = meta::annotation(revision, COPIED_LABELS).split(',').filter(|key| !key.is_empty());
+    keys.map(str::to_owned).collect()
+}
+
 struct Planner<'a> {
     kind: PackageKind,
     package: &'a Object,
@@ -88,7 +103,7 @@ impl Planner<'_> {
         let is_changed = existing.is_some_and(|existing| *existing != current);
         let delete = self.forgotten(&name, &deactivate);
         let (create, update) = match existing {
-            None => (Some(current), Vec::new()),
+            None => (Some(noted(current, fetched)), Vec::new()),
             Some(_) => (None, is_changed.then_some(current).into_iter().collect()),
         };
         PackageRevisions { current: name, is_active, deactivate, create, update, delete }
@@ -184,11 +199,7 @@ impl Planner<'_> {
             labels.cloned().unwrap_or_default()
         };
         let wanted = labels(self.package);
-        let former: BTreeSet<String> = meta::annotation(revision, COPIED_LABELS)
-            .split(',')
-            .filter(|key| !key.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let former = copied_labels(revision);
         let present = meta::child(meta::child(revision, "metadata"), "labels");
         for key in former.iter().filter(|key| !wanted.contains_key(*key)) {
             present.remove(key);
@@ -227,7 +238,7 @@ impl Planner<'_> {
         let excess = others.into_iter().skip(kept).filter(|revision| {
             // Programs of providers must not run twice, and there is nothing to wait for where nobody answers.
             self.kind != PackageKind::Function
-                || !self.options.runs_packages
+                || !self.options.reports_runtime
                 || newer_serves
                 || !is_serving(revision)
         });
@@ -258,6 +269,12 @@ fn new_revision(kind: PackageKind, name: &str) -> Object {
         ("kind".to_owned(), json!(kind.revision())),
     ]);
     meta::set_field(&mut revision, "name", name);
+    revision
+}
+
+/// A new revision, which says what it was made of: its tag may lead elsewhere later.
+fn noted(mut revision: Object, fetched: FetchedPackage<'_>) -> Object {
+    meta::set_annotation(&mut revision, keys::PACKAGE_DIGEST, &format!("sha256:{}", fetched.digest));
     revision
 }
 

@@ -20,6 +20,8 @@ pub struct Catalogue {
     further_names: BTreeMap<String, Family>,
     /// Functions that are installed and cannot be called, by name.
     unusable: BTreeMap<String, UnusableFunction>,
+    /// Whether a step may name a revision or labels.
+    has_revision_selectors: bool,
 }
 
 /// A function that is installed, and that nothing here can run.
@@ -51,6 +53,11 @@ pub struct Record {
     pub lifecycle: Lifecycle,
     /// Whether it may be called. A version that was removed is not active, whatever this says.
     pub is_active: bool,
+    /// Whether it has answered since it was activated. Until then, steps that do not name it go on calling an older revision. It stays
+    /// so if the revision fails later: to go back to an older one would undo what the newer one composed.
+    pub is_serving: bool,
+    /// The name of the built-in revision whose code a revision of a package runs, if it runs any.
+    pub built_in: Option<String>,
     pub source: VersionSource,
     /// Whether there is code, or only the memory of it.
     pub is_implemented: bool,
@@ -82,7 +89,23 @@ impl VersionSource {
 impl Catalogue {
     /// A catalogue of nothing.
     pub fn new(release: Version) -> Self {
-        Self { release, families: BTreeMap::new(), further_names: BTreeMap::new(), unusable: BTreeMap::new() }
+        Self {
+            release,
+            families: BTreeMap::new(),
+            further_names: BTreeMap::new(),
+            unusable: BTreeMap::new(),
+            has_revision_selectors: true,
+        }
+    }
+
+    /// Refuse steps that name a revision or labels.
+    pub fn disable_revision_selectors(&mut self) {
+        self.has_revision_selectors = false;
+    }
+
+    /// Whether a step may name a revision or labels.
+    pub fn has_revision_selectors(&self) -> bool {
+        self.has_revision_selectors
     }
 
     /// Add all versions of a function. Refused, with every reason, if they break the rules.
@@ -121,6 +144,28 @@ impl Catalogue {
             family.stable = Some(version.clone());
         }
         self.families.insert(name.to_owned(), family);
+    }
+
+    /// Let revisions of a package stand under the name of a function that stands for the package. They come first for whoever does not
+    /// say which version to call: the function is what runs them, and not another version of them.
+    pub fn add_revisions(&mut self, function: &str, mut revisions: Vec<Record>) {
+        let Some(family) = self.families.get_mut(function) else { return };
+        revisions.sort_by_key(|record| record.revision.number);
+        family.stable = None;
+        for record in &mut family.records {
+            record.revision.number = 0;
+        }
+        family.records.extend(revisions);
+    }
+
+    /// Give labels to all versions of a function. Those that they have stay.
+    pub fn add_labels(&mut self, function: &str, labels: &BTreeMap<String, String>) {
+        let records = self.families.get_mut(function).into_iter().flat_map(|family| &mut family.records);
+        for record in records {
+            for (key, value) in labels {
+                record.labels.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
     }
 
     /// Let a function be called by a further name, as long as no other function has that name.
@@ -181,6 +226,8 @@ impl Family {
             version: Some(version),
             lifecycle,
             is_active: true,
+            is_serving: true,
+            built_in: None,
             source: VersionSource::BuiltIn,
             is_implemented,
         });
@@ -202,10 +249,10 @@ impl Family {
 
     /// This very version.
     pub fn version(&self, version: &Version) -> Option<&Record> {
-        // Two revisions of a package can have the same version: the latest that may be called is meant. If none may, the error is
-        // about the latest.
-        let same = || self.records.iter().rev().filter(|record| record.version.as_ref() == Some(version));
-        same().find(|record| record.is_active).or_else(|| same().next())
+        // Two revisions of a package can have the same version: the latest that may be called and answers is meant. If none may, the
+        // error is about the latest.
+        let same = self.records.iter().filter(|record| record.version.as_ref() == Some(version));
+        same.max_by_key(|record| (record.is_active, record.is_serving, record.revision.number))
     }
 
     /// The labels of one of the versions, those that follow from its state included.

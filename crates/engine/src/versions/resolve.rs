@@ -15,7 +15,7 @@ pub struct Question {
     pub function: String,
     /// `functionRevisionRef`: this revision and no other.
     pub revision: Option<String>,
-    /// `functionRevisionSelector`: the highest active revision with these labels.
+    /// `functionRevisionSelector`: the highest active revision with these labels that answers.
     pub labels: Option<BTreeMap<String, String>>,
     /// `functionRef.version`: this version and no other.
     pub version: Option<String>,
@@ -117,6 +117,11 @@ pub enum Unresolved {
     NotActive { function: String, revision: String },
     #[error("function `{function}` has no active revision{}", with_labels(.labels.as_ref()))]
     NoActiveRevision { function: String, labels: Option<BTreeMap<String, String>> },
+    #[error(
+        "function `{function}`: `{field}` says which revision to call, and the control plane runs without \
+         --enable-function-revision-selectors: have it started with that flag, or leave the field out"
+    )]
+    RevisionSelectorsDisabled { function: String, field: &'static str },
 }
 
 impl Unresolved {
@@ -131,6 +136,7 @@ impl Unresolved {
             Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => "VersionNotFound",
             Self::NotActive { .. } => "NotActive",
             Self::NoActiveRevision { .. } => "NoActiveRevision",
+            Self::RevisionSelectorsDisabled { .. } => "RevisionSelectorsDisabled",
         }
     }
 
@@ -143,6 +149,7 @@ impl Unresolved {
             Self::EndOfSupport { .. } => Cause::FunctionVersionRemoved,
             Self::VersionNotFound { .. } | Self::RevisionNotFound { .. } => Cause::FunctionVersionNotFound,
             Self::NotActive { .. } | Self::NoActiveRevision { .. } => Cause::FunctionInactive,
+            Self::RevisionSelectorsDisabled { .. } => Cause::FunctionRevisionSelectorsDisabled,
         }
     }
 }
@@ -151,6 +158,9 @@ impl Unresolved {
 pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Resolution<'c>, Unresolved> {
     let function = &question.function;
     check_contradiction(question)?;
+    if !catalogue.has_revision_selectors() {
+        check_no_selectors(question)?;
+    }
     let family = catalogue.family(function).ok_or_else(|| missing(catalogue, function))?;
     let shelf = Shelf { family, release: catalogue.release() };
     let parse = |text: &String| {
@@ -192,6 +202,20 @@ fn check_contradiction(question: &Question) -> Result<(), Unresolved> {
     }
 }
 
+/// Steps choose no revisions where that is off. To ignore what they say would call something that they do not want.
+fn check_no_selectors(question: &Question) -> Result<(), Unresolved> {
+    let fields = [
+        (question.revision.is_some(), "functionRevisionRef"),
+        (question.labels.is_some(), "functionRevisionSelector"),
+    ];
+    match fields.into_iter().find(|(is_said, _)| *is_said) {
+        None => Ok(()),
+        Some((_, field)) => {
+            Err(Unresolved::RevisionSelectorsDisabled { function: question.function.clone(), field })
+        }
+    }
+}
+
 /// The versions of one function, in one release.
 struct Shelf<'c> {
     family: &'c Family,
@@ -213,7 +237,7 @@ impl<'c> Shelf<'c> {
         let has_all = |record: &&Record| {
             labels.iter().all(|(key, value)| self.family.label(record, key, self.release) == Some(value))
         };
-        let found = self.active().filter(has_all).max_by_key(|record| record.revision.number);
+        let found = newest_serving(self.active().filter(has_all));
         let none =
             || Unresolved::NoActiveRevision { function: self.function(), labels: Some(labels.clone()) };
         self.take(found.ok_or_else(none)?)
@@ -246,7 +270,7 @@ impl<'c> Shelf<'c> {
             let unversioned = self.family.version(&Version::UNVERSIONED);
             unversioned.filter(|record| record.source == VersionSource::BuiltIn && self.is_active(record))
         };
-        let highest = || self.active().max_by_key(|record| record.revision.number);
+        let highest = || newest_serving(self.active());
         let none = || Unresolved::NoActiveRevision { function: self.function(), labels: None };
         self.take(stable.or_else(unversioned).or_else(highest).ok_or_else(none)?)
     }
@@ -309,6 +333,11 @@ impl<'c> Shelf<'c> {
     fn function(&self) -> String {
         self.family.function.clone()
     }
+}
+
+/// The newest of these that answers. If none does, the newest: what is wrong with it is what there is to tell.
+fn newest_serving<'c>(records: impl Iterator<Item = &'c Record>) -> Option<&'c Record> {
+    records.max_by_key(|record| (record.is_serving, record.revision.number))
 }
 
 /// Why nothing bears this name.

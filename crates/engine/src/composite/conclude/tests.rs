@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::failure::Failure;
-use crate::outcome::{EventKind, FunctionCondition, Target};
+use crate::outcome::{EventKind, FunctionCondition, Ran, Target};
+use crate::pipeline::Callee;
 use crate::plan::Plan;
+use crate::versions::LifecycleState;
 
 fn object(json: &Value) -> Object {
     json.as_object().unwrap().clone()
@@ -21,6 +23,7 @@ fn outcome(result: Result<Plan, Failure>) -> Outcome {
         context: None,
         ttl: None,
         ran: Vec::new(),
+        outputs: Vec::new(),
     }
 }
 
@@ -52,7 +55,7 @@ fn facts(composite: &Object) -> Facts<'_> {
         kept_status: status.cloned().unwrap_or_default(),
         circuit: Circuit::Closed,
         contested: None,
-        records_requests: true,
+        has_own_fields: true,
         now: "now".to_owned(),
     }
 }
@@ -126,7 +129,7 @@ fn request_is_told_first_and_handled_when_the_run_succeeds() {
     assert_eq!(failure.status.get("lastHandledReconcileAt"), None);
     let again = conclude(composed(&composing_nothing()), Vec::new(), facts(&handled));
     assert_eq!((events(&again), &again.status["lastHandledReconcileAt"]), (Vec::new(), &json!("today")));
-    let unrecorded = Facts { records_requests: false, ..facts(&fresh) };
+    let unrecorded = Facts { has_own_fields: false, ..facts(&fresh) };
     let conclusion = conclude(composed(&composing_nothing()), Vec::new(), unrecorded);
     assert_eq!(conclusion.status.get("lastHandledReconcileAt"), None);
 }
@@ -189,4 +192,44 @@ fn composite_is_reconciled_again_when_an_answer_expires_or_its_user_wants_it() {
     assert_eq!(again("1m", None), Some(Duration::from_mins(1)));
     assert_eq!(again("1ms", None), Some(Duration::from_secs(1)));
     assert_eq!(again("1m", Some(Duration::from_secs(5))), Some(Duration::from_secs(5)));
+}
+
+/// A step that called this revision of its function.
+fn ran(step: &str, revision: &str, version: &str) -> Ran {
+    let callee = Callee {
+        revision: revision.to_owned(),
+        version: version.parse().ok(),
+        built_in: None,
+        state: LifecycleState::Available,
+        advisories: Vec::new(),
+    };
+    Ran { step: step.to_owned(), function: "f".to_owned(), callee: Some(callee), calls: 1 }
+}
+
+#[test]
+fn status_says_which_revisions_composed_it_and_keeps_that_when_a_run_fails() {
+    let xr = object(
+        &json!({"status": {"ferroplane": {"functions": [{"step": "a", "function": "f", "revision": "f-1"}]}}}),
+    );
+    let mut run = composing_nothing();
+    run.ran = vec![ran("a", "f-2", "v1.2.0"), ran("b", "f-3", "latest"), ran("c", "f-v0.0.0-7", "v0.0.0")];
+    let success = conclude(composed(&run), Vec::new(), facts(&xr));
+    assert_eq!(
+        success.status["ferroplane"],
+        json!({"functions": [
+            {"step": "a", "function": "f", "revision": "f-2", "version": "v1.2.0"},
+            {"step": "b", "function": "f", "revision": "f-3"},
+            {"step": "c", "function": "f"},
+        ]})
+    );
+    let elsewhere = Facts { has_own_fields: false, kept_status: Object::new(), ..facts(&xr) };
+    let rendered = conclude(composed(&run), Vec::new(), elsewhere);
+    assert_eq!(rendered.status.get("ferroplane"), None, "what is rendered is compared with Crossplane's");
+    let mut failed = outcome(Err(Failure::Fatal { step: "b".to_owned(), message: "no".to_owned() }));
+    failed.ran = vec![ran("a", "f-2", "v1.2.0")];
+    let failure = conclude(composed(&failed), Vec::new(), facts(&xr));
+    assert_eq!(
+        failure.status["ferroplane"]["functions"][0]["revision"], "f-1",
+        "its resources are as they were"
+    );
 }

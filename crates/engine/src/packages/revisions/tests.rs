@@ -34,7 +34,8 @@ struct World {
 
 impl World {
     fn new(spec: &Value) -> Self {
-        let options = RevisionOptions { function_revision_selectors: true, runs_packages: true };
+        let options =
+            RevisionOptions { function_revision_selectors: true, runs_packages: true, reports_runtime: true };
         Self { kind: PackageKind::Function, package: package(1, spec), revisions: BTreeMap::new(), options }
     }
 

@@ -1,0 +1,34 @@
+//! Decides what operations do: pipelines that run to completion once, on a schedule, or when something changes.
+//!
+//! The pipeline itself is the same conversation as that of a composite resource; what comes before and after it is here.
+
+mod attempt;
+mod cron;
+#[cfg(test)]
+mod cron_model;
+mod history;
+mod plan;
+mod template;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use attempt::{
+    AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, conclude, standing, started,
+    succeeded_at,
+};
+pub use cron::{
+    ConcurrencyPolicy, CronDecision, CronSpec, cron_may_forget, cron_operation_name, decide_cron, last_time,
+};
+pub use ferroplane_golang::cron::InvalidSchedule;
+pub use history::{HistoryLimits, too_many};
+pub(crate) use plan::plan;
+pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watch};
+pub use watch::{
+    DELETED, FieldPath, InvalidFieldPath, LOOP_LIMIT, MARK_BOUND, Mark, Selection, Sighting, Trigger,
+    TriggerNote, WATCHED_RESOURCE, WatchDecision, WatchSpec, WatchState, annotate_watched, deleted_object,
+    deleted_object_of, longer_watch_operation_name, require_watched, watch_operation_name,
+};
+
+/// The reason of events that tell what steps say.
+pub(crate) const RUN_STEP: &str = "RunPipelineStep";

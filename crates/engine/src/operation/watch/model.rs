@@ -1,0 +1,377 @@
+//! The policies of a `WatchOperation` against everything that can go wrong: changes in any order, events that come twice or never, writes
+//! whose answer is lost, and processes that end before or after any write. Nothing is lost, and nothing is done twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferroplane_api::{Object, meta};
+use serde_json::{Value, json};
+
+use super::{
+    Mark, Trigger, TriggerNote, WatchSpec, WatchState, longer_watch_operation_name, watch_operation_name,
+};
+use crate::operation::attempt::{Standing, standing};
+use crate::operation::history::too_many;
+
+const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
+const NAMES: u64 = 4;
+const SEEDS: u64 = 300;
+const STEPS: u64 = 120;
+
+/// The end of the process.
+struct Crash;
+
+/// Numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        // Xorshift, by Marsaglia.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn is_one_of(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// What an API server has, and one process that works on it.
+struct World {
+    random: Random,
+    spec: WatchSpec,
+    bound: usize,
+    now: i64,
+    revision: u64,
+    objects: BTreeMap<String, Object>,
+    operations: BTreeMap<String, Object>,
+    status: Object,
+    /// What the process has heard of, and what it knows.
+    cache: BTreeMap<String, Object>,
+    state: Option<WatchState>,
+    /// Every operation that was ever made, by the key of its object.
+    log: BTreeMap<String, Vec<TriggerNote>>,
+    /// How many writes the process survives.
+    writes_left: u64,
+}
+
+impl World {
+    fn new(seed: u64, policy: &str, with_fields: bool, bound: usize) -> Self {
+        let fields = if with_fields { json!([{"fieldPath": "data.watched"}]) } else { json!([]) };
+        let watch = json!({"spec": {
+            "watch": {"apiVersion": "v1", "kind": "ConfigMap", "fields": fields},
+            "concurrencyPolicy": policy, "successfulHistoryLimit": seed % 3, "failedHistoryLimit": 1,
+        }});
+        Self {
+            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            spec: WatchSpec::of(watch.as_object().unwrap()).unwrap(),
+            bound,
+            now: 0,
+            revision: 0,
+            objects: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            status: Object::new(),
+            cache: BTreeMap::new(),
+            state: None,
+            log: BTreeMap::new(),
+            writes_left: u64::MAX,
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += i64::try_from(self.random.below(700)).unwrap();
+        match self.random.below(12) {
+            0..=3 => self.change(),
+            4 | 5 => self.hear(),
+            6 => self.list(),
+            7 | 8 => self.finish_one(),
+            9 => self.state = None,
+            _ => {
+                self.writes_left = if self.random.is_one_of(3) { self.random.below(4) } else { u64::MAX };
+                if self.reconcile().is_err() {
+                    self.state = None;
+                }
+            }
+        }
+    }
+
+    /// Somebody creates, changes or deletes an object.
+    fn change(&mut self) {
+        self.revision += 1;
+        let (name, revision) = (self.random.below(NAMES).to_string(), self.revision.to_string());
+        let value = self.random.below(3);
+        let field = if self.random.is_one_of(3) { "other" } else { "watched" };
+        match self.objects.get_mut(&format!("n/{name}")) {
+            Some(_) if self.random.is_one_of(5) => {
+                self.objects.remove(&format!("n/{name}"));
+            }
+            Some(object) => {
+                object["data"][field] = value.into();
+                meta::set_field(object, "resourceVersion", &revision);
+            }
+            None => {
+                let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {field: value}, "metadata": {
+                    "namespace": "n", "name": name, "uid": revision, "resourceVersion": revision,
+                }});
+                self.objects.insert(format!("n/{name}"), object.as_object().unwrap().clone());
+            }
+        }
+    }
+
+    /// The process hears of one object, again or for the first time.
+    fn hear(&mut self) {
+        // What the mark covers by version alone must have been heard of in the order of versions, as watches tell it.
+        if self.bound < super::MARK_BOUND {
+            return self.list();
+        }
+        let key = format!("n/{}", self.random.below(NAMES));
+        let Some(state) = &mut self.state else { return };
+        match self.objects.get(&key) {
+            Some(object) => self.cache.insert(key.clone(), object.clone()),
+            None => self.cache.remove(&key),
+        };
+        state.see(&key, self.cache.get(&key), &self.spec, self.now);
+    }
+
+    fn list(&mut self) {
+        let Some(state) = &mut self.state else { return };
+        self.cache.clone_from(&self.objects);
+        state.see_all(self.cache.values(), &self.spec, self.now);
+    }
+
+    fn finish_one(&mut self) {
+        let running: Vec<_> = self
+            .operations
+            .iter()
+            .filter(|(_, it)| standing(it) == Standing::Running)
+            .map(|(name, _)| name.clone())
+            .collect();
+        if running.is_empty() {
+            return;
+        }
+        let length = u64::try_from(running.len()).unwrap();
+        let name = &running[usize::try_from(self.random.below(length)).unwrap()];
+        let status = if self.random.is_one_of(4) { "False" } else { "True" };
+        let conditions = json!({"conditions": [{"type": "Succeeded", "status": status, "reason": "x"}]});
+        self.operations.get_mut(name).unwrap().insert("status".to_owned(), conditions);
+    }
+
+    fn write(&mut self) -> Result<(), Crash> {
+        self.writes_left = self.writes_left.checked_sub(1).ok_or(Crash)?;
+        Ok(())
+    }
+
+    /// What the controller does, in its order.
+    fn reconcile(&mut self) -> Result<(), Crash> {
+        let watch = json!({"status": self.status}).as_object().unwrap().clone();
+        let written = Mark::of(&watch);
+        let operations: Vec<_> = self.operations.values().cloned().collect();
+        let is_new = self.state.is_none();
+        let mut state = self.state.take().unwrap_or_else(|| WatchState::restore(&watch, &self.spec));
+        let learnt = state.learn(&operations);
+        if is_new {
+            self.cache.clone_from(&self.objects);
+            state.see_all(self.cache.values(), &self.spec, self.now);
+        }
+        for key in learnt {
+            state.see(&key, self.cache.get(&key), &self.spec, self.now);
+        }
+        for operation in too_many(&operations, self.spec.limits) {
+            if state.may_forget(&written, operation) {
+                self.write()?;
+                self.operations.remove(meta::name(operation));
+            }
+        }
+        let operations: Vec<_> = self.operations.values().cloned().collect();
+        let decision = state.decide(&self.spec, &operations, &written, self.now);
+        assert!(decision.stopped.is_empty() && decision.missed.is_empty());
+        for trigger in &decision.triggers {
+            for name in &trigger.replaced {
+                self.write()?;
+                self.operations.remove(name);
+            }
+            self.write()?;
+            match self.create(trigger) {
+                Some(uid) => state.made(trigger, &uid, self.now),
+                None => state.failed(trigger),
+            }
+        }
+        if let Some(mark) = state.mark_within(&written, self.bound) {
+            self.write()?;
+            self.status.insert("handled".to_owned(), mark.to_json());
+            state.written(&mark);
+        }
+        self.state = Some(state);
+        Ok(())
+    }
+
+    /// Create an operation. None if nobody hears whether it was created.
+    fn create(&mut self, trigger: &Trigger) -> Option<String> {
+        if self.random.is_one_of(20) {
+            return None;
+        }
+        let mut object = if trigger.sighting.is_gone() {
+            let (name, since) = (trigger.sighting.name(), trigger.since.to_string());
+            super::deleted_object("v1", "ConfigMap", "n", name, &since)
+        } else {
+            self.cache[&trigger.sighting.key].clone()
+        };
+        object.insert("kind".to_owned(), "ConfigMap".into());
+        let mut name = watch_operation_name("w", &object);
+        if let Some(present) = self.operations.get(&name) {
+            if TriggerNote::of(present).unwrap().is_same(&trigger.note) {
+                return Some(meta::uid(present).to_owned());
+            }
+            // An object of the same name was deleted in the same moment.
+            name = longer_watch_operation_name("w", &object);
+            assert!(!self.operations.contains_key(&name), "{name}");
+        }
+        self.check_policy(&trigger.sighting.key);
+        self.revision += 1;
+        let mut operation = json!({"metadata": {"name": name, "uid": format!("o{}", self.revision)}});
+        let operation = operation.as_object_mut().unwrap();
+        super::annotate_watched(operation, &object);
+        trigger.note.write(operation);
+        self.log.entry(trigger.sighting.key.clone()).or_default().push(trigger.note.clone());
+        self.operations.insert(name, operation.clone());
+        let is_heard = !self.random.is_one_of(20);
+        is_heard.then(|| meta::uid(operation).to_owned())
+    }
+
+    fn check_policy(&self, key: &str) {
+        use crate::operation::ConcurrencyPolicy::{Allow, Forbid, Replace};
+        let mut running = self.operations.values().filter(|it| standing(it) == Standing::Running);
+        match self.spec.policy {
+            Allow => {}
+            Forbid => assert_eq!(running.count(), 0, "another operation runs"),
+            Replace => {
+                assert!(running.all(|it| TriggerNote::of(it).unwrap().key != key), "it was not replaced");
+            }
+        }
+    }
+
+    /// Let everything come to rest.
+    fn settle(&mut self) {
+        self.writes_left = u64::MAX;
+        let mut before = None;
+        for _ in 0..500 {
+            self.now += 2000;
+            assert!(self.reconcile().is_ok());
+            self.list();
+            while self.operations.values().any(|it| standing(it) == Standing::Running) {
+                self.finish_one();
+            }
+            let waits = self.state.as_ref().is_some_and(WatchState::is_waiting);
+            let now = Some((self.status.clone(), self.operations.len(), waits));
+            if before == now && !waits {
+                return;
+            }
+            before = now;
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn check_nothing_lost(&self, with_deletions: bool) {
+        for (key, object) in &self.objects {
+            let seen = super::Sighting::of(object, &self.spec.fields);
+            let last =
+                self.log.get(key).and_then(|notes| notes.last()).expect("every object has an operation");
+            assert_eq!(
+                (&last.uid, &last.state),
+                (&seen.uid, &seen.state),
+                "the last change of {key} is lost"
+            );
+        }
+        let log: BTreeSet<_> = self.log.keys().collect();
+        for key in log.into_iter().filter(|key| with_deletions && !self.objects.contains_key(*key)) {
+            assert!(self.log[key].last().unwrap().is_gone(), "the deletion of {key} is lost");
+        }
+    }
+
+    fn check_nothing_twice(&self) {
+        for (key, notes) in &self.log {
+            for pair in notes.windows(2) {
+                let identity = |note: &TriggerNote| (note.uid.clone(), note.state.clone());
+                assert_ne!(identity(&pair[0]), identity(&pair[1]), "{key} was handled twice: {notes:#?}");
+            }
+        }
+    }
+
+    fn check_history(&self) {
+        let count = |wanted| self.operations.values().filter(|it| standing(it) == wanted).count();
+        assert!(count(Standing::Succeeded) <= self.spec.limits.succeeded, "{:#?}", self.operations.keys());
+        assert!(count(Standing::Failed) <= self.spec.limits.failed);
+    }
+}
+
+fn run(bound: usize, check: impl Fn(&World)) {
+    for seed in 1..=SEEDS {
+        for policy in POLICIES {
+            let mut world = World::new(seed, policy, seed % 2 == 0, bound);
+            for _ in 0..STEPS {
+                world.step();
+            }
+            world.settle();
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&world)));
+            assert!(outcome.is_ok(), "seed {seed}, {policy}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_is_done_twice_whatever_goes_wrong() {
+    run(super::MARK_BOUND, |world| {
+        world.check_nothing_lost(true);
+        world.check_nothing_twice();
+        world.check_history();
+    });
+}
+
+#[test]
+fn nothing_is_lost_of_more_objects_than_the_mark_can_list() {
+    run(2, |world| {
+        world.check_nothing_lost(false);
+        world.check_history();
+        let listed = world.status["handled"]["objects"].as_object().map_or(0, serde_json::Map::len);
+        assert!(listed <= 2);
+    });
+}
+
+#[test]
+fn object_that_operations_keep_changing_is_left_alone_until_somebody_else_changes_it() {
+    let mut world = World::new(1, "Allow", false, super::MARK_BOUND);
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {}, "metadata": {"namespace": "n", "name": "a", "uid": "u"}})
+        .as_object()
+        .unwrap()
+        .clone();
+    let mut state = WatchState::restore(&Object::new(), &world.spec);
+    let mut managers = Vec::<Value>::new();
+    let mut made = 0;
+    let mut turn = |state: &mut WatchState, managers: &[Value], value: i64| {
+        world.now += 5000;
+        object["data"]["value"] = value.into();
+        object["metadata"]["managedFields"] = managers.into();
+        object["metadata"]["resourceVersion"] = value.to_string().into();
+        state.see("n/a", Some(&object), &world.spec, world.now);
+        let decision = state.decide(&world.spec, &[], &Mark::default(), world.now);
+        for trigger in &decision.triggers {
+            made += 1;
+            state.made(trigger, &format!("o{made}"), world.now);
+        }
+        (made, decision.stopped)
+    };
+    for value in 1..=20 {
+        let (made, stopped) = turn(&mut state, &managers, value);
+        assert_eq!(stopped.len(), usize::from(value == 11), "{value}");
+        managers.push(json!({"manager": format!("ops.crossplane.io/operation/o{made}")}));
+        if value == 11 {
+            break;
+        }
+    }
+    assert_eq!(state.stopped(), ["n/a"]);
+    managers.pop();
+    let (made, stopped) = turn(&mut state, &managers, 100);
+    assert_eq!((made, stopped.len()), (11, 0), "somebody else has changed it");
+    assert!(state.stopped().is_empty());
+}

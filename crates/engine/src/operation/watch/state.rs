@@ -1,0 +1,436 @@
+//! What a `WatchOperation` knows while it works, and what it does next.
+//!
+//! It is told what there is ([`WatchState::see`], [`WatchState::see_all`]) and which operations there are ([`WatchState::learn`]), in any
+//! order and as often as anybody likes. It says which operations to make ([`WatchState::decide`]), and is told when they are made.
+//!
+//! # Invariants
+//! * One operation for each state of an object that was seen, unless a later state took its place before its turn came.
+//! * Whatever is lost with the process is found again in the mark and in the operations that the mark does not cover yet.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use ferroplane_api::{Object, meta};
+
+use super::mark::{Handled, MARK_BOUND, Mark};
+use super::sighting::{Sighting, TriggerNote};
+use super::spec::WatchSpec;
+use crate::operation::attempt::{Standing, standing};
+use crate::operation::cron::ConcurrencyPolicy;
+
+/// How many operations in a row may be made because the one before changed the object.
+pub const LOOP_LIMIT: u32 = 10;
+/// How long the changes of one object are merged after an operation was made for it, in milliseconds.
+const MERGE: i64 = 1000;
+/// How many operations are made before the mark is written.
+const BATCH: usize = 200;
+/// Of how many operations it is remembered how deep they are in a row.
+const DEPTHS: usize = 4096;
+
+/// What a `WatchOperation` knows.
+#[derive(Debug, Clone, Default)]
+pub struct WatchState {
+    mark: Mark,
+    /// Whether the mark was made with another selector, so that what is missing from what there is was not deleted.
+    is_reselected: bool,
+    waiting: BTreeMap<String, Waiting>,
+    arrivals: u64,
+    /// The number of the next operation.
+    next_sequence: u64,
+    /// The numbers of operations that are not covered by the mark, and that are known.
+    learnt: HashSet<u64>,
+    /// The numbers of operations of which it is not known whether they were made, and the keys of their objects.
+    unknown: BTreeMap<u64, String>,
+    /// Who had written to an object when it was handled.
+    writers: HashMap<String, Vec<String>>,
+    /// How deep in a row operations are, by their UIDs, with the order in which they were learnt.
+    depths: HashMap<String, (u64, u32)>,
+    /// When an operation was last made for an object, in milliseconds.
+    made_at: HashMap<String, i64>,
+    /// The versions for which Crossplane has made operations.
+    versions_of_crossplane: HashMap<String, u64>,
+}
+
+/// A change that has no operation yet.
+#[derive(Debug, Clone)]
+struct Waiting {
+    sighting: Sighting,
+    arrival: u64,
+    since: i64,
+    depth: u32,
+}
+
+/// A change for which an operation is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trigger {
+    pub sighting: Sighting,
+    pub note: TriggerNote,
+    /// Since when it is known, in milliseconds since 1970.
+    pub since: i64,
+    /// Operations that make room for it.
+    pub replaced: Vec<String>,
+}
+
+/// What a `WatchOperation` does now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchDecision {
+    pub triggers: Vec<Trigger>,
+    /// Objects whose operations keep changing them, as namespace and name: no more operations are made for these changes.
+    pub stopped: Vec<String>,
+    /// Objects whose changes waited for longer than they may.
+    pub missed: Vec<String>,
+    /// When to look again, in milliseconds since 1970.
+    pub look_again_at: Option<i64>,
+}
+
+impl WatchState {
+    /// What is known of a `WatchOperation` that nobody has worked on in this process.
+    pub fn restore(watch: &Object, spec: &WatchSpec) -> Self {
+        let mark = Mark::of(watch);
+        let mut state = Self { next_sequence: mark.sequence + 1, mark, ..Self::default() };
+        state.select(spec);
+        state
+    }
+
+    /// Watch what the spec says. Call [`WatchState::see_all`] with what there is before anything else.
+    pub fn select(&mut self, spec: &WatchSpec) {
+        let selector = spec.selector();
+        if self.mark.selector == selector {
+            return;
+        }
+        self.is_reselected = !self.mark.selector.is_empty();
+        self.mark.selector = selector;
+        // Objects that were not selected before may be older than it.
+        self.mark.floor = 0;
+        self.waiting.clear();
+    }
+
+    /// Learn which operations were made. All that the `WatchOperation` has are given. Returns the keys of objects of which something is
+    /// learnt: they have to be seen again.
+    pub fn learn(&mut self, operations: &[Object]) -> Vec<String> {
+        let mut learnt = Vec::new();
+        let mut notes: Vec<_> =
+            operations.iter().filter_map(|it| Some((TriggerNote::of(it)?, meta::uid(it)))).collect();
+        notes.sort_by_key(|(note, _)| note.sequence);
+        for (note, uid) in notes {
+            if note.sequence == 0 {
+                let version = self.versions_of_crossplane.entry(note.key).or_default();
+                *version = note.version.max(*version);
+                continue;
+            }
+            self.learn_depth(uid, note.depth);
+            self.next_sequence = self.next_sequence.max(note.sequence + 1);
+            // Once: what was made after it is not undone.
+            if !self.mark.covers(&note) && self.learnt.insert(note.sequence) {
+                self.take(&note);
+                learnt.push(note.key);
+            }
+        }
+        learnt
+    }
+
+    fn learn_depth(&mut self, uid: &str, depth: u32) {
+        if uid.is_empty() || self.depths.contains_key(uid) {
+            return;
+        }
+        self.arrivals += 1;
+        self.depths.insert(uid.to_owned(), (self.arrivals, depth));
+        if self.depths.len() > DEPTHS {
+            let oldest =
+                self.depths.iter().min_by_key(|(_, (arrival, _))| *arrival).map(|(uid, _)| uid.clone());
+            if let Some(oldest) = oldest {
+                self.depths.remove(&oldest);
+            }
+        }
+    }
+
+    /// Take what an operation was made for as handled, unless something later was.
+    fn take(&mut self, note: &TriggerNote) {
+        let present = self.mark.objects.get(&note.key);
+        if note.is_gone() {
+            // Whichever object of the name it was: a later one has a later version.
+            if present.is_some_and(|handled| handled.version <= note.version) {
+                self.mark.objects.remove(&note.key);
+            }
+        } else if present.is_none_or(|handled| handled.version <= note.version) {
+            let TriggerNote { uid, version, state, .. } = note.clone();
+            let handled = Handled { uid, version, seen: version, state, is_stopped: false };
+            self.mark.objects.insert(note.key.clone(), handled);
+        }
+        let is_answered = |waiting: &Waiting| {
+            let sighting = &waiting.sighting;
+            let is_same = sighting.state == note.state || sighting.version <= note.version;
+            sighting.uid == note.uid && sighting.is_gone() == note.is_gone() && is_same
+        };
+        if self.waiting.get(&note.key).is_some_and(is_answered) {
+            self.waiting.remove(&note.key);
+        }
+    }
+
+    /// See everything that there is, and what is not there any more. `now` is in milliseconds since 1970.
+    pub fn see_all<'a>(&mut self, objects: impl Iterator<Item = &'a Object>, spec: &WatchSpec, now: i64) {
+        let mut seen = HashSet::new();
+        let mut sightings: Vec<_> = objects.map(|object| Sighting::of(object, &spec.fields)).collect();
+        // As they came about: the mark can only cover what is older than all that waits.
+        sightings.sort_by_key(|sighting| sighting.version);
+        for sighting in sightings {
+            seen.insert(sighting.key.clone());
+            self.see_present(sighting, now);
+        }
+        let known = self.mark.objects.keys().chain(self.waiting.keys());
+        let missing: BTreeSet<_> = known.filter(|key| !seen.contains(*key)).cloned().collect();
+        for key in missing {
+            if self.is_reselected {
+                self.mark.objects.remove(&key);
+            } else {
+                self.see_gone(&key, now);
+            }
+        }
+        self.is_reselected = false;
+        self.versions_of_crossplane.clear();
+    }
+
+    /// See what has become of an object, whose key is its namespace and name.
+    pub fn see(&mut self, key: &str, object: Option<&Object>, spec: &WatchSpec, now: i64) {
+        match object {
+            Some(object) => self.see_present(Sighting::of(object, &spec.fields), now),
+            None => self.see_gone(key, now),
+        }
+    }
+
+    fn see_present(&mut self, sighting: Sighting, now: i64) {
+        if self.is_handled(&sighting) {
+            self.waiting.remove(&sighting.key);
+            let handled =
+                self.mark.objects.entry(sighting.key.clone()).or_insert_with(|| Handled::new(&sighting));
+            if handled.is_of(&sighting.uid) {
+                handled.seen = handled.seen.max(sighting.version);
+                handled.state.clone_from(&sighting.state);
+                handled.uid.clone_from(&sighting.uid);
+            }
+            self.writers.insert(sighting.key, sighting.writers);
+            return;
+        }
+        let depth = self.depth_of(&sighting);
+        self.wait(sighting, depth, now);
+    }
+
+    fn see_gone(&mut self, key: &str, now: i64) {
+        self.writers.remove(key);
+        let waiting =
+            self.waiting.get(key).map(|waiting| (waiting.sighting.uid.clone(), waiting.sighting.version));
+        let handled = self.mark.objects.get(key).map(|handled| (handled.uid.clone(), handled.seen));
+        if let Some((uid, version)) = waiting.or(handled) {
+            self.wait(Sighting::gone(key, &uid, version), 0, now);
+        }
+    }
+
+    /// The later state takes the place of the earlier one, and its turn.
+    fn wait(&mut self, sighting: Sighting, depth: u32, now: i64) {
+        if let Some(waiting) = self.waiting.get_mut(&sighting.key) {
+            // The name of the operation for a deletion is made of when it was noticed.
+            if sighting.is_gone() && !waiting.sighting.is_gone() {
+                waiting.since = now;
+            }
+            waiting.sighting = sighting;
+            waiting.depth = depth;
+        } else {
+            self.arrivals += 1;
+            let arrival = self.arrivals;
+            self.waiting.insert(sighting.key.clone(), Waiting { sighting, arrival, since: now, depth });
+        }
+    }
+
+    fn is_handled(&self, sighting: &Sighting) -> bool {
+        let Sighting { key, uid, version, state, .. } = sighting;
+        // What has no number for a version cannot be compared by it.
+        let is_not_later_than = |known: u64| *version > 0 && *version <= known;
+        match self.mark.objects.get(key) {
+            Some(handled) => {
+                handled.is_of(uid)
+                    && (handled.state == *state || is_not_later_than(handled.version.max(handled.seen)))
+            }
+            None => {
+                is_not_later_than(self.mark.floor)
+                    || self.versions_of_crossplane.get(key).is_some_and(|known| is_not_later_than(*known))
+            }
+        }
+    }
+
+    /// How many operations in a row led to this state: zero if none of ours has written to the object since it was handled.
+    fn depth_of(&self, sighting: &Sighting) -> u32 {
+        // After a restart it is not known who had. Nobody is blamed.
+        let Some(before) = self.writers.get(&sighting.key) else { return 0 };
+        let new = sighting.writers.iter().filter(|writer| !before.contains(writer));
+        let depths = new.filter_map(|writer| self.depths.get(writer));
+        depths.map(|(_, depth)| depth + 1).max().unwrap_or_default()
+    }
+
+    /// What to do. `operations` are all that the `WatchOperation` has, `written` is the mark in its status, and `now` is in milliseconds
+    /// since 1970.
+    pub fn decide(
+        &mut self,
+        spec: &WatchSpec,
+        operations: &[Object],
+        written: &Mark,
+        now: i64,
+    ) -> WatchDecision {
+        self.made_at.retain(|_, at| *at + MERGE > now);
+        let mut decision = WatchDecision::default();
+        self.stop_loops(&mut decision);
+        self.drop_late(spec, now, &mut decision);
+        let running: Vec<_> =
+            operations.iter().filter(|operation| standing(operation) == Standing::Running).collect();
+        if spec.policy == ConcurrencyPolicy::Forbid && !running.is_empty() {
+            // It is looked at again when the one that runs is done.
+            return decision;
+        }
+        let mut ready: Vec<_> = Vec::new();
+        for waiting in self.waiting.values() {
+            match self.made_at.get(&waiting.sighting.key) {
+                Some(at) => decision.look_at(at + MERGE),
+                None => ready.push((waiting.arrival, waiting.sighting.key.clone())),
+            }
+        }
+        ready.sort_unstable();
+        let batch = if spec.policy == ConcurrencyPolicy::Forbid { 1 } else { BATCH };
+        if ready.len() > batch && spec.policy != ConcurrencyPolicy::Forbid {
+            decision.look_at(now);
+        }
+        for (_, key) in ready.into_iter().take(batch) {
+            let makes_room = spec.policy == ConcurrencyPolicy::Replace;
+            let older: Vec<_> = running.iter().filter(|it| makes_room && is_for(it, &key)).collect();
+            if !older.iter().all(|operation| self.may_forget(written, operation)) {
+                // Once the mark says what the older one says, it can go.
+                decision.look_at(now);
+                continue;
+            }
+            let replaced = older.into_iter().map(|it| meta::name(it).to_owned()).collect();
+            decision.triggers.extend(self.trigger(&key, replaced));
+        }
+        decision
+    }
+
+    fn trigger(&mut self, key: &str, replaced: Vec<String>) -> Option<Trigger> {
+        let Waiting { sighting, depth, since, .. } = self.waiting.get(key)?.clone();
+        let note = TriggerNote::new(&sighting, depth, self.next_sequence);
+        self.next_sequence += 1;
+        Some(Trigger { sighting, note, since, replaced })
+    }
+
+    fn stop_loops(&mut self, decision: &mut WatchDecision) {
+        let looping = self.waiting.values().filter(|waiting| waiting.depth >= LOOP_LIMIT);
+        let looping: Vec<_> = looping.map(|waiting| waiting.sighting.clone()).collect();
+        for sighting in looping {
+            self.skip(&sighting);
+            if let Some(handled) = self.mark.objects.get_mut(&sighting.key) {
+                handled.is_stopped = true;
+            }
+            decision.stopped.push(sighting.key);
+        }
+    }
+
+    fn drop_late(&mut self, spec: &WatchSpec, now: i64, decision: &mut WatchDecision) {
+        let Some(deadline) = spec.deadline.map(|seconds| seconds.saturating_mul(1000)) else { return };
+        let is_late = |waiting: &&Waiting| waiting.since.saturating_add(deadline) < now;
+        let late: Vec<_> = self.waiting.values().filter(is_late).map(|it| it.sighting.clone()).collect();
+        for sighting in late {
+            self.skip(&sighting);
+            decision.missed.push(sighting.key);
+        }
+        let next = self.waiting.values().map(|waiting| waiting.since.saturating_add(deadline) + 1).min();
+        if let Some(next) = next {
+            decision.look_at(next);
+        }
+    }
+
+    /// Count a change as handled that gets no operation.
+    fn skip(&mut self, sighting: &Sighting) {
+        self.take(&TriggerNote::new(sighting, 0, 0));
+        self.writers.insert(sighting.key.clone(), sighting.writers.clone());
+    }
+
+    /// An operation was made for a change: the one with this UID.
+    pub fn made(&mut self, trigger: &Trigger, uid: &str, now: i64) {
+        self.learn_depth(uid, trigger.note.depth);
+        self.learnt.insert(trigger.note.sequence);
+        self.take(&trigger.note);
+        self.made_at.insert(trigger.note.key.clone(), now);
+        if !trigger.sighting.is_gone() {
+            self.writers.insert(trigger.note.key.clone(), trigger.sighting.writers.clone());
+        }
+    }
+
+    /// It is not known whether an operation was made for a change, which therefore waits on.
+    pub fn failed(&mut self, trigger: &Trigger) {
+        self.unknown.insert(trigger.note.sequence, trigger.note.key.clone());
+    }
+
+    /// The mark to write to the status, or none if the one that is there says the same.
+    pub fn mark(&mut self, written: &Mark) -> Option<Mark> {
+        self.mark_within(written, MARK_BOUND)
+    }
+
+    pub(super) fn mark_within(&mut self, written: &Mark, bound: usize) -> Option<Mark> {
+        // Once a change has its operation, it does not matter whether an earlier attempt to make it came to something.
+        let waiting = &self.waiting;
+        self.unknown.retain(|_, key| waiting.contains_key(key));
+        let lowest_unknown = self.unknown.first_key_value().map(|(sequence, _)| *sequence);
+        let sequence = lowest_unknown.unwrap_or(self.next_sequence).saturating_sub(1);
+        let present = self.waiting.values().filter(|waiting| !waiting.sighting.is_gone());
+        let oldest_waiting = present.map(|waiting| waiting.sighting.version).min();
+        let mut mark = self.mark.bounded(oldest_waiting, bound);
+        mark.sequence = sequence.max(written.sequence);
+        (!mark.is_like(written)).then_some(mark)
+    }
+
+    /// A mark was written to the status.
+    pub fn written(&mut self, mark: &Mark) {
+        self.mark.sequence = mark.sequence;
+        self.learnt.retain(|sequence| *sequence > mark.sequence);
+    }
+
+    /// Whether an operation can be deleted without being made again after a restart. `written` is the mark in the status.
+    pub fn may_forget(&self, written: &Mark, operation: &Object) -> bool {
+        TriggerNote::of(operation).is_none_or(|note| written.covers(&note))
+    }
+
+    /// Whether a change waits for its operation.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The objects for whose changes no operations are made, because operations keep changing them.
+    pub fn stopped(&self) -> Vec<&str> {
+        let stopped = self.mark.objects.iter().filter(|(_, handled)| handled.is_stopped);
+        stopped.map(|(key, _)| key.as_str()).collect()
+    }
+
+    /// Somebody has changed the `WatchOperation`: what was stopped may go on with the next change.
+    pub fn forgive(&mut self) {
+        for handled in self.mark.objects.values_mut() {
+            handled.is_stopped = false;
+        }
+        self.writers.clear();
+    }
+}
+
+impl Trigger {
+    /// The same about the object as it is now: it may have changed again.
+    #[must_use]
+    pub fn about(mut self, object: &Object, spec: &WatchSpec) -> Self {
+        self.sighting = Sighting::of(object, &spec.fields);
+        self.note = TriggerNote::new(&self.sighting, self.note.depth, self.note.sequence);
+        self
+    }
+}
+
+impl WatchDecision {
+    fn look_at(&mut self, time: i64) {
+        self.look_again_at = Some(self.look_again_at.map_or(time, |earlier| earlier.min(time)));
+    }
+}
+
+/// Whether an operation was made for an object.
+fn is_for(operation: &Object, key: &str) -> bool {
+    TriggerNote::of(operation).is_some_and(|note| note.key == key)
+}
