@@ -1,6 +1,7 @@
 //! Images in files: OCI layouts, as directories and as tarballs, and what `docker save` writes, old and new.
 //!
-//! Importing copies one image from there into the store; exporting writes images from the store as an OCI layout.
+//! Importing copies one image from there into the store; exporting writes images from the store as an OCI layout, or one as
+//! `docker save` does.
 //!
 //! # Invariants
 //! * Nothing of an archive is written outside of the store, and nothing beside a layout is read: names in archives are looked up in
@@ -8,6 +9,7 @@
 //! * What is imported has the digest that the archive states for it. What `docker save` states no digest for gets one.
 
 mod docker;
+mod docker_export;
 mod export;
 mod files;
 mod layout;
@@ -15,10 +17,11 @@ mod layout;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use docker_export::export_docker;
 pub use export::{export_layout, export_tarball};
 
 use crate::store::{self, Pin, Store};
-use crate::{Descriptor, Digest, InvalidManifest, Platform, platform, tar};
+use crate::{Descriptor, Digest, InvalidManifest, LoadError, Platform, platform, tar};
 use files::Files;
 
 /// How the name of an image is written in an index.
@@ -78,6 +81,10 @@ pub enum Error {
         "cannot trust layer `{name}`: its content is {found}, and the image's configuration says {expected}"
     )]
     DiffId { name: String, expected: Digest, found: Digest },
+    #[error("cannot trust `{name}` of the archive: it is named by a digest, and its content is {found}")]
+    Named { name: String, found: Digest },
+    #[error(transparent)]
+    Image(Box<LoadError>),
     #[error("cannot write to the store, or read from it")]
     Store(#[from] store::Error),
 }
@@ -102,6 +109,12 @@ pub fn import(source: &Path, store: &Store, selection: &Selection) -> Result<Imp
         return Err(Error::NoImage { path: source.to_owned() });
     };
     Ok(Imported { descriptor, pin })
+}
+
+/// The names of the images in a directory or a file, in their order. Those without a name are left out.
+pub fn list_names(source: &Path, store: &Store) -> Result<Vec<String>, Error> {
+    let files = Files::open(source, store)?;
+    if files.contains(layout::INDEX) { layout::names(&files) } else { docker::names(&files) }
 }
 
 /// Some names for a message, sorted.

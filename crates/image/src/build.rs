@@ -4,12 +4,14 @@
 //! * The same files give the same bytes, today and on another machine: entries are sorted, belong to root and are from 1970, and of
 //!   their modes only counts whether a file can be executed.
 
+mod compress;
 mod layer;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+pub use compress::compress_layers;
 pub use layer::Layer;
 
 use crate::manifest::RootFilesystem;
@@ -33,6 +35,9 @@ pub struct ImageBuilder {
     pub layers: Vec<Layer>,
     /// Of the manifest.
     pub annotations: BTreeMap<String, String>,
+    /// An annotation of layers that is written to the labels of the configuration, too, as `ANNOTATION:DIGEST`: files of
+    /// `docker save` have no annotations.
+    pub labelled_annotation: Option<String>,
 }
 
 /// Why an image cannot be built.
@@ -57,8 +62,14 @@ pub enum Error {
 impl ImageBuilder {
     /// An image from nothing.
     pub fn new(platform: Platform) -> Self {
-        let (execution, annotations) = (Execution::default(), BTreeMap::new());
-        Self { platform, execution, base: None, layers: Vec::new(), annotations }
+        Self {
+            platform,
+            execution: Execution::default(),
+            base: None,
+            layers: Vec::new(),
+            annotations: BTreeMap::new(),
+            labelled_annotation: None,
+        }
     }
 
     /// An image on top of another one, which is run in the same way unless that is changed.
@@ -66,19 +77,20 @@ impl ImageBuilder {
         let config = &base.config;
         let platform = Platform::new(&config.os, &config.architecture, config.variant.as_deref());
         let execution = config.config.clone().unwrap_or_default();
-        Self { platform, execution, base: Some(base), layers: Vec::new(), annotations: BTreeMap::new() }
+        Self { execution, base: Some(base), ..Self::new(platform) }
     }
 
     /// Write layers, configuration and manifest. Returns the descriptor of the manifest.
-    pub fn build(self, store: &Store) -> Result<Descriptor, Error> {
-        let (mut layers, mut config) = match self.base {
+    pub fn build(mut self, store: &Store) -> Result<Descriptor, Error> {
+        let (mut layers, mut config) = match self.base.take() {
             Some(base) => (base.manifest.layers, base.config),
             None => (Vec::new(), ImageConfig::default()),
         };
         let mut pin = store.pin()?;
-        for layer in self.layers {
+        for layer in std::mem::take(&mut self.layers) {
             let (descriptor, diff_id) = layer.write(store)?;
             pin.add(&descriptor.digest)?;
+            self.label(&descriptor);
             layers.push(descriptor);
             config.rootfs.diff_ids.push(diff_id);
             config.history.push(built());
@@ -97,6 +109,16 @@ impl ImageBuilder {
         pin.add(&store.write(&manifest)?)?;
         let platform = Some(self.platform);
         Ok(Descriptor { platform, ..Descriptor::of(media_type::OCI_MANIFEST, &manifest) })
+    }
+}
+
+impl ImageBuilder {
+    fn label(&mut self, layer: &Descriptor) {
+        let annotation = self.labelled_annotation.as_ref();
+        if let Some((key, value)) = annotation.and_then(|key| Some((key, layer.annotations.get(key)?))) {
+            let labels = self.execution.labels.get_or_insert_default();
+            labels.insert(format!("{key}:{}", layer.digest), value.clone());
+        }
     }
 }
 

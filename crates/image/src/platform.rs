@@ -48,7 +48,8 @@ impl Platform {
         }
     }
 
-    /// The image that runs on this platform. Of several the first with the best variant is taken, as containerd does it.
+    /// The image that runs on this platform. Of several the first with the best variant is taken, as containerd does it. One of
+    /// WebAssembly runs everywhere, and is taken if there is no other.
     pub fn choose<'a>(&self, index: &'a Index) -> Result<&'a Descriptor, Error> {
         let candidates = index.manifests.iter().enumerate().filter(|(_, entry)| is_image(entry));
         let best = candidates
@@ -57,8 +58,9 @@ impl Platform {
                 Some((fit, std::cmp::Reverse(place), entry))
             })
             .max_by_key(|(fit, place, _)| (*fit, *place));
-        match best {
-            Some((_, _, entry)) => Ok(entry),
+        let code = || index.manifests.iter().find(|entry| is_image(entry) && is_code(entry));
+        match best.map(|(_, _, entry)| entry).or_else(code) {
+            Some(entry) => Ok(entry),
             None => Err(Error::NotOffered { wanted: self.to_string(), offered: offered(index) }),
         }
     }
@@ -86,6 +88,11 @@ impl Platform {
 fn is_image(entry: &Descriptor) -> bool {
     media_type::is_manifest(&entry.media_type)
         && entry.platform.as_ref().is_none_or(|platform| platform.os != "unknown")
+}
+
+/// WebAssembly is no machine's: its system has many names (`wasi`, `wasip1`, `wasip2`, `js`), its processor has one.
+fn is_code(entry: &Descriptor) -> bool {
+    entry.platform.as_ref().is_some_and(|platform| platform.architecture == "wasm")
 }
 
 fn offered(index: &Index) -> String {
@@ -161,6 +168,12 @@ mod tests {
         ] {
             assert_eq!(chosen(wanted, offered).unwrap(), expected, "{wanted} of {offered:?}");
         }
+    }
+
+    #[test]
+    fn webassembly_is_chosen_if_there_is_nothing_else() {
+        assert_eq!(chosen("linux/amd64", &["linux/arm64", "wasip1/wasm"]).unwrap(), "wasip1/wasm");
+        assert_eq!(chosen("linux/amd64", &["wasip1/wasm", "linux/amd64"]).unwrap(), "linux/amd64");
     }
 
     #[test]

@@ -16,9 +16,12 @@ mod error;
 mod exchange;
 mod http_client;
 mod manifests;
+mod proxy;
 mod pull;
+mod pull_all;
 mod push;
 mod retry;
+mod signatures;
 mod tags;
 mod token;
 
@@ -34,9 +37,12 @@ use crate::auth::Credentials;
 
 pub use connector::TlsError;
 pub use error::{Error, Failure};
+pub use proxy::Proxies;
 pub use pull::{Progress, Pull, PullPolicy, Pulled};
+pub use pull_all::PulledIndex;
 pub use push::Push;
 pub use retry::RetryPolicy;
+pub use signatures::ImageSignature;
 
 /// How to talk to registries.
 #[derive(Debug, Clone)]
@@ -46,6 +52,8 @@ pub struct Options {
     pub authorities: Vec<u8>,
     /// Registries (`host` or `host:port`) that are spoken to without TLS.
     pub plain_http: Vec<String>,
+    /// Those that the variables of this process name, unless said otherwise.
+    pub proxies: Proxies,
     pub retries: RetryPolicy,
     pub timeouts: Timeouts,
     /// How many blobs of an image are transferred at the same time.
@@ -86,6 +94,7 @@ impl Default for Options {
             credentials: Credentials::anonymous(),
             authorities: Vec::new(),
             plain_http: Vec::new(),
+            proxies: Proxies::from_environment(),
             retries: RetryPolicy::default(),
             timeouts: Timeouts::default(),
             parallel_blobs: 3,
@@ -108,7 +117,7 @@ impl Default for Timeouts {
 impl Registry {
     /// Connects when something is asked for.
     pub fn new(options: Options) -> Result<Self, TlsError> {
-        let http = HttpClient::new(&options.authorities, options.timeouts)?;
+        let http = HttpClient::new(&options.authorities, options.proxies.clone(), options.timeouts)?;
         let (endpoints, tokens) = (Mutex::default(), TokenCache::default());
         Ok(Self { inner: Arc::new(Inner { http, options, endpoints, tokens }) })
     }

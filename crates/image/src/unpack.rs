@@ -1,6 +1,6 @@
 //! Unpacks the layers of an image to a directory, trusting nothing that they say.
 //!
-//! Everything in the directory belongs to us. Bits that give rights to whoever runs a file, owners, extended attributes and
+//! Everything in the directory belongs to us, or to the user whom [`Unpacker::for_owner`] names. Bits that give rights to whoever runs a file, owners, extended attributes and
 //! capabilities are dropped. Devices and pipes are skipped. `docs/unpacking.md` says what is refused, and the limits.
 //!
 //! # Invariants
@@ -9,6 +9,7 @@
 //! * What [`Unpacker::layer`] accepts has the digest that the configuration of the image states.
 
 mod error;
+mod inspect;
 mod layer;
 mod limits;
 mod path;
@@ -24,6 +25,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 pub use error::{Error, LimitExceeded, Refusal};
+pub use inspect::{InspectError, inspect};
 pub use limits::Limits;
 pub use roots::{Root, Roots, RootsError, unpack_image};
 pub(crate) use stream::Bounded;
@@ -69,6 +71,13 @@ impl Unpacker {
             Tree::open(root).map_err(|error| Error::io("open the directory to unpack to")(error.into()))?;
         check_case(&tree).map_err(|error| Error::io("write to the directory to unpack to")(error.into()))?;
         Ok(Self { tree, limits, summary: Summary::default(), times: DirectoryTimes::new(), layers: 0 })
+    }
+
+    /// Give everything to this user, and to the group of the same number. Only root can.
+    #[must_use]
+    pub fn for_owner(mut self, owner: Option<u32>) -> Self {
+        self.tree.set_owner(owner);
+        self
     }
 
     /// Unpack the next layer, and check its content against the digest that the configuration states.

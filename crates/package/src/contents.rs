@@ -44,13 +44,13 @@ pub struct PackageContents {
 /// Why what is in a package cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadablePackage {
-    #[error("package.yaml is longer than {} MiB", MAX_BYTES >> 20)]
+    #[error("it is longer than {} MiB", MAX_BYTES >> 20)]
     TooLong,
-    #[error("package.yaml holds more than {MAX_OBJECTS} objects")]
+    #[error("it holds more than {MAX_OBJECTS} objects")]
     TooMany,
-    #[error("cannot read the document in line {line} of package.yaml: {reason}")]
+    #[error("cannot read the document in line {line}: {reason}")]
     Document { line: usize, reason: String },
-    #[error("no package may bring {kind} of {api_version} (line {line} of package.yaml)")]
+    #[error("no package may bring {kind} of {api_version} (line {line})")]
     Kind { line: usize, api_version: String, kind: String },
 }
 
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn unknown_kind_makes_the_package_unreadable() {
         for (text, problem) in [
-            ("apiVersion: v1\nkind: Secret\n", "no package may bring Secret of v1 (line 1 of package.yaml)"),
+            ("apiVersion: v1\nkind: Secret\n", "no package may bring Secret of v1 (line 1)"),
             (
                 "apiVersion: meta.pkg.crossplane.io/v1alpha1\nkind: Function\n",
-                "no package may bring Function of meta.pkg.crossplane.io/v1alpha1 (line 1 of package.yaml)",
+                "no package may bring Function of meta.pkg.crossplane.io/v1alpha1 (line 1)",
             ),
-            ("- a\n- b\n", "cannot read the document in line 1 of package.yaml: it is not an object"),
+            ("- a\n- b\n", "cannot read the document in line 1: it is not an object"),
         ] {
             assert_eq!(read_package(text).unwrap_err().to_string(), problem);
         }

@@ -28,6 +28,14 @@ pub enum Error {
     #[error("cannot start the container: {message}")]
     Start { message: String },
 
+    #[error("cannot start the program: {message}")]
+    Program { message: String },
+
+    #[error(
+        "cannot run the program with another root directory: this machine does not let us {step} ({cause})"
+    )]
+    NoChroot { step: String, cause: String },
+
     #[error("cannot finish the call: the program exceeded its limit of {0}")]
     Exceeded(Limit),
 

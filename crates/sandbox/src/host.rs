@@ -6,6 +6,7 @@
 //!
 //! Nothing foreign runs in this process, and it reads nothing that a container writes.
 
+mod chroot;
 mod containers;
 mod init;
 mod mounts;
@@ -18,14 +19,20 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::protocol::{self, Report};
+pub(crate) use chroot::FIRST_STAGE as CHROOT_STAGE;
 
 /// The argument that starts the second stage.
 const SECOND_STAGE: &str = "init";
 
 /// Does the work of the host until nobody needs it. The arguments of this program say which stage it is.
 pub fn main() -> ExitCode {
-    let is_second = std::env::args_os().next_back().is_some_and(|argument| argument == SECOND_STAGE);
-    let result = if is_second { init::run() } else { namespaces::run() };
+    let last = std::env::args_os().next_back();
+    let result = match last.as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some(SECOND_STAGE) => init::run(),
+        Some(chroot::FIRST_STAGE) => chroot::run(),
+        Some(chroot::SECOND_STAGE) => chroot::run_program(),
+        _ => namespaces::run(),
+    };
     match result {
         Ok(code) => code,
         Err(refusal) => {

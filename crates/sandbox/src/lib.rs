@@ -35,4 +35,5 @@ pub use engine::{Engine, EngineKind};
 pub use error::{Error, Limit, SpecError};
 pub use limits::{Grants, Limits, Network};
 pub use lines::{Line, LineSink};
-pub use runtime::{Call, Options, Output, Runtime, Serve, Server, ServerState, Usage};
+pub use runtime::{Call, Chroots, Connector, Options, Output, Runtime, Serve, Server, ServerState, Usage};
+pub use users::file_owner;

@@ -26,6 +26,8 @@ pub(crate) enum Request {
     Begin { engine: Engine },
     /// Start a container. Beside it: standard input, output and error, the configuration, and perhaps `cgroup.procs`.
     Run(Run),
+    /// Run a program without a container. Beside it: standard input, output and error, and a [`ChrootProgram`].
+    Chroot,
     /// End a container and all its processes.
     Kill { id: u64 },
     /// Ask the program to end.
@@ -44,6 +46,23 @@ pub(crate) struct Run {
     /// Whether it has a network namespace of its own.
     pub(crate) is_isolated: bool,
     pub(crate) watch: Watch,
+}
+
+/// A program that has another root directory, and no container.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ChrootProgram {
+    pub(crate) rootfs: String,
+    /// Where to copy that to, if it cannot be made read-only.
+    pub(crate) copy: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) variables: Vec<String>,
+    pub(crate) working_directory: String,
+    /// Whom to run it as, if not as ourselves.
+    pub(crate) user: Option<u32>,
+    pub(crate) cpu_seconds: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) files: u64,
+    pub(crate) processes: u64,
 }
 
 /// What the host itself watches.

@@ -1,6 +1,7 @@
 //! Runs containers: the part of the work that is done in this process.
 
 mod call;
+mod chroot;
 mod connection;
 mod launch;
 mod serve;
@@ -18,7 +19,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 pub use call::{Call, Output, Usage};
-pub use serve::{Serve, Server, ServerState};
+pub use chroot::Chroots;
+pub use serve::{Connector, Serve, Server, ServerState};
 
 use crate::cgroups;
 use crate::engine::Engine;

@@ -10,6 +10,35 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, opena
 
 use crate::error::SpecError;
 
+/// Users that nobody else has; and, where so many do not exist, as in a container, the last but one of those that do.
+const UNPRIVILEGED: [u32; 2] = [0x7000_0000, 65_532];
+
+/// The user outside of containers whom their programs run as, if it is not our own: files that only their owner may read have to belong
+/// to it, and to the group of the same number.
+pub fn file_owner() -> Option<u32> {
+    rustix::process::geteuid().is_root().then(unprivileged)
+}
+
+/// The first of the two users that programs run as if we are root.
+pub(crate) fn unprivileged() -> u32 {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    first_mapped(&map)
+}
+
+/// The first candidate that exists, and the number after it, in the user namespace with this map.
+fn first_mapped(map: &str) -> u32 {
+    let rows = || {
+        map.lines().filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+            let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?, numbers.next()?.ok()?);
+            Some(first..first.saturating_add(count))
+        })
+    };
+    let exists = |user: u64| rows().any(|row| row.contains(&user));
+    let [usual, last] = UNPRIVILEGED;
+    if exists(usual.into()) && exists(u64::from(usual) + 1) { usual } else { last }
+}
+
 /// The files of users are small. Whoever writes a large one means no good.
 const LARGEST_FILE: u64 = 1 << 20;
 
@@ -97,6 +126,14 @@ mod tests {
     fn check(text: &str, expected: Option<(u32, u32)>) {
         let found = resolve(image().path(), text).ok();
         assert_eq!(found, expected.map(|(uid, gid)| User { uid, gid }), "{text}");
+    }
+
+    #[test]
+    fn a_user_that_does_not_exist_here_is_not_taken() {
+        assert_eq!(first_mapped("         0          0 4294967295\n"), 0x7000_0000);
+        assert_eq!(first_mapped("0 100000 65536\n"), 65_532);
+        assert_eq!(first_mapped("0 0 1\n1 1879048192 1879048200\n"), 0x7000_0000);
+        assert_eq!(first_mapped(""), 65_532);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod api_client;
 mod background;
+mod git_server;
 mod pki;
 mod process;
 mod server;
@@ -13,6 +14,7 @@ pub mod plane;
 pub mod raw;
 
 pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch, RawConnection};
+pub use git_server::{GitManner, GitServer, git};
 pub use pki::{Leaf, Pki};
 pub use process::Process;
 pub use server::{FunctionServer, Versions};

@@ -6,12 +6,15 @@
 
 mod api_server;
 mod functions;
+pub mod registry;
+mod signer;
 pub mod sites;
 mod write_log;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferroplane_api::PackageKind;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::ApiClient;
@@ -32,6 +35,8 @@ pub use api_server::{
     ApiServer, RestartableDoor, RestartableServer, StoredState, master, protection_address,
 };
 pub use functions::built_ins;
+pub use registry::FakeRegistry;
+pub use signer::ImageSigner;
 
 /// How long anything may take on a busy machine. A real garbage collector learns of new kinds every 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -50,10 +55,14 @@ pub struct Plane {
     recorder: Recorder,
     /// How much controllers do at a time, and how often. Counts from the next start on.
     pub tuning: Tuning,
+    /// Whether steps may name revisions and labels of functions. Counts from the next start on.
+    pub enables_function_revision_selectors: bool,
     /// Whether functions are called that developers serve. Counts from the next start on.
     pub allows_development_functions: bool,
     /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
     pub external: Option<External>,
+    /// Where packages come from. Counts from the next start on; without it, none are installed.
+    pub registry: Option<FakeRegistry>,
 }
 
 impl Plane {
@@ -102,9 +111,34 @@ impl Plane {
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
             tuning: Tuning::default(),
+            enables_function_revision_selectors: true,
             allows_development_functions: true,
             external: None,
+            registry: None,
         }
+    }
+
+    /// A plane that installs packages from this registry.
+    pub async fn with_registry(registry: &FakeRegistry) -> Self {
+        let mut plane = Self::on(ApiServer::find().await).await;
+        plane.registry = Some(registry.clone());
+        plane.start().await;
+        plane
+    }
+
+    /// A plane on a cluster, where programs of packages of these kinds run in pods. Nobody starts the pods: whoever wants a Deployment to
+    /// be available writes its status.
+    pub async fn with_pods(registry: &FakeRegistry, kinds: &[PackageKind]) -> Self {
+        registry.run_in_pods(kinds);
+        let mut plane = Self::on(ApiServer::find().await).await;
+        let name = registry::NAMESPACE;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        plane.apply(&format!("/api/v1/namespaces/{name}"), &namespace).await;
+        plane.registry = Some(registry.clone());
+        plane.writes_roles = true;
+        // Roles of providers give rights that controllers do not have where nothing runs in pods.
+        plane.start_as(master("ferroplane")).await;
+        plane
     }
 
     /// What was recorded of all that controllers did.
@@ -171,6 +205,8 @@ impl Plane {
             recorder,
             tuning,
             allows_development_functions,
+            enables_function_revision_selectors: self.enables_function_revision_selectors,
+            packages: self.registry.as_ref().map(FakeRegistry::manager),
             ..settings(&self.functions)
         };
         if let Some(external) = &self.external {
@@ -346,9 +382,12 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         answers: Arc::new(ResponseCache::in_memory()),
         recorder: Recorder::off(),
         writes_roles: false,
+        runs_operations: true,
         composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),
+        enables_function_revision_selectors: true,
+        packages: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Error, Selection, offered};
 use crate::compression::Compression;
 use crate::manifest::{MAX_DOCUMENT_BYTES, MAX_ENTRIES};
 use crate::store::{Pin, Store};
-use crate::{Descriptor, Digest, ImageConfig, InvalidManifest, Manifest, media_type};
+use crate::{Descriptor, Digest, Hasher, ImageConfig, InvalidManifest, Manifest, media_type};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
@@ -28,11 +28,9 @@ pub(super) fn import(
     selection: &Selection,
     pin: &mut Pin,
 ) -> Result<Descriptor, Error> {
-    let content = files.read_to_vec(MANIFEST, MAX_DOCUMENT_BYTES)?;
-    let images: Vec<Saved> = serde_json::from_slice(&content)
-        .map_err(|source| Error::Json { name: MANIFEST.to_owned(), source })?;
-    let saved = choose(images, selection.name)?;
+    let saved = choose(read_manifest(files)?, selection.name)?;
     let content = files.read_to_vec(&saved.config, MAX_DOCUMENT_BYTES)?;
+    check_name(&saved.config, saved.config.strip_prefix("sha256:"), &Hasher::digest(&content))?;
     let config = ImageConfig::parse(&content)
         .map_err(|source| Error::Document { name: saved.config.clone(), source })?;
     let (layers, described) = (saved.layers.len(), config.rootfs.diff_ids.len());
@@ -51,6 +49,16 @@ pub(super) fn import(
     let manifest = Manifest::new(Descriptor::of(media_type::OCI_CONFIG, &content), descriptors).to_bytes();
     pin.add(&store.write(&manifest)?)?;
     Ok(Descriptor::of(media_type::OCI_MANIFEST, &manifest))
+}
+
+/// The names of all images.
+pub(super) fn names(files: &Files) -> Result<Vec<String>, Error> {
+    Ok(read_manifest(files)?.into_iter().filter_map(|image| image.repo_tags?.into_iter().next()).collect())
+}
+
+fn read_manifest(files: &Files) -> Result<Vec<Saved>, Error> {
+    let content = files.read_to_vec(MANIFEST, MAX_DOCUMENT_BYTES)?;
+    serde_json::from_slice(&content).map_err(|source| Error::Json { name: MANIFEST.to_owned(), source })
 }
 
 fn choose(images: Vec<Saved>, name: Option<&str>) -> Result<Saved, Error> {
@@ -90,8 +98,22 @@ fn import_layer(
     copy(&mut content, &mut blob, name)?;
     let digest = blob.commit()?;
     pin.add(&digest)?;
+    let stated = name.strip_suffix(".tar.gz").filter(|_| media_type == media_type::OCI_LAYER_GZIP);
+    check_name(name, stated, &digest)?;
     if media_type == media_type::OCI_LAYER && digest != *diff_id {
         return Err(Error::DiffId { name: name.to_owned(), expected: diff_id.clone(), found: digest });
     }
     Ok(Descriptor::new(media_type, digest, size))
+}
+
+/// Crossplane's command line and ours name files by their digests. Then the names must be true: the format states no other digest of
+/// what is compressed.
+fn check_name(name: &str, stated: Option<&str>, found: &Digest) -> Result<(), Error> {
+    let is_digest = |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match stated.filter(is_digest) {
+        Some(stated) if stated != found.hex() => {
+            Err(Error::Named { name: name.to_owned(), found: found.clone() })
+        }
+        _ => Ok(()),
+    }
 }

@@ -23,14 +23,26 @@ pub(super) fn import(
     selection: &Selection,
     pin: &mut Pin,
 ) -> Result<Descriptor, Error> {
-    let content = files.read_to_vec(INDEX, MAX_DOCUMENT_BYTES)?;
-    let index: Index =
-        serde_json::from_slice(&content).map_err(|source| Error::Json { name: INDEX.to_owned(), source })?;
+    let index = read_index(files)?;
     let descriptor = choose(&index, selection.name)?;
     let mut import = Import { files, store, pin };
     let descriptor = import.choose_platform(descriptor, selection, 0)?;
     import.document(&descriptor, 0)?;
     Ok(descriptor)
+}
+
+/// The names of all images.
+pub(super) fn names(files: &Files) -> Result<Vec<String>, Error> {
+    let index = read_index(files)?;
+    let name = |entry: &Descriptor| {
+        entry.annotations.get(FULL_NAME).or_else(|| entry.annotations.get(NAME)).cloned()
+    };
+    Ok(index.manifests.iter().filter(|entry| is_image(&entry.media_type)).filter_map(name).collect())
+}
+
+fn read_index(files: &Files) -> Result<Index, Error> {
+    let content = files.read_to_vec(INDEX, MAX_DOCUMENT_BYTES)?;
+    serde_json::from_slice(&content).map_err(|source| Error::Json { name: INDEX.to_owned(), source })
 }
 
 /// The image of a name, or the only one.

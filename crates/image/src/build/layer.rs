@@ -117,13 +117,9 @@ impl Layer {
     /// Write the layer, compressed, into the store.
     pub(super) fn write(self, store: &Store) -> Result<(Descriptor, DiffId), Error> {
         let blob = store.writer(self.max_bytes())?;
-        // No name, no time, and no operating system in the header, so that it is the same everywhere.
-        let gzip = GzBuilder::new()
-            .operating_system(255)
-            .write(Counted { target: blob, count: 0 }, Compression::new(LEVEL));
-        let mut archive = Hashed { target: gzip, hasher: Hasher::new(Algorithm::Sha256) };
+        let mut archive = Hashed { target: gzip(blob), hasher: Hasher::new(Algorithm::Sha256) };
         self.write_archive(BufWriter::with_capacity(1 << 16, &mut archive))?;
-        let Counted { target: blob, count } = finish(archive.target).map_err(Error::Layer)?;
+        let (blob, count) = archive.target.finish().map_err(Error::Layer)?.into_parts();
         let digest = blob.commit()?;
         let annotations = self.annotations;
         let descriptor =
@@ -198,14 +194,23 @@ fn file(source: &Path, metadata: &fs::Metadata) -> Node {
     Node::File { content: Content::File { path: source.to_owned(), size: metadata.len() }, mode }
 }
 
-fn finish(gzip: GzEncoder<Counted<BlobWriter>>) -> io::Result<Counted<BlobWriter>> {
-    gzip.finish()
+/// Compresses into a blob. No name, no time, and no operating system in the header, so that it is the same everywhere.
+pub(super) fn gzip(blob: BlobWriter) -> GzEncoder<Counted<BlobWriter>> {
+    let target = Counted { target: blob, count: 0 };
+    GzBuilder::new().operating_system(255).write(target, Compression::new(LEVEL))
 }
 
 /// Counts what passes.
-struct Counted<W> {
+pub(super) struct Counted<W> {
     target: W,
     count: u64,
+}
+
+impl<W> Counted<W> {
+    /// The target, and how many bytes it was given.
+    pub(super) fn into_parts(self) -> (W, u64) {
+        (self.target, self.count)
+    }
 }
 
 impl<W: Write> Write for Counted<W> {

@@ -21,6 +21,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::proxy::{Proxies, direct};
+
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -43,6 +45,12 @@ pub(super) enum ConnectError {
     Dial(#[source] io::Error),
     #[error("cannot agree on TLS")]
     Handshake(#[source] io::Error),
+    #[error("cannot use the proxy: expected an address that begins with http:// or https://")]
+    ProxyProtocol,
+    #[error("cannot get through the proxy")]
+    Proxy(#[source] io::Error),
+    #[error("the proxy refuses the connection with status {0}")]
+    ProxyRefused(u16),
     #[error("it took longer than {0} seconds")]
     Slow(u64),
 }
@@ -51,6 +59,7 @@ pub(super) enum ConnectError {
 #[derive(Clone)]
 pub(super) struct Connector {
     tls: TlsConnector,
+    proxies: Proxies,
     limit: Duration,
 }
 
@@ -61,19 +70,20 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Connector {
-    pub(super) fn new(authorities: &[u8], limit: Duration) -> Result<Self, TlsError> {
+    pub(super) fn new(authorities: &[u8], proxies: Proxies, limit: Duration) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Setup)?
             .with_root_certificates(roots(authorities)?)
             .with_no_client_auth();
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)), limit })
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxies, limit })
     }
 
     /// Whether what listens there answers a TLS greeting with something else, as a plain HTTP server does.
+    /// Only what is on this machine is asked, to which no proxy leads.
     pub(super) async fn speaks_plainly(&self, host: &str, port: u16) -> Result<bool, ConnectError> {
-        match self.within_limit(self.secure(host, port)).await {
+        match self.within_limit(self.secure(direct(host, port), host)).await {
             Ok(_) => Ok(false),
             Err(ConnectError::Handshake(error)) if is_no_tls(&error) => Ok(true),
             Err(error) => Err(error),
@@ -84,18 +94,31 @@ impl Connector {
         let host = uri.host().ok_or(ConnectError::NoHost)?;
         let is_plain = uri.scheme() == Some(&Scheme::HTTP);
         let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        let reached = self.reach(uri, host, port);
         let stream: Box<dyn Stream> = if is_plain {
-            Box::new(self.within_limit(dial(host, port)).await?)
+            self.within_limit(reached).await?
         } else {
-            Box::new(self.within_limit(self.secure(host, port)).await?)
+            Box::new(self.within_limit(self.secure(reached, host)).await?)
         };
         Ok(Link(TokioIo::new(stream)))
     }
 
-    async fn secure(&self, host: &str, port: u16) -> Result<TlsStream<TcpStream>, ConnectError> {
+    /// A connection without TLS, through the proxy that leads there.
+    async fn reach(&self, uri: &Uri, host: &str, port: u16) -> Result<Box<dyn Stream>, ConnectError> {
+        match self.proxies.find(uri) {
+            // Most connections need none, and should not have room for one.
+            Some(proxy) => Box::pin(proxy.connect(&self.tls, host, port)).await,
+            None => direct(host, port).await,
+        }
+    }
+
+    async fn secure(
+        &self,
+        reached: impl Future<Output = Result<Box<dyn Stream>, ConnectError>>,
+        host: &str,
+    ) -> Result<TlsStream<Box<dyn Stream>>, ConnectError> {
         let name = ServerName::try_from(bare(host).to_owned()).map_err(ConnectError::Name)?;
-        let stream = dial(host, port).await?;
-        self.tls.connect(name, stream).await.map_err(ConnectError::Handshake)
+        self.tls.connect(name, reached.await?).await.map_err(ConnectError::Handshake)
     }
 
     async fn within_limit<T>(
@@ -107,7 +130,8 @@ impl Connector {
     }
 }
 
-async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
+/// A connection without a proxy.
+pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
     let stream = TcpStream::connect((bare(host), port)).await.map_err(ConnectError::Dial)?;
     stream.set_nodelay(true).map_err(ConnectError::Dial)?;
     Ok(stream)

@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use super::connector::{ConnectError, Connector, TlsError};
+use super::proxy::Proxies;
 use super::{Failure, Timeouts};
 
 /// How long a connection that nobody uses stays open.
@@ -37,8 +38,8 @@ pub(super) struct Answer {
 }
 
 impl HttpClient {
-    pub(super) fn new(authorities: &[u8], timeouts: Timeouts) -> Result<Self, TlsError> {
-        let connector = Connector::new(authorities, timeouts.connect)?;
+    pub(super) fn new(authorities: &[u8], proxies: Proxies, timeouts: Timeouts) -> Result<Self, TlsError> {
+        let connector = Connector::new(authorities, proxies, timeouts.connect)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_CONNECTION)
             .pool_timer(TokioTimer::new())

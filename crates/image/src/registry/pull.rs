@@ -75,11 +75,21 @@ impl Pull {
     /// Call this for every piece of a blob that comes, and once for every blob that is there already.
     #[must_use]
     pub fn with_progress(self, report: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self { progress: Reporter(Some(Arc::new(report))), ..self }
+        Self { progress: Reporter::to(report), ..self }
+    }
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Reporter").finish_non_exhaustive()
     }
 }
 
 impl Reporter {
+    pub(super) fn to(report: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(report)))
+    }
+
     pub(super) fn report(&self, descriptor: &Descriptor, received: u64) {
         if let Some(report) = &self.0 {
             report(Progress { digest: descriptor.digest.clone(), received, size: descriptor.size });
@@ -97,6 +107,60 @@ impl Registry {
             .map_err(Error::new("pull image", reference))
     }
 
+    /// Bring an image into the store without the layers that are not wanted, or with all if none is. Asks the registry whatever the
+    /// policy is, and does not remember what the reference leads to: the image is not complete.
+    pub async fn pull_layers(
+        &self,
+        reference: &Reference,
+        pull: &Pull,
+        is_wanted: impl Fn(&Descriptor) -> bool + Send + Sync,
+    ) -> Result<Pulled, Error> {
+        let limit = self.options().timeouts.total;
+        let pulled = timeout(limit, self.pull_layers_now(reference, pull, is_wanted)).await;
+        pulled
+            .unwrap_or(Err(Failure::Deadline { seconds: limit.as_secs() }))
+            .map_err(Error::new("pull image", reference))
+    }
+
+    async fn pull_layers_now(
+        &self,
+        reference: &Reference,
+        pull: &Pull,
+        is_wanted: impl Fn(&Descriptor) -> bool + Send + Sync,
+    ) -> Result<Pulled, Failure> {
+        let repository = self.pulling(reference).await?;
+        let chosen = self.choose(&repository, reference, pull).await?;
+        let Document::Manifest(manifest) = &chosen.document else { return Err(nested_index(&chosen)) };
+        check_layers(manifest)?;
+        let mut blobs = self.blobs(manifest)?;
+        if manifest.layers.iter().any(&is_wanted) {
+            // By digest: the same layer may be there twice, once with an annotation.
+            let mut wanted: BTreeSet<&Digest> =
+                manifest.layers.iter().filter(|layer| is_wanted(layer)).map(|layer| &layer.digest).collect();
+            wanted.insert(&manifest.config.digest);
+            blobs.retain(|blob| wanted.contains(&blob.digest));
+        }
+        let pin = pin(&pull.store, &chosen, &blobs).await?;
+        self.fetch_blobs(&repository, &blobs, pull).await?;
+        finish(None, pull, chosen, pin).await
+    }
+
+    /// Fetch blobs, some at a time.
+    pub(super) async fn fetch_blobs(
+        &self,
+        repository: &Repository,
+        blobs: &[Descriptor],
+        pull: &Pull,
+    ) -> Result<(), Failure> {
+        let fetch = |blob| self.fetch_blob(repository, blob, &pull.store, &pull.progress);
+        // Made before they are a stream: a stream that makes them cannot be sent to another thread.
+        let transfers: Vec<_> = blobs.iter().map(fetch).collect();
+        stream::iter(transfers)
+            .buffer_unordered(self.options().parallel_blobs.max(1))
+            .try_collect::<()>()
+            .await
+    }
+
     async fn pull_now(&self, reference: &Reference, pull: &Pull) -> Result<Pulled, Failure> {
         if pull.policy != PullPolicy::Always
             && let Some(pulled) = find_stored(reference, pull).await?
@@ -112,14 +176,8 @@ impl Registry {
         check_layers(manifest)?;
         let blobs = self.blobs(manifest)?;
         let pin = pin(&pull.store, &chosen, &blobs).await?;
-        let fetch = |blob| self.fetch_blob(&repository, blob, &pull.store, &pull.progress);
-        // Made before they are a stream: a stream that makes them cannot be sent to another thread.
-        let transfers: Vec<_> = blobs.iter().map(fetch).collect();
-        stream::iter(transfers)
-            .buffer_unordered(self.options().parallel_blobs.max(1))
-            .try_collect::<()>()
-            .await?;
-        finish(reference, pull, chosen, pin).await
+        self.fetch_blobs(&repository, &blobs, pull).await?;
+        finish(Some(reference), pull, chosen, pin).await
     }
 
     /// The manifest of the image for the platform.
@@ -146,7 +204,7 @@ impl Registry {
     }
 
     /// What to fetch, each once, if it is not too much.
-    fn blobs(&self, manifest: &Manifest) -> Result<Vec<Descriptor>, Failure> {
+    pub(super) fn blobs(&self, manifest: &Manifest) -> Result<Vec<Descriptor>, Failure> {
         let mut known = BTreeSet::new();
         let all = std::iter::once(&manifest.config).chain(&manifest.layers);
         let blobs: Vec<Descriptor> = all.filter(|blob| known.insert(&blob.digest)).cloned().collect();
@@ -168,6 +226,7 @@ async fn find_stored(reference: &Reference, pull: &Pull) -> Result<Option<Pulled
     let (store, reference, platform) = (pull.store.clone(), reference.clone(), pull.platform.clone());
     let found = spawn_blocking(move || -> Result<Option<Pulled>, Failure> {
         let Some(descriptor) = store.recall(&reference)? else { return Ok(None) };
+        let Some(descriptor) = of_platform(&store, descriptor, &platform)? else { return Ok(None) };
         let mut pin = store.pin()?;
         pin.add(&descriptor.digest)?;
         let image = match Image::load(&store, &descriptor.digest) {
@@ -187,8 +246,30 @@ async fn find_stored(reference: &Reference, pull: &Pull) -> Result<Option<Pulled
     found.await?
 }
 
+/// The image for a platform, of an index that was pulled for all of them.
+fn of_platform(
+    store: &Store,
+    descriptor: Descriptor,
+    platform: &Platform,
+) -> Result<Option<Descriptor>, Failure> {
+    if !media_type::is_index(&descriptor.media_type) {
+        return Ok(Some(descriptor));
+    }
+    let content = match store.read_to_vec(&descriptor.digest, MAX_DOCUMENT_BYTES) {
+        Err(error) if error.is_absent() => return Ok(None),
+        content => content?,
+    };
+    match Document::parse(&descriptor.media_type, &content)? {
+        Document::Index(index) => {
+            let entry = platform.choose(&index)?;
+            Ok(Some(Descriptor { platform: None, ..entry.clone() }))
+        }
+        Document::Manifest(_) => Ok(Some(descriptor)),
+    }
+}
+
 /// Layers of a file system must be of a kind that can be unpacked; artifacts have what they like.
-fn check_layers(manifest: &Manifest) -> Result<(), Failure> {
+pub(super) fn check_layers(manifest: &Manifest) -> Result<(), Failure> {
     if !media_type::is_config(&manifest.config.media_type) {
         return Ok(());
     }
@@ -201,12 +282,12 @@ fn check_layers(manifest: &Manifest) -> Result<(), Failure> {
     }
 }
 
-fn nested_index(fetched: &Fetched) -> Failure {
+pub(super) fn nested_index(fetched: &Fetched) -> Failure {
     Failure::Load(LoadError::IsIndex { digest: fetched.descriptor.digest.clone() })
 }
 
 /// Before anything is fetched: what is there already must stay until the rest has come.
-async fn pin(store: &Store, chosen: &Fetched, blobs: &[Descriptor]) -> Result<Pin, Failure> {
+pub(super) async fn pin(store: &Store, chosen: &Fetched, blobs: &[Descriptor]) -> Result<Pin, Failure> {
     let mut digests: Vec<Digest> = blobs.iter().map(|blob| blob.digest.clone()).collect();
     digests.push(chosen.descriptor.digest.clone());
     let store = store.clone();
@@ -219,8 +300,13 @@ async fn pin(store: &Store, chosen: &Fetched, blobs: &[Descriptor]) -> Result<Pi
 }
 
 /// The manifest comes last: whoever finds it finds the rest.
-async fn finish(reference: &Reference, pull: &Pull, chosen: Fetched, pin: Pin) -> Result<Pulled, Failure> {
-    let (store, reference, platform) = (pull.store.clone(), reference.clone(), pull.platform.clone());
+async fn finish(
+    reference: Option<&Reference>,
+    pull: &Pull,
+    chosen: Fetched,
+    pin: Pin,
+) -> Result<Pulled, Failure> {
+    let (store, reference, platform) = (pull.store.clone(), reference.cloned(), pull.platform.clone());
     let finished = spawn_blocking(move || -> Result<Pulled, Failure> {
         let Fetched { mut descriptor, content, .. } = chosen;
         let mut writer = store.resume(&descriptor)?;
@@ -229,7 +315,9 @@ async fn finish(reference: &Reference, pull: &Pull, chosen: Fetched, pin: Pin) -
         writer.commit()?;
         let image = Image::load(&store, &descriptor.digest)?;
         descriptor.platform = Some(platform);
-        store.record(&reference, &descriptor)?;
+        if let Some(reference) = reference {
+            store.record(&reference, &descriptor)?;
+        }
         Ok(Pulled { image, pin })
     });
     finished.await?

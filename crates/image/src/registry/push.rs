@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use super::exchange::{Ask, Repository, status_failure};
 use super::http_client::Answer;
-use super::{Error, Failure, Registry};
+use super::pull::Reporter;
+use super::{Error, Failure, Progress, Registry};
 use crate::image::parse_stored;
 use crate::manifest::{Descriptor, Document, MAX_DOCUMENT_BYTES, Manifest};
 use crate::store::{self, BlobReader, Store};
@@ -28,6 +29,7 @@ pub struct Push {
     pub store: Store,
     /// A repository of the same registry that may have the content already.
     pub mount_from: Option<String>,
+    progress: Reporter,
 }
 
 /// A manifest or an index in the store.
@@ -39,12 +41,18 @@ struct Stored {
 
 impl Push {
     pub fn from(store: &Store) -> Self {
-        Self { store: store.clone(), mount_from: None }
+        Self { store: store.clone(), mount_from: None, progress: Reporter::default() }
     }
 
     #[must_use]
     pub fn mounting_from(self, repository: &str) -> Self {
         Self { mount_from: Some(repository.to_owned()), ..self }
+    }
+
+    /// Call this for every piece of a blob that was sent, and once for every blob that is there already.
+    #[must_use]
+    pub fn with_progress(self, report: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self { progress: Reporter::to(report), ..self }
     }
 }
 
@@ -128,6 +136,7 @@ impl Registry {
         let uri = repository.uri(&format!("blobs/{}", blob.digest))?;
         let head = Ask::new(Method::HEAD, uri, "the question for a blob");
         if self.ask_any(repository, &head).await?.head.status == StatusCode::OK {
+            push.progress.report(blob, blob.size);
             return Ok(());
         }
         let mount = push.mount_from.as_ref().map(|from| format!("?mount={}&from={from}", blob.digest));
@@ -135,9 +144,10 @@ impl Registry {
         let begin = Ask::new(Method::POST, uri, "the start of an upload");
         let answer = self.ask(repository, &begin).await?;
         if answer.head.status == StatusCode::CREATED {
+            push.progress.report(blob, blob.size);
             return Ok(());
         }
-        self.upload(repository, &begin.uri, answer, blob, &push.store).await
+        self.upload(repository, &begin.uri, answer, blob, push).await
     }
 
     async fn upload(
@@ -146,12 +156,12 @@ impl Registry {
         begun_at: &Uri,
         answer: Answer,
         blob: &Descriptor,
-        store: &Store,
+        push: &Push,
     ) -> Result<(), Failure> {
         let smallest = answer.header(SMALLEST).and_then(|bytes| bytes.parse::<u64>().ok());
         let size = CHUNK.max(smallest.unwrap_or_default()).min(LARGEST_CHUNK);
         let mut location = self.location(repository, begun_at, &answer)?;
-        let mut reader = open(store, &blob.digest).await?;
+        let mut reader = open(&push.store, &blob.digest).await?;
         let mut sent = 0;
         while sent < blob.size {
             let (back, chunk) = read_chunk(reader, &blob.digest, size).await?;
@@ -165,6 +175,7 @@ impl Registry {
             let answer = self.ask(repository, &ask).await?;
             location = self.location(repository, &location, &answer)?;
             sent = last;
+            push.progress.report(blob, sent);
         }
         self.finish_upload(repository, &location, blob).await
     }

@@ -177,6 +177,7 @@ impl Layer<'_> {
             file.write_all(chunk).map_err(|source| Refusal::Io { action: "write the file", source })?;
             content.consume(length);
         }
+        self.tree.give_away(&file)?;
         // We must be able to read it, to copy it if nothing else.
         let mode = Mode::from_raw_mode(((entry.mode & MODE) | 0o400) as RawMode);
         rustix::fs::fchmod(&file, mode).map_err(Refusal::io("set the mode"))?;

@@ -31,6 +31,7 @@ use crate::{Digest, Image};
 pub struct Roots {
     directory: PathBuf,
     limits: Limits,
+    owner: Option<u32>,
 }
 
 /// An unpacked image. It stays where it is until this is dropped.
@@ -72,6 +73,8 @@ impl RootsError {
 struct Marker {
     boot: String,
     bytes: u64,
+    #[serde(default)]
+    owner: Option<u32>,
 }
 
 impl Roots {
@@ -82,9 +85,15 @@ impl Roots {
         created.map_err(RootsError::io("create", &directory))?;
         let private = fs::set_permissions(&directory, Permissions::from_mode(0o700));
         private.map_err(RootsError::io("make private", &directory))?;
-        let roots = Self { directory, limits };
+        let roots = Self { directory, limits, owner: None };
         roots.remove_partial()?;
         Ok(roots)
+    }
+
+    /// Give what is unpacked to this user, who runs it. What was unpacked for another one is unpacked again.
+    #[must_use]
+    pub fn for_owner(self, owner: Option<u32>) -> Self {
+        Self { owner, ..self }
     }
 
     /// The unpacked image. Unpacks it if nobody has yet; whoever wants the same image meanwhile waits.
@@ -166,20 +175,23 @@ impl Roots {
     fn unpack_to(&self, partial: &Path, store: &Store, image: &Image) -> Result<(), RootsError> {
         let root = partial.join(ROOT);
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&root);
-        created.map_err(RootsError::io("create", &root))?;
-        let summary = unpack_image(store, image, &root, self.limits.clone())?;
+        // As a directory that an image does not list: its own user has to get in. Nobody else gets as far as here.
+        let opened = created.and_then(|()| fs::set_permissions(&root, Permissions::from_mode(0o755)));
+        opened.map_err(RootsError::io("create", &root))?;
+        let summary = unpack_for(store, image, &root, self.limits.clone(), self.owner)?;
         let boot = boot().unwrap_or_else(|| {
             rustix::fs::sync();
             SYNCHRONISED.to_owned()
         });
-        let marker = Marker { boot, bytes: summary.file_bytes };
+        let marker = Marker { boot, bytes: summary.file_bytes, owner: self.owner };
         let text = serde_json::to_vec(&marker).expect("a marker has nothing but text and numbers");
         fs::write(partial.join(MARKER), text).map_err(RootsError::io("write", partial))
     }
 
     /// Whether the image is there, and whether it is since the machine was started.
     fn is_complete(&self, name: &str) -> bool {
-        self.marker(name).is_some_and(|marker| marker.boot == SYNCHRONISED || Some(marker.boot) == boot())
+        let is_of_this_boot = |marker: Marker| marker.boot == SYNCHRONISED || Some(marker.boot) == boot();
+        self.marker(name).filter(|marker| marker.owner == self.owner).is_some_and(is_of_this_boot)
     }
 
     fn marker(&self, name: &str) -> Option<Marker> {
@@ -235,8 +247,18 @@ pub fn unpack_image(
     root: &Path,
     limits: Limits,
 ) -> Result<Summary, RootsError> {
+    unpack_for(store, image, root, limits, None)
+}
+
+fn unpack_for(
+    store: &Store,
+    image: &Image,
+    root: &Path,
+    limits: Limits,
+    owner: Option<u32>,
+) -> Result<Summary, RootsError> {
     let of_image = |error| RootsError::Image { image: image.digest.clone(), source: Box::new(error) };
-    let mut unpacker = Unpacker::new(root, limits).map_err(of_image)?;
+    let mut unpacker = Unpacker::new(root, limits).map_err(of_image)?.for_owner(owner);
     for (descriptor, diff_id) in image.layers() {
         let layer = || descriptor.digest.clone();
         let refused = |error| RootsError::Unpack {

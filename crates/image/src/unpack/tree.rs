@@ -35,12 +35,25 @@ pub(super) trait Ownership {
 pub(super) struct Tree {
     root: OwnedFd,
     trail: Vec<(Vec<u8>, OwnedFd)>,
+    /// To whom files and directories are given, user and group.
+    owner: Option<u32>,
 }
 
 impl Tree {
     pub(super) fn open(root: &Path) -> Result<Self, Errno> {
         let root = rustix::fs::open(root, DIRECTORY | OFlags::RDONLY, Mode::empty())?;
-        Ok(Self { root, trail: Vec::new() })
+        Ok(Self { root, trail: Vec::new(), owner: None })
+    }
+
+    pub(super) fn set_owner(&mut self, owner: Option<u32>) {
+        self.owner = owner;
+    }
+
+    /// Give a file or directory of ours to its owner. Its mode has to be set after that.
+    pub(super) fn give_away(&self, file: impl AsFd) -> Result<(), Refusal> {
+        let Some(owner) = self.owner else { return Ok(()) };
+        let (user, group) = (rustix::fs::Uid::from_raw(owner), rustix::fs::Gid::from_raw(owner));
+        rustix::fs::fchown(file, Some(user), Some(group)).map_err(Refusal::io("set the owner"))
     }
 
     /// The directory that was entered last.
@@ -117,6 +130,7 @@ impl Tree {
         rustix::fs::mkdirat(self.directory(), name, Mode::RWXU)
             .map_err(Refusal::io("create the directory"))?;
         let directory = self.open_directory(name).map_err(Refusal::io("open the directory"))?;
+        self.give_away(&directory)?;
         // Whatever the umask is. A directory that the image does not list is as others make it.
         rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755)).map_err(Refusal::io("set the mode"))?;
         Ok(directory)

@@ -6,10 +6,12 @@ mod hostile;
 mod images;
 mod limits;
 mod programs;
+mod proxies;
 mod pull;
 mod push;
 mod redirects;
 mod retries;
+mod signatures;
 mod token_server;
 
 use std::time::Duration;

@@ -57,6 +57,30 @@ fn image_is_unpacked_once() {
 }
 
 #[test]
+fn image_belongs_to_who_runs_it() {
+    use std::os::unix::fs::MetadataExt as _;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image("one");
+    let owner_of = |owner: Option<u32>| {
+        let root = fixture.roots().for_owner(owner).get(&fixture.store, &image).unwrap();
+        ["etc", "etc/file"].map(|name| {
+            let metadata = fs::metadata(root.path().join(name)).unwrap();
+            (metadata.uid(), metadata.gid())
+        })
+    };
+    assert_eq!(owner_of(None), [(0, 0); 2]);
+    assert_eq!(
+        owner_of(Some(1234)),
+        [(1234, 1234); 2],
+        "what was unpacked for another user is unpacked again"
+    );
+}
+
+#[test]
 fn many_who_want_the_same_image_get_it() {
     let fixture = Fixture::new();
     let image = fixture.image("one");

@@ -66,7 +66,7 @@ fn wait_for_something(containers: &Containers, wait: Option<Duration>) -> io::Re
 
 fn handle(containers: &mut Containers, request: Request, files: Vec<std::os::fd::OwnedFd>) {
     match request {
-        Request::Begin { .. } => {}
+        Request::Begin { .. } | Request::Chroot => {}
         Request::Run(run) => {
             if let Err(error) = containers.start(&run, files) {
                 containers.kill(run.id);

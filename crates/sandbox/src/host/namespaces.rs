@@ -12,7 +12,7 @@ use crate::protocol::{self, Report, Request};
 pub(super) fn run() -> Result<ExitCode, Refusal> {
     // Nobody in a container can reach the terminal of whoever started us.
     let _ = rustix::process::setsid();
-    unshare().step("make user, mount and pid namespaces")?;
+    unshare(kinds()).step("make user, mount and pid namespaces")?;
     protocol::send(&io::stdin(), &Report::Unshared, &[]).step("talk to the process that runs containers")?;
     let begin = protocol::receive::<Request>(&io::stdin());
     let Ok(Some((Request::Begin { engine }, _))) = begin else { return Ok(ExitCode::FAILURE) };
@@ -38,13 +38,17 @@ pub(super) fn die_with_parent() -> rustix::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))
 }
 
-#[expect(deprecated, reason = "it is unsafe only with `FILES`, which is not asked for")]
-fn unshare() -> rustix::io::Result<()> {
-    let kinds = UnshareFlags::NEWUSER
+fn kinds() -> UnshareFlags {
+    UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWCGROUP;
+        | UnshareFlags::NEWCGROUP
+}
+
+/// Make new namespaces.
+#[expect(deprecated, reason = "it is unsafe only with `FILES`, which nobody asks for")]
+pub(super) fn unshare(kinds: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(kinds)
 }

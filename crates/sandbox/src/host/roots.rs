@@ -146,7 +146,7 @@ fn make_skeleton(skeleton: &Path, rootfs: &str, working_directory: &str) -> io::
 }
 
 /// Copies directories, files and links over what is there. Anything else is left out.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -17,7 +17,7 @@ use crate::protocol::Ended;
 /// How long after its time limit a call may take to come back before the host is given up.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long to wait for the last lines of a program that is gone.
-const LAST_LINES: Duration = Duration::from_secs(1);
+pub(super) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// What to call, and with what.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ async fn finish(started: &mut Started, output: &mut pipe::Receiver, most: u64) -
 }
 
 /// Everything that the program writes, or nothing if that is too much.
-async fn read(from: &mut pipe::Receiver, most: u64) -> Result<Option<Vec<u8>>, Error> {
+pub(super) async fn read(from: &mut pipe::Receiver, most: u64) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes).await.map_err(Error::Pass)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))

@@ -16,12 +16,10 @@ use super::connection::{Host, receive};
 use crate::error::Error;
 use crate::protocol::{self, Report, Request};
 use crate::spec::Mapping;
+use crate::users::unprivileged;
 
 /// How long a step of the start may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Users that nobody else has; and, where so many do not exist, as in a container, the last but one of those that do.
-const UNPRIVILEGED: [u32; 2] = [0x7000_0000, 65_532];
-
 /// Starts the host.
 pub(super) async fn launch(inner: &Inner) -> Result<Host, Error> {
     let (ours, theirs) = sockets().map_err(Error::Host)?;
@@ -49,7 +47,8 @@ async fn begin(inner: &Inner, pid: u32, socket: &UnixStream, child: &mut Child) 
     expect(socket, child, |report| matches!(report, Report::Ready)).await
 }
 
-fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+/// A socket for us, and one for a helper.
+pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
@@ -109,12 +108,10 @@ fn map_users(pid: u32, mapping: Mapping) -> Result<(), Error> {
     let write = |file: &str, text: &str| fs::write(format!("/proc/{pid}/{file}"), text);
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let own = |id: u32| format!("0 {id} 1\n");
-    let more = |id: u32, first: u32| format!("0 {id} 1\n1 {first} 2\n");
+    let more = |id: u32| format!("0 {id} 1\n1 {} 2\n", unprivileged());
     let map = |file: &str, id: u32| match mapping {
         Mapping::Own => write(file, &own(id)),
-        Mapping::Unprivileged => {
-            write(file, &more(id, UNPRIVILEGED[0])).or_else(|_| write(file, &more(id, UNPRIVILEGED[1])))
-        }
+        Mapping::Unprivileged => write(file, &more(id)),
     };
     // Whoever is no administrator may map groups only after giving up the right to drop them.
     let groups = if mapping == Mapping::Own { write("setgroups", "deny") } else { Ok(()) };

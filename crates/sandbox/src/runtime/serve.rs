@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Runtime;
-use super::call::exit_code;
+use super::call::{LAST_LINES, exit_code};
 use super::connection::Host;
 use super::start::{Start, Started};
 use crate::container::Container;
@@ -51,6 +51,13 @@ pub struct Server {
     state: watch::Receiver<Current>,
     stop: watch::Sender<bool>,
     task: Option<JoinHandle<()>>,
+}
+
+/// Makes connections to a server for as long as it is kept running. Keeping this does not keep the server running.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    port: u16,
+    state: watch::Receiver<Current>,
 }
 
 /// Whether the program can be called.
@@ -98,12 +105,15 @@ impl Runtime {
         };
         let (mut started, pipes) = self.start(start).await?;
         let budget = Budget { bytes: serve.limits.log, renewed_after: Some(LOG_PERIOD) };
-        for pipe in [pipes.output, pipes.log] {
-            tokio::spawn(lines::hand_on(pipe, budget, serve.log.clone()));
-        }
+        let hand_on = |pipe| tokio::spawn(lines::hand_on(pipe, budget, serve.log.clone()));
+        let logs = [pipes.output, pipes.log].map(hand_on);
         let (host, id) = (started.host.clone(), started.id);
         tokio::select! {
             ended = started.end() => {
+                // What it said last says why.
+                for log in logs {
+                    let _ = timeout(LAST_LINES, log).await;
+                }
                 let how = exit_code(ended?).map(|code| format!("exit code {code}"))?;
                 Err(Error::EndedEarly { port: serve.port, how })
             }
@@ -133,13 +143,19 @@ impl Runtime {
 impl Server {
     /// A new connection to the program, directly to its port.
     pub async fn connect(&self) -> Result<TcpStream, Error> {
-        let at = self.state.borrow().at.clone();
-        let Some((host, id, runtime)) = at else {
-            return Err(Error::Connect { port: self.port, message: "the program does not run".to_owned() });
-        };
-        let socket = runtime.connect(&host, id, self.port).await?;
-        let stream = std::net::TcpStream::from(socket);
-        stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(Error::Pass)
+        self.connector().connect().await
+    }
+
+    /// What makes connections, for whoever does not own the server.
+    pub fn connector(&self) -> Connector {
+        Connector { port: self.port, state: self.state.clone() }
+    }
+
+    /// Ends the program as it runs now. It is started again, as after any end.
+    pub fn restart(&self) {
+        if let Some((host, id, _)) = self.state.borrow().at.clone() {
+            host.send(Request::Kill { id }, Vec::new());
+        }
     }
 
     pub fn state(&self) -> ServerState {
@@ -158,6 +174,26 @@ impl Server {
         if let Some(task) = self.task.take() {
             let _ = task.await;
         }
+    }
+}
+
+impl Connector {
+    /// Waits until the program does not serve, and says in which state it is instead.
+    pub async fn not_serving(&self) -> ServerState {
+        let mut state = self.state.clone();
+        let changed = state.wait_for(|current| current.state != ServerState::Serving).await;
+        changed.map_or(ServerState::Stopped, |current| current.state.clone())
+    }
+
+    /// A new connection to the program, directly to its port.
+    pub async fn connect(&self) -> Result<TcpStream, Error> {
+        let at = self.state.borrow().at.clone();
+        let Some((host, id, runtime)) = at else {
+            return Err(Error::Connect { port: self.port, message: "the program does not run".to_owned() });
+        };
+        let socket = runtime.connect(&host, id, self.port).await?;
+        let stream = std::net::TcpStream::from(socket);
+        stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(Error::Pass)
     }
 }
 

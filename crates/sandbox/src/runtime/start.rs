@@ -119,7 +119,7 @@ fn watch(limits: &Limits, is_server: bool) -> Watch {
 const YEAR: u64 = 365 * 24 * 3600 * 1000;
 
 /// A pipe: the end that a program writes to, and ours.
-fn pipe_to_us() -> io::Result<(OwnedFd, pipe::Receiver)> {
+pub(super) fn pipe_to_us() -> io::Result<(OwnedFd, pipe::Receiver)> {
     let (sender, receiver) = pipe::pipe()?;
     let sender = sender.into_blocking_fd()?;
     // Scripts open `/dev/stderr` anew, as another user than ours.

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod calls;
+mod chroots;
 mod leftovers;
 mod many;
 mod runaways;

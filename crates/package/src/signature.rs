@@ -1,0 +1,293 @@
+//! Decides whether the signatures of an image satisfy the policy of an `ImageConfig`. Performs no I/O.
+//!
+//! Follows cosign's signatures with keys: a statement in JSON ("simple signing") names the digest of the image, and the
+//! signature is of the bytes of the statement.
+//!
+//! # Invariants
+//! * What cannot be decided counts as not signed: a policy that is not understood lets nothing through.
+//! * One authority that is satisfied by one signature is enough, as in Crossplane.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
+    ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA224_ASN1, ECDSA_P521_SHA256_ASN1,
+    ECDSA_P521_SHA384_ASN1, ECDSA_P521_SHA512_ASN1, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, VerificationAlgorithm,
+};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustls_pki_types::SubjectPublicKeyInfoDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde::Deserialize;
+
+pub use ferroplane_image::registry::ImageSignature;
+
+/// What a statement is of. Others are no signatures of images.
+const STATEMENT: &str = "cosign container image signature";
+
+/// What an `ImageConfig` demands of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SignaturePolicy {
+    pub authorities: Vec<Authority>,
+}
+
+/// Somebody whose signature is enough.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Authority {
+    pub name: String,
+    pub trust: Trust,
+}
+
+/// How a signature of an authority is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// By a public key, in PEM, and the name of the algorithm that hashes what is signed.
+    Key { pem: Vec<u8>, hash: String },
+    /// Not at all, for this reason.
+    Unknown(String),
+}
+
+/// Why an image does not satisfy a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unverified {
+    #[error("the policy names no authority")]
+    NoAuthority,
+    #[error("{}", list(.0))]
+    Authorities(Vec<(String, AuthorityProblem)>),
+}
+
+/// Why no signature is of an authority.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorityProblem {
+    #[error("the image has no signature")]
+    NotSigned,
+    #[error("no signature of the image was made with its key")]
+    OtherKey,
+    #[error("what is signed with its key is another image")]
+    OtherImage,
+    #[error("its key is no public key in PEM that signatures can be verified with")]
+    Key,
+    #[error("the hash algorithm `{0}` is not supported; use sha256, sha384 or sha512")]
+    Hash(String),
+    #[error("{0}")]
+    Unknown(String),
+}
+
+fn list(problems: &[(String, AuthorityProblem)]) -> String {
+    let problems = problems.iter().map(|(name, problem)| format!("authority `{name}`: {problem}"));
+    problems.collect::<Vec<_>>().join("; ")
+}
+
+impl SignaturePolicy {
+    /// Whether the image with this digest (`sha256:…`) is signed as the policy demands.
+    pub fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), Unverified> {
+        if self.authorities.is_empty() {
+            return Err(Unverified::NoAuthority);
+        }
+        let mut problems = Vec::new();
+        for authority in &self.authorities {
+            match authority.trust.verify(digest, signatures) {
+                Ok(()) => return Ok(()),
+                Err(problem) => problems.push((authority.name.clone(), problem)),
+            }
+        }
+        Err(Unverified::Authorities(problems))
+    }
+}
+
+impl Trust {
+    fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
+        let key = match self {
+            Self::Key { pem, hash } => PublicKey::read(pem, hash)?,
+            Self::Unknown(why) => return Err(AuthorityProblem::Unknown(why.clone())),
+        };
+        if signatures.is_empty() {
+            return Err(AuthorityProblem::NotSigned);
+        }
+        let mut signed = signatures.iter().filter(|signature| key.made(signature)).peekable();
+        if signed.peek().is_none() {
+            return Err(AuthorityProblem::OtherKey);
+        }
+        if signed.any(|signature| is_about(&signature.payload, digest)) {
+            Ok(())
+        } else {
+            Err(AuthorityProblem::OtherImage)
+        }
+    }
+}
+
+/// A key, for each algorithm that it can be used with.
+struct PublicKey(Vec<ParsedPublicKey>);
+
+impl PublicKey {
+    fn read(pem: &[u8], hash: &str) -> Result<Self, AuthorityProblem> {
+        let algorithms = algorithms(hash).ok_or_else(|| AuthorityProblem::Hash(hash.to_owned()))?;
+        let key = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| AuthorityProblem::Key)?;
+        // Only those of the key's own kind take it.
+        let keys = algorithms.iter().filter_map(|algorithm| ParsedPublicKey::new(*algorithm, &key).ok());
+        let keys: Vec<_> = keys.collect();
+        if keys.is_empty() { Err(AuthorityProblem::Key) } else { Ok(Self(keys)) }
+    }
+
+    /// Whether a signature was made with this key.
+    fn made(&self, signature: &ImageSignature) -> bool {
+        let Ok(bytes) = BASE64_STANDARD.decode(signature.signature.trim()) else { return false };
+        self.0.iter().any(|key| key.verify_sig(&signature.payload, &bytes).is_ok())
+    }
+}
+
+/// The algorithms for keys of all kinds. Ed25519 hashes in its own way, whatever the policy says.
+fn algorithms(hash: &str) -> Option<Vec<&'static dyn VerificationAlgorithm>> {
+    let mut algorithms: Vec<&'static dyn VerificationAlgorithm> = match &*hash.trim().to_ascii_lowercase() {
+        "sha224" => vec![&ECDSA_P521_SHA224_ASN1],
+        "" | "sha256" => vec![
+            &ECDSA_P256_SHA256_ASN1,
+            &ECDSA_P384_SHA256_ASN1,
+            &ECDSA_P521_SHA256_ASN1,
+            &RSA_PKCS1_2048_8192_SHA256,
+        ],
+        "sha384" => vec![
+            &ECDSA_P256_SHA384_ASN1,
+            &ECDSA_P384_SHA384_ASN1,
+            &ECDSA_P521_SHA384_ASN1,
+            &RSA_PKCS1_2048_8192_SHA384,
+        ],
+        "sha512" => vec![
+            &ECDSA_P256_SHA512_ASN1,
+            &ECDSA_P384_SHA512_ASN1,
+            &ECDSA_P521_SHA512_ASN1,
+            &RSA_PKCS1_2048_8192_SHA512,
+        ],
+        _ => return None,
+    };
+    algorithms.push(&ED25519);
+    Some(algorithms)
+}
+
+/// Whether a statement says that it is about the image with this digest.
+fn is_about(payload: &[u8], digest: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Statement {
+        critical: Critical,
+    }
+    #[derive(Deserialize)]
+    struct Critical {
+        image: Image,
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Image {
+        docker_manifest_digest: String,
+    }
+    let Ok(Statement { critical }) = serde_json::from_slice(payload) else { return false };
+    critical.kind == STATEMENT && critical.image.docker_manifest_digest == digest
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+        RsaKeyPair,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
+    fn pem(der: &PublicKeyX509Der<'_>) -> Vec<u8> {
+        let text = BASE64_STANDARD.encode(der.as_ref());
+        format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n").into_bytes()
+    }
+
+    fn statement(kind: &str, digest: &str) -> Vec<u8> {
+        json!({"critical": {"identity": {"docker-reference": "x"}, "image": {"docker-manifest-digest": digest}, "type": kind}})
+            .to_string()
+            .into_bytes()
+    }
+
+    struct Signer(EcdsaKeyPair);
+
+    impl Signer {
+        fn new() -> Self {
+            Self(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap())
+        }
+
+        fn pem(&self) -> Vec<u8> {
+            pem(&self.0.public_key().as_der().unwrap())
+        }
+
+        fn sign(&self, payload: Vec<u8>) -> ImageSignature {
+            let signature = self.0.sign(&SystemRandom::new(), &payload).unwrap();
+            ImageSignature { payload, signature: BASE64_STANDARD.encode(signature) }
+        }
+    }
+
+    fn by_key(name: &str, pem: Vec<u8>) -> Authority {
+        Authority { name: name.to_owned(), trust: Trust::Key { pem, hash: "sha256".to_owned() } }
+    }
+
+    fn verify(authorities: Vec<Authority>, signatures: &[ImageSignature]) -> Result<(), String> {
+        let policy = SignaturePolicy { authorities };
+        policy.verify(DIGEST, signatures).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn image_that_one_authority_has_signed_is_verified() {
+        let (ours, other) = (Signer::new(), Signer::new());
+        let signatures = [other.sign(statement(STATEMENT, DIGEST)), ours.sign(statement(STATEMENT, DIGEST))];
+        assert_eq!(verify(vec![by_key("ours", ours.pem())], &signatures), Ok(()));
+        let keyless =
+            Authority { name: "keyless".to_owned(), trust: Trust::Unknown("not supported".to_owned()) };
+        assert_eq!(verify(vec![keyless, by_key("ours", ours.pem())], &signatures), Ok(()));
+    }
+
+    #[test]
+    fn image_that_no_authority_has_signed_is_refused_with_the_reason_for_each() {
+        let (ours, other) = (Signer::new(), Signer::new());
+        let refused =
+            |signatures: &[ImageSignature]| verify(vec![by_key("ours", ours.pem())], signatures).unwrap_err();
+        assert_eq!(refused(&[]), "authority `ours`: the image has no signature");
+        let by_other = other.sign(statement(STATEMENT, DIGEST));
+        assert_eq!(refused(&[by_other]), "authority `ours`: no signature of the image was made with its key");
+        let of_another = ours.sign(statement(STATEMENT, &DIGEST.replace('1', "2")));
+        assert_eq!(refused(&[of_another]), "authority `ours`: what is signed with its key is another image");
+        let of_another_kind = ours.sign(statement("a letter", DIGEST));
+        assert_eq!(
+            refused(&[of_another_kind]),
+            "authority `ours`: what is signed with its key is another image"
+        );
+        let mut changed = ours.sign(statement(STATEMENT, DIGEST));
+        changed.payload.push(b' ');
+        assert_eq!(refused(&[changed]), "authority `ours`: no signature of the image was made with its key");
+        assert_eq!(verify(Vec::new(), &[]).unwrap_err(), "the policy names no authority");
+    }
+
+    #[test]
+    fn keys_of_all_usual_kinds_are_understood_and_others_named() {
+        let payload = statement(STATEMENT, DIGEST);
+        let ed25519 = Ed25519KeyPair::generate().unwrap();
+        let rsa = RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+        let mut by_rsa = vec![0; rsa.public_modulus_len()];
+        rsa.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), &payload, &mut by_rsa).unwrap();
+        let by_ed25519 = ed25519.sign(&payload).as_ref().to_vec();
+        let ed25519: PublicKeyX509Der<'_> = ed25519.public_key().as_der().unwrap();
+        let rsa: PublicKeyX509Der<'_> = rsa.public_key().as_der().unwrap();
+        for (key, signature) in [(pem(&ed25519), by_ed25519), (pem(&rsa), by_rsa)] {
+            let signature =
+                ImageSignature { payload: payload.clone(), signature: BASE64_STANDARD.encode(signature) };
+            assert_eq!(verify(vec![by_key("ours", key)], &[signature]), Ok(()));
+        }
+        let garbage = verify(vec![by_key("ours", b"garbage".to_vec())], &[]).unwrap_err();
+        assert_eq!(
+            garbage,
+            "authority `ours`: its key is no public key in PEM that signatures can be verified with"
+        );
+        let trust = Trust::Key { pem: Signer::new().pem(), hash: "md5".to_owned() };
+        let odd = verify(vec![Authority { name: "ours".to_owned(), trust }], &[]).unwrap_err();
+        assert!(odd.contains("`md5` is not supported"), "{odd}");
+    }
+}

@@ -1,0 +1,197 @@
+//! A registry that has what it is told, and is down when it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ferroplane_api::PackageKind;
+use ferroplane_controllers::{
+    DeploymentRuntime, ImageRequest, PackageManager, PackageSource, PackagedFunctions, SourceAnswer,
+    SourceError,
+};
+use ferroplane_engine::packages::ResolveOptions;
+use ferroplane_package::read_package;
+use ferroplane_package::signature::ImageSignature;
+
+/// The namespace in which pull secrets are.
+pub const NAMESPACE: &str = "crossplane-system";
+
+/// A registry. Clones share what is in it.
+#[derive(Debug, Clone, Default)]
+pub struct FakeRegistry(Arc<Mutex<Contents>>);
+
+#[derive(Debug, Default)]
+struct Contents {
+    /// The digests of images, by repository and tag.
+    tags: BTreeMap<String, BTreeMap<String, String>>,
+    /// `package.yaml`, by digest.
+    packages: BTreeMap<String, String>,
+    /// The signatures of images, by digest.
+    signatures: BTreeMap<String, Vec<ImageSignature>>,
+    /// Why nobody answers, if so.
+    down: Option<String>,
+    dependencies: ResolveOptions,
+    /// What was asked.
+    asked: Vec<String>,
+    /// What was fetched once is there, as in a content store.
+    fetched: BTreeSet<String>,
+    /// The pull secrets of the last request.
+    secrets: Vec<Vec<u8>>,
+    /// Where functions are listed that somebody runs.
+    functions: Option<Arc<PackagedFunctions>>,
+    /// How programs run in pods, if they do.
+    deployments: Option<DeploymentRuntime>,
+}
+
+impl FakeRegistry {
+    /// Have an image in it, such as `registry.example.org/org/name:v1.0.0`, with this `package.yaml`. Returns its digest.
+    pub fn push(&self, image: &str, package: &str) -> String {
+        let (repository, tag) = image.rsplit_once(':').unwrap();
+        let digest = format!("sha256:{}", digest(package));
+        let mut contents = self.lock();
+        contents.packages.insert(digest.clone(), package.to_owned());
+        contents.tags.entry(repository.to_owned()).or_default().insert(tag.to_owned(), digest.clone());
+        digest
+    }
+
+    /// Have a signature of the image with this digest in it.
+    pub fn sign(&self, digest: &str, signature: ImageSignature) {
+        self.lock().signatures.entry(digest.to_owned()).or_default().push(signature);
+    }
+
+    /// Answer nobody, or everybody again.
+    pub fn set_down(&self, why: Option<&str>) {
+        self.lock().down = why.map(str::to_owned);
+    }
+
+    /// What may be done about packages that others depend on. Counts from the next start of controllers on.
+    pub fn allow(&self, dependencies: ResolveOptions) {
+        self.lock().dependencies = dependencies;
+    }
+
+    /// Have functions run by whoever follows this list. Counts from the next start of controllers on.
+    pub fn run_functions(&self) -> Arc<PackagedFunctions> {
+        self.lock().functions.get_or_insert_default().clone()
+    }
+
+    /// Have programs run in pods, as on a cluster: those of packages of these kinds. Counts from the next start of controllers on.
+    pub fn run_in_pods(&self, kinds: &[PackageKind]) {
+        self.lock().deployments = Some(DeploymentRuntime {
+            kinds: kinds.to_vec(),
+            service_account: "crossplane".to_owned(),
+            authority_secret: "crossplane-root-ca".to_owned(),
+            uses_configs: true,
+        });
+    }
+
+    /// What was asked since this was asked last.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().asked)
+    }
+
+    /// The pull secrets of the last request.
+    pub fn secrets(&self) -> Vec<Vec<u8>> {
+        self.lock().secrets.clone()
+    }
+
+    /// How controllers install packages from here.
+    pub fn manager(&self) -> PackageManager {
+        let contents = self.lock();
+        PackageManager {
+            source: Arc::new(self.clone()),
+            namespace: NAMESPACE.to_owned(),
+            dependencies: contents.dependencies,
+            functions: contents.functions.clone(),
+            deployments: contents.deployments.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap()
+    }
+
+    fn answer<T>(
+        &self,
+        what: &str,
+        request: &ImageRequest,
+        answer: impl FnOnce(&mut Contents) -> Result<T, SourceError>,
+    ) -> SourceAnswer<T>
+    where
+        T: Send + 'static,
+    {
+        let mut contents = self.lock();
+        contents.asked.push(format!("{what} {}", request.image));
+        contents.secrets.clone_from(&request.pull_secrets);
+        let answer = match contents.down.clone() {
+            Some(message) => Err(SourceError { message, is_unreachable: true }),
+            None => answer(&mut contents),
+        };
+        drop(contents);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl PackageSource for FakeRegistry {
+    fn resolve(&self, request: ImageRequest) -> SourceAnswer<String> {
+        self.answer("resolve", &request, |contents| {
+            let found = request
+                .image
+                .rsplit_once(':')
+                .and_then(|(repository, tag)| contents.tags.get(repository)?.get(tag));
+            found.cloned().ok_or_else(|| not_found(&request.image))
+        })
+    }
+
+    fn fetch(&self, request: ImageRequest) -> SourceAnswer<()> {
+        let digest = digest_of(&request.image);
+        if self.lock().fetched.contains(&digest) {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.answer("fetch", &request, |contents| {
+            if !contents.packages.contains_key(&digest) {
+                return Err(not_found(&request.image));
+            }
+            contents.fetched.insert(digest);
+            Ok(())
+        })
+    }
+
+    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<ferroplane_package::PackageContents>> {
+        let contents = self.lock();
+        let text = contents.packages.get(&digest_of(&request.image)).cloned().unwrap_or_default();
+        let read = read_package(&text).map(Arc::new);
+        let read = read.map_err(|error| SourceError { message: error.to_string(), is_unreachable: false });
+        Box::pin(std::future::ready(read))
+    }
+
+    fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {
+        self.answer("tags", &request, |contents| {
+            let tags = contents.tags.get(&request.image).map(|tags| tags.keys().cloned().collect());
+            tags.ok_or_else(|| not_found(&request.image))
+        })
+    }
+
+    fn signatures(&self, request: ImageRequest, _anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
+        self.answer("signatures", &request, |contents| {
+            Ok(contents.signatures.get(&digest_of(&request.image)).cloned().unwrap_or_default())
+        })
+    }
+}
+
+fn not_found(image: &str) -> SourceError {
+    SourceError { message: format!("cannot find `{image}`"), is_unreachable: false }
+}
+
+fn digest_of(image: &str) -> String {
+    image.rsplit_once('@').map(|(_, digest)| digest.to_owned()).unwrap_or_default()
+}
+
+/// Sixty-four digits that differ for different texts.
+fn digest(text: &str) -> String {
+    let word = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, text).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    };
+    (0..4).map(word).collect()
+}

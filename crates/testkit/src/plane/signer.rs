@@ -1,0 +1,31 @@
+//! Signs images as cosign does with a key.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ferroplane_package::signature::ImageSignature;
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::json;
+
+/// A key of its own.
+pub struct ImageSigner(KeyPair);
+
+impl ImageSigner {
+    pub fn generate() -> Self {
+        Self(KeyPair::generate().unwrap())
+    }
+
+    pub fn public_key(&self) -> String {
+        self.0.public_key_pem()
+    }
+
+    /// A signature of the image with this digest.
+    pub fn sign(&self, digest: &str) -> ImageSignature {
+        let statement = json!({"critical": {
+            "identity": {"docker-reference": ""}, "image": {"docker-manifest-digest": digest},
+            "type": "cosign container image signature",
+        }, "optional": null});
+        let payload = statement.to_string().into_bytes();
+        let signature = BASE64_STANDARD.encode(self.0.sign(&payload).unwrap());
+        ImageSignature { payload, signature }
+    }
+}
