@@ -7,6 +7,7 @@
 
 mod attempt;
 mod check;
+mod data;
 mod documents;
 mod files;
 mod helpers;
@@ -19,9 +20,7 @@ mod release;
 mod source;
 mod trace;
 
-use ferroplane_golang::fmt::Numbers;
 use ferroplane_template::{ExecuteError, Heap, Trace, Value};
-use ferroplane_wire::to_json;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 use crate::chance::Chance;
@@ -84,8 +83,7 @@ fn run_as(release: Release, request: &RunFunctionRequest, effort: Effort<'_>) ->
     run_and_trace(release, request, effort, None)
 }
 
-/// Answers a request. Who wants to know which lines of the templates are behind the answer is told, at the cost of executing them
-/// twice.
+/// Answers a request. Who wants to know which lines of the templates are behind the answer is told.
 fn run_and_trace(
     release: Release,
     request: &RunFunctionRequest,
@@ -140,10 +138,9 @@ fn compose(
     let release = prepared.release;
     prepared.with_templates(request, |parsed, request| {
         let call = Call { request: &request, prepared, attempt };
-        let output = execute(parsed, &call)?;
-        let read = documents::read(&output, release);
-        if let Some(traced) = traced {
-            let printed = trace(parsed, &call)?;
+        let output = if traced.is_some() { trace(parsed, &call)? } else { execute(parsed, &call)? };
+        let read = documents::read(output.text(), release);
+        if let (Some(traced), Output::Traced(printed)) = (traced, &output) {
             traced.has_output = true;
             traced.documents =
                 read.as_ref().map(|documents| printed.documents(documents)).unwrap_or_default();
@@ -151,35 +148,67 @@ fn compose(
         }
         let applied = read.and_then(|documents| documents::apply(documents, &request, release, response));
         applied.map_err(|Fault { message, line }| {
-            // Only what fails is worth executing again, to find out which line of the templates printed it.
-            let printed = line.and_then(|_| trace(parsed, &call).ok());
-            Problem::in_document(message, printed.zip(line).and_then(|(printed, line)| printed.at(line)))
+            let at = line.and_then(|line| match &output {
+                Output::Traced(printed) => printed.at(line),
+                // Only what fails is worth executing again, to find out which line of the templates printed it.
+                Output::Plain(_) => trace(parsed, &call).ok()?.printed()?.at(line),
+            });
+            Problem::in_document(message, at)
         })
     })
 }
 
+/// What templates printed.
+enum Output<'p> {
+    Plain(String),
+    /// The same, and which lines of the templates printed what.
+    Traced(Printed<'p>),
+}
+
+impl<'p> Output<'p> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Traced(printed) => printed.text(),
+        }
+    }
+
+    fn printed(self) -> Option<Printed<'p>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Traced(printed) => Some(printed),
+        }
+    }
+}
+
 /// What the templates print for this request.
-fn execute(parsed: &Parsed, call: &Call<'_>) -> Result<String, Problem> {
+fn execute<'p>(parsed: &'p Parsed, call: &Call<'_>) -> Result<Output<'p>, Problem> {
     with_data(call, |data, heap, host| {
         let budget = call.attempt.budget(&call.prepared.limits);
         let output = parsed.templates.execute(data, heap, host, budget);
         let output = output.map_err(|error| failed(parsed, call, &error))?;
-        Ok(String::from_utf8_lossy(&output).into_owned())
+        Ok(Output::Plain(into_text(output).unwrap_or_else(|lossy| lossy)))
     })
 }
 
 /// The same, and which lines of the templates print what.
-fn trace<'p>(parsed: &'p Parsed, call: &Call<'_>) -> Result<Printed<'p>, Problem> {
+fn trace<'p>(parsed: &'p Parsed, call: &Call<'_>) -> Result<Output<'p>, Problem> {
     with_data(call, |data, heap, host| {
         let budget = call.attempt.budget(&call.prepared.limits);
         let output = parsed.templates.execute_traced(data, heap, host, budget);
         let (output, trace) = output.map_err(|error| failed(parsed, call, &error))?;
         // Positions are in bytes, so that bytes that are no text would mislead: then nothing is known.
-        let Ok(output) = String::from_utf8(output) else {
-            return Ok(Printed::new(parsed, String::new(), Trace::default()));
+        let printed = match into_text(output) {
+            Ok(text) => Printed::new(parsed, text, trace),
+            Err(lossy) => Printed::new(parsed, lossy, Trace::default()),
         };
-        Ok(Printed::new(parsed, output, trace))
+        Ok(Output::Traced(printed))
     })
+}
+
+/// The bytes as text. As an error, with replacement characters if they are none.
+fn into_text(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 fn failed(parsed: &Parsed, call: &Call<'_>, error: &ExecuteError) -> Problem {
@@ -194,16 +223,9 @@ fn with_data<T>(
 ) -> Result<T, Problem> {
     let Call { request, prepared, attempt } = *call;
     let (release, limits) = (prepared.release, &prepared.limits);
-    let mut data = to_json(request).map_err(|error| format!("cannot convert request to map: {error}"))?;
-    if release.knows_required_resources()
-        && let Some(data) = data.as_object_mut()
-        && !data.contains_key("extraResources")
-        && let Some(required) = data.get("requiredResources").cloned()
-    {
-        data.insert("extraResources".to_owned(), required);
-    }
     let heap = Heap::new();
-    let data = Value::from_json(&heap, &data, Numbers::Integers);
+    let data = data::of(&heap, request, release.knows_required_resources());
+    let data = data.map_err(|error| format!("cannot convert request to map: {error}"))?;
     let input = prepared.seed.as_ref().or(request.input.as_ref());
     let chance = Chance::of(request, input);
     let mut host = helpers::Host { attempt, limits, state: helpers::State::new(release, chance) };

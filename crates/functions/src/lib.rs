@@ -20,6 +20,7 @@ mod patch_and_transform;
 mod response;
 mod selection;
 mod sequencer;
+mod starlark;
 mod status_transformer;
 mod tag_manager;
 mod ttl;
@@ -35,6 +36,10 @@ pub use go_templating::{
 };
 pub use library::{
     Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
+};
+pub use starlark::{
+    CheckScripts, NO_INTERPRETER, RunScript, ScriptInterpreter, ScriptMistake, check_scripts,
+    has_script_interpreter, prepare_scripts, set_script_interpreter, wait_for_interpreter,
 };
 
 /// A function that runs in our own process.
@@ -139,6 +144,11 @@ const BUILTINS: &[BuiltinFunction] = &[
         function: "function-sequencer",
         stable: "v0.6.0",
         versions: &[("v0.3.0", Short(sequencer::run_v0_3)), ("v0.6.0", Short(sequencer::run))],
+    },
+    BuiltinFunction {
+        function: "function-starlark",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Long(starlark::run))],
     },
     BuiltinFunction {
         function: "function-status-transformer",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ferroplane_engine::external_type;
 use ferroplane_engine::versions::Record;
-use ferroplane_functions::{Implementation, Library, TakesLong};
+use ferroplane_functions::{Implementation, Library, TakesLong, has_script_interpreter};
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
@@ -16,13 +16,18 @@ use tracing::{Instrument as _, Span, debug_span, field};
 use crate::error::CallError;
 use crate::external::{CallContext, External, ExternalRunner};
 use crate::grpc;
+use crate::images::ServedImage;
 use crate::long_calls::LongCalls;
 use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
+use crate::remote_templates::TemplateFetcher;
 use crate::response_cache::ResponseCache;
 
 /// Where functions are that are built in.
 const BUILT_IN: &str = "builtin";
+
+/// The function that runs scripts, where there is an interpreter.
+const STARLARK: &str = "function-starlark";
 
 /// The functions that can be called, by name. Clones share the functions.
 #[derive(Debug, Default, Clone)]
@@ -34,6 +39,7 @@ pub struct Directory {
     changeable: BTreeSet<String>,
     observer: Option<Observer>,
     long_calls: LongCalls,
+    templates: Option<TemplateFetcher>,
 }
 
 /// How a function is called.
@@ -45,16 +51,15 @@ pub enum Runner {
     Grpc(grpc::Client),
     /// It is served by a program that we started.
     Program(Program),
+    /// It is served in a container that we started.
+    Served(Box<ServedImage>),
     /// It is an image that is run, or a webhook.
     External(ExternalRunner),
     /// It is code in our own process that takes its time, as if it were served somewhere.
     AsyncFunction(AsyncFunction),
     /// It is WebAssembly, and runs in our own process within limits.
     #[cfg(feature = "wasm")]
-    Wasm(crate::wasm::WasmFunction),
-    /// It is a script in the input of the step.
-    #[cfg(feature = "wasm")]
-    Starlark(Arc<crate::wasm::Starlark>),
+    Wasm(crate::wasm_function::WasmFunction),
 }
 
 /// Code that answers in its own time.
@@ -91,12 +96,15 @@ impl Directory {
         records.collect()
     }
 
-    /// The same without those that run images or call webhooks: what these answered once need not be what they answer again.
+    /// The same without those that run images or call webhooks: what these answered once need not be what they answer again. Without
+    /// an interpreter of scripts, what scripts answered cannot be asked again either.
     pub fn reproducible(library: &Library) -> Self {
         let mut directory = Self::built_in(library);
-        let is_external =
-            |name: &str| name.rsplit_once("-v").and_then(|(name, _)| external_type(name)).is_some();
-        directory.runners.retain(|name, _| !is_external(name));
+        let is_left_out = |name: &str| {
+            let function = name.rsplit_once("-v").map_or("", |(function, _)| function);
+            external_type(function).is_some() || function == STARLARK && !has_script_interpreter()
+        };
+        directory.runners.retain(|name, _| !is_left_out(name));
         directory
     }
 
@@ -118,6 +126,11 @@ impl Directory {
                 self.insert(name, Runner::External(runner));
             }
         }
+    }
+
+    /// Let this one bring templates that built-in functions read from elsewhere.
+    pub fn fetch_templates(&mut self, fetcher: TemplateFetcher) {
+        self.templates = Some(fetcher);
     }
 
     /// How a function is called.
@@ -222,6 +235,11 @@ impl Directory {
         match self.runners.get(name).map(AsRef::as_ref) {
             None => Err(CallError::Unknown { function: name.to_owned() }),
             Some(Runner::Builtin(function)) => {
+                let extended = match &self.templates {
+                    Some(fetcher) => fetcher.add_to(request).await?,
+                    None => None,
+                };
+                let request = extended.as_ref().unwrap_or(request);
                 // Most calls take less time than it takes to hand them to another thread.
                 let response = match function.run_briefly(request) {
                     Ok(response) => response,
@@ -231,12 +249,11 @@ impl Directory {
             }
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
+            Some(Runner::Served(served)) => served.call(request).await,
             Some(Runner::External(external)) => external.call(request, context).await,
             Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,
             #[cfg(feature = "wasm")]
             Some(Runner::Wasm(function)) => function.call(request).await,
-            #[cfg(feature = "wasm")]
-            Some(Runner::Starlark(starlark)) => starlark.call(request).await,
         }
     }
 
@@ -245,8 +262,14 @@ impl Directory {
         let mut stopping = tokio::task::JoinSet::new();
         for runner in self.runners.into_values() {
             // Whoever still holds a clone keeps the program running; it ends with the last one.
-            if let Some(Runner::Program(program)) = Arc::into_inner(runner) {
-                stopping.spawn(program.stop());
+            match Arc::into_inner(runner) {
+                Some(Runner::Program(program)) => {
+                    stopping.spawn(program.stop());
+                }
+                Some(Runner::Served(served)) => {
+                    stopping.spawn(served.end());
+                }
+                _ => {}
             }
         }
         while stopping.join_next().await.is_some() {}
@@ -260,12 +283,20 @@ impl Runner {
             Self::Builtin(_) => "builtin",
             Self::Grpc(_) => "grpc",
             Self::Program(_) => "program",
+            Self::Served(_) => "image",
             Self::External(external) => external.target(),
             Self::AsyncFunction(_) => "inside",
             #[cfg(feature = "wasm")]
             Self::Wasm(_) => "wasm",
+        }
+    }
+
+    /// Where a function runs that was started from its package, for whoever installed it.
+    pub fn describe(&self) -> String {
+        match self {
             #[cfg(feature = "wasm")]
-            Self::Starlark(_) => "starlark",
+            Self::Wasm(function) => function.describe(),
+            _ => "runs in a container on this machine".to_owned(),
         }
     }
 
@@ -274,10 +305,9 @@ impl Runner {
             Self::Builtin(_) | Self::AsyncFunction(_) => Peer { target: BUILT_IN, method: methods::V1 },
             Self::Grpc(client) => client.peer(),
             Self::Program(program) => program.peer(),
+            Self::Served(served) => served.peer(),
             #[cfg(feature = "wasm")]
             Self::Wasm(function) => function.peer(),
-            #[cfg(feature = "wasm")]
-            Self::Starlark(_) => crate::wasm::Starlark::peer(),
             Self::External(external) => Peer { target: external.target(), method: methods::V1 },
         }
     }

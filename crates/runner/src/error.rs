@@ -59,6 +59,9 @@ pub enum CallError {
     #[error("cannot run image `{image}`: {reason}")]
     Image { image: String, reason: String },
 
+    #[error("cannot read templates from {remote}: {reason}")]
+    Templates { remote: String, reason: String },
+
     #[error("the function's program ended ({how}){said}")]
     Ended { how: String, said: String },
 }
@@ -76,7 +79,9 @@ impl CallError {
             Self::RequestTooLarge { .. } => Cause::FunctionRequestTooLarge,
             Self::ResponseTooLarge { .. } => Cause::FunctionResponseTooLarge,
             Self::Garbage { .. } | Self::BadAnswer { .. } => Cause::FunctionResponseInvalid,
-            Self::Failed { .. } | Self::Refused { .. } | Self::Input { .. } => Cause::FunctionCallFailed,
+            Self::Failed { .. } | Self::Refused { .. } | Self::Input { .. } | Self::Templates { .. } => {
+                Cause::FunctionCallFailed
+            }
             Self::NotPermitted { .. } => Cause::AccessNotGranted,
             Self::Image { .. } | Self::Untrusted { .. } => Cause::FunctionNotRunnable,
             Self::Ended { .. } => Cause::FunctionExited,
@@ -95,7 +100,7 @@ impl CallError {
             Self::Refused { .. } => "Unknown",
             Self::Input { .. } => "InvalidArgument",
             Self::NotPermitted { .. } => "PermissionDenied",
-            Self::Image { .. } | Self::Untrusted { .. } => "FailedPrecondition",
+            Self::Image { .. } | Self::Untrusted { .. } | Self::Templates { .. } => "FailedPrecondition",
             Self::Failed { code, .. } => name(*code),
         }
     }

@@ -20,6 +20,7 @@ use ferroplane_engine::{
     ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, FunctionType, Isolation, Permits,
     external_name,
 };
+use ferroplane_functions::stillness;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::credentials::Source;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -47,6 +48,8 @@ pub struct ImageCall {
     pub standard_input: Bytes,
     pub timeout: Duration,
     pub has_network: bool,
+    /// The time since 1970 and the randomness that code sees which was granted neither.
+    pub stillness: (Duration, u64),
     /// For logs.
     pub step: String,
     pub composite: String,
@@ -74,6 +77,11 @@ impl ImageRunner {
         F: Future<Output = Result<ImageOutput, CallError>> + Send + 'static,
     {
         Self(Arc::new(move |call| Box::pin(run(call))))
+    }
+
+    /// Run an image once.
+    pub async fn run(&self, call: ImageCall) -> Result<ImageOutput, CallError> {
+        (self.0)(call).await
     }
 }
 
@@ -154,10 +162,11 @@ impl External {
             standard_input,
             timeout: function.timeout,
             has_network: image.wants_network,
+            stillness: stillness(request),
             step: context.step.clone(),
             composite: composite_of(request),
         };
-        let output = (self.images.0)(call).await?;
+        let output = self.images.run(call).await?;
         let Some(how) = output.failure else { return Ok(output.standard_output) };
         // KRM functions write why they fail to standard output, and end with an error nevertheless.
         let has_said = function.protocol != FunctionProtocol::RunFunction;

@@ -9,6 +9,7 @@
 
 mod attempt;
 mod balance;
+mod connector;
 mod explain;
 mod reachability;
 mod route;
@@ -30,6 +31,7 @@ use tonic::{Code, Status};
 use tower_service::Service as _;
 
 pub use balance::Resolve;
+pub use connector::Connector;
 pub use target::{BadTarget, Target};
 
 use crate::error::CallError;
@@ -37,7 +39,7 @@ use crate::observer::Peer;
 use attempt::{Attempt, Progress};
 use explain::{Fault, is_untouched};
 use reachability::Reachability;
-use route::{Route, endpoint};
+use route::{Route, Way, endpoint};
 
 /// How soon a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(2);
@@ -140,7 +142,7 @@ pub struct Client {
     /// The target as text.
     address: String,
     options: Options,
-    resolve: Resolve,
+    way: Way,
     endpoint: Endpoint,
     reachability: Reachability,
     route: Mutex<Option<Arc<Route>>>,
@@ -169,13 +171,22 @@ impl Client {
 
     /// The same, with another way to turn names into addresses.
     pub fn with_resolver(target: Target, options: Options, resolve: Resolve) -> Result<Self, CallError> {
+        Self::by_way(target, options, Way::Address(resolve))
+    }
+
+    /// A client of a function that somebody else connects to. The target is its name, in errors and in HTTP.
+    pub fn with_connector(target: Target, options: Options, connector: Connector) -> Result<Self, CallError> {
+        Self::by_way(target, options, Way::Connector(connector))
+    }
+
+    fn by_way(target: Target, options: Options, way: Way) -> Result<Self, CallError> {
         // Needed even for a name with many addresses: what is wrong with certificates is said here and now.
         let endpoint = endpoint(&target, target.host(), &options)?;
         Ok(Self {
             address: target.to_string(),
             target,
             options,
-            resolve,
+            way,
             endpoint,
             reachability: Reachability::default(),
             route: Mutex::default(),
@@ -219,7 +230,7 @@ impl Client {
             () = tokio::time::sleep_until(deadline) => Err(self.give_up(&call)),
         };
         match &result {
-            Err(CallError::Unreachable { .. }) => self.reachability.missed(&self.target, &self.resolve),
+            Err(CallError::Unreachable { .. }) => self.reachability.missed(&self.target, &self.way),
             _ => self.reachability.found(),
         }
         result
@@ -316,7 +327,7 @@ impl Client {
 
     fn route(&self) -> Arc<Route> {
         let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Route::new(&self.target, &self.endpoint, &self.options, &self.resolve));
+        let new = || Arc::new(Route::new(&self.target, &self.endpoint, &self.options, &self.way));
         route.get_or_insert_with(new).clone()
     }
 

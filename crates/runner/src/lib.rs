@@ -12,13 +12,15 @@ mod directory;
 mod drive;
 mod error;
 mod external;
+mod images;
 mod long_calls;
 mod observer;
 mod process;
+mod remote_templates;
 mod response_cache;
 mod steps;
 #[cfg(feature = "wasm")]
-mod wasm;
+mod wasm_function;
 
 pub mod exchange;
 pub mod grpc;
@@ -27,8 +29,16 @@ pub use directory::{AsyncFunction, Directory, Runner};
 pub use drive::{Resources, drive, drive_noting};
 pub use error::CallError;
 pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput, ImageRunner};
+#[cfg(feature = "wasm")]
+pub use ferroplane_wasm as wasm;
+pub use images::{
+    ImageError, ImageSettings, ImageSource, Images, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
+};
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};
+pub use remote_templates::TemplateFetcher;
 pub use response_cache::{ResponseCache, Unkeepable};
 #[cfg(feature = "wasm")]
-pub use wasm::{ScriptMistake, Starlark, WasmFunction};
+pub use wasm_function::{
+    Starlark, WasmFunction, enable_starlark, has_starlark, set_code_cache, shared_wasm_runtime,
+};

@@ -69,15 +69,18 @@ pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result
     };
     enter(ctx, CALL).map_err(Failure::new)?;
     let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
-    let outer = std::mem::take(&mut ctx.output);
+    // It is printed behind what is there already, and taken from there.
+    let outer = std::mem::replace(&mut ctx.output_begin, ctx.output.len());
     // What is printed here is a value, which may never become output.
     let trace = ctx.trace.take();
     let result = run(ctx, tree, &data);
     ctx.trace = trace;
     ctx.depth -= CALL;
-    let output = std::mem::replace(&mut ctx.output, outer);
+    let begin = std::mem::replace(&mut ctx.output_begin, outer);
+    let output = Text::from(&ctx.output[begin..]);
+    ctx.output.truncate(begin);
     match result {
-        Ok(()) => Ok(output.into()),
+        Ok(()) => Ok(output),
         Err(error) => {
             Err(error.exhausted.map_or_else(|| Failure::new(error.to_string()), Failure::Exhausted))
         }

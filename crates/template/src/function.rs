@@ -118,6 +118,8 @@ pub struct Context<'e> {
     pub(crate) heap: &'e Heap,
     pub(crate) host: &'e mut dyn Host,
     pub(crate) output: Vec<u8>,
+    /// Where the output of the template begins that is executed right now. Before it is that of those that include it.
+    pub(crate) output_begin: usize,
     /// What printed the output, if anybody wants to know.
     pub(crate) trace: Option<Trace>,
     /// How deep templates and expressions are nested right now.
@@ -137,7 +139,19 @@ impl<'e> Context<'e> {
         host: &'e mut dyn Host,
         budget: Budget,
     ) -> Self {
-        Self { templates, heap, host, output: Vec::new(), trace: None, depth: 0, budget, steps: 0, memory: 0 }
+        Self {
+            templates,
+            heap,
+            host,
+            // Most templates print what is as long as they are.
+            output: Vec::with_capacity(templates.text_length().min(1 << 16)),
+            output_begin: 0,
+            trace: None,
+            depth: 0,
+            budget,
+            steps: 0,
+            memory: 0,
+        }
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -222,7 +236,7 @@ impl<'e> Context<'e> {
 
     pub(crate) fn write(&mut self, text: &[u8]) -> Result<(), Exhausted> {
         self.output.extend_from_slice(text);
-        if self.output.len() as u64 > self.budget.output {
+        if (self.output.len() - self.output_begin) as u64 > self.budget.output {
             return Err(Exhausted::Output(self.budget.output));
         }
         Ok(())

@@ -15,7 +15,30 @@ use crate::{Text, Type, Value};
 /// Makes maps and frees them all at its end: a [`Value`] is of no use after its heap.
 #[derive(Default)]
 pub struct Heap {
-    maps: RefCell<Vec<Rc<Map>>>,
+    maps: Maps,
+}
+
+/// The maps of a heap. Those whose entries are not made yet refer to it.
+#[derive(Debug, Clone, Default)]
+struct Maps(Rc<RefCell<Vec<Rc<Map>>>>);
+
+impl Maps {
+    fn keep(&self, map: Map) -> Rc<Map> {
+        let map = Rc::new(map);
+        self.0.borrow_mut().push(Rc::clone(&map));
+        map
+    }
+}
+
+/// Makes maps while the entries of another one are made.
+#[derive(Debug, Clone)]
+pub struct HeapHandle(Maps);
+
+impl HeapHandle {
+    /// As [`Heap::map`].
+    pub fn map(&self, element: &'static Type, entries: BTreeMap<Text, Value>) -> Rc<Map> {
+        self.0.keep(Map::new(element, entries, false))
+    }
 }
 
 impl Heap {
@@ -25,9 +48,17 @@ impl Heap {
 
     /// A map with values of this type, which is [`Type::Any`] for what Go calls `map[string]interface {}`.
     pub fn map(&self, element: &'static Type, entries: BTreeMap<Text, Value>) -> Rc<Map> {
-        let map = Rc::new(Map::new(element, entries, false));
-        self.maps.borrow_mut().push(Rc::clone(&map));
-        map
+        self.maps.keep(Map::new(element, entries, false))
+    }
+
+    /// A map whose entries are made when somebody looks at them: most templates look at little of their data.
+    pub fn map_on_demand(
+        &self,
+        element: &'static Type,
+        make: impl FnOnce(&HeapHandle) -> BTreeMap<Text, Value> + 'static,
+    ) -> Rc<Map> {
+        let handle = HeapHandle(self.maps.clone());
+        self.maps.keep(Map::pending(element, Box::new(move || make(&handle))))
     }
 
     /// A map that is nil: it has no entries and takes none.
@@ -39,7 +70,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        let maps = self.maps.take();
+        let maps = self.maps.0.take();
         // All are emptied before the first is dropped: then no map is freed inside another one.
         for map in &maps {
             map.clear();
@@ -49,6 +80,36 @@ impl Drop for Heap {
 
 impl fmt::Debug for Heap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Heap").field("maps", &self.maps.borrow().len()).finish()
+        f.debug_struct("Heap").field("maps", &self.maps.0.borrow().len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_made_once_and_only_for_those_who_look() {
+        let count = Rc::new(Cell::new(0));
+        let heap = Heap::new();
+        let make = |count: &Rc<Cell<u32>>| {
+            let count = Rc::clone(count);
+            move |heap: &HeapHandle| {
+                count.set(count.get() + 1);
+                let inner = Value::Map(heap.map(&Type::Any, BTreeMap::new()));
+                BTreeMap::from([("a".into(), inner)])
+            }
+        };
+        let (seen, unseen) =
+            (heap.map_on_demand(&Type::Any, make(&count)), heap.map_on_demand(&Type::Any, make(&count)));
+        assert_eq!(count.get(), 0);
+        assert!(seen.contains_key(b"a") && seen.len() == 1);
+        assert_eq!(count.get(), 1);
+        drop(heap);
+        // What was not looked at by then is not made, and what was is gone.
+        assert!(unseen.is_empty() && seen.is_empty());
+        assert_eq!((count.get(), Rc::strong_count(&count)), (1, 1));
     }
 }

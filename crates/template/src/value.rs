@@ -4,7 +4,7 @@
 //! maps are shared and change in place, as templates rely on for `set`, `unset` and `merge`.
 
 use std::any::Any;
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -151,11 +151,29 @@ pub struct Map {
     element: &'static Type,
     is_nil: bool,
     entries: RefCell<BTreeMap<Text, Value>>,
+    /// Makes the entries when somebody looks at them first.
+    pending: Cell<Option<MakeEntries>>,
 }
+
+/// Makes the entries of a map.
+pub(crate) type MakeEntries = Box<dyn FnOnce() -> BTreeMap<Text, Value>>;
 
 impl Map {
     pub(crate) fn new(element: &'static Type, entries: BTreeMap<Text, Value>, is_nil: bool) -> Self {
-        Self { element, is_nil, entries: RefCell::new(entries) }
+        Self { element, is_nil, entries: RefCell::new(entries), pending: Cell::new(None) }
+    }
+
+    pub(crate) fn pending(element: &'static Type, make: MakeEntries) -> Self {
+        let pending = Cell::new(Some(make));
+        Self { element, is_nil: false, entries: RefCell::default(), pending }
+    }
+
+    /// The entries, which are there from now on.
+    fn made(&self) -> &RefCell<BTreeMap<Text, Value>> {
+        if let Some(make) = self.pending.take() {
+            *self.entries.borrow_mut() = make();
+        }
+        &self.entries
     }
 
     /// The type of its values, which is [`Type::Any`] for what Go calls `map[string]interface {}`.
@@ -168,19 +186,19 @@ impl Map {
     }
 
     pub fn len(&self) -> usize {
-        self.entries.borrow().len()
+        self.made().borrow().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.borrow().is_empty()
+        self.made().borrow().is_empty()
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.entries.borrow().get(key).cloned()
+        self.made().borrow().get(key).cloned()
     }
 
     pub fn contains_key(&self, key: &[u8]) -> bool {
-        self.entries.borrow().contains_key(key)
+        self.made().borrow().contains_key(key)
     }
 
     /// Adds or replaces an entry. A nil map takes none.
@@ -189,26 +207,27 @@ impl Map {
             return Err(Failure::new("assignment to entry in nil map"));
         }
         // What was there is dropped after the map is free again, in case it is the last that refers to something.
-        let _before = self.entries.borrow_mut().insert(key, value);
+        let _before = self.made().borrow_mut().insert(key, value);
         Ok(())
     }
 
     pub fn remove(&self, key: &[u8]) -> Option<Value> {
-        self.entries.borrow_mut().remove(key)
+        self.made().borrow_mut().remove(key)
     }
 
     /// The entries in the order of their keys. Nothing may change the map meanwhile: use [`Map::to_vec`] where values
     /// of unknown origin are looked at or changed.
     pub fn entries(&self) -> Ref<'_, BTreeMap<Text, Value>> {
-        self.entries.borrow()
+        self.made().borrow()
     }
 
     /// A copy of the entries in the order of their keys.
     pub fn to_vec(&self) -> Vec<(Text, Value)> {
-        self.entries.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.made().borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     pub(crate) fn clear(&self) {
+        drop(self.pending.take());
         drop(self.entries.take());
     }
 }

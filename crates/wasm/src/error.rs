@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::wishes::Wish;
+
 /// What the WebAssembly engine says.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
@@ -36,6 +38,12 @@ pub enum Error {
 
     #[error("cannot limit the code by fuel: this runtime does not meter it")]
     NotMetered,
+
+    #[error("cannot read what the code needs: `{word}` is nothing that can be granted")]
+    Wish { word: String },
+
+    #[error("cannot grant `{wish}`: the code does not declare that it needs it")]
+    NotDeclared { wish: Wish },
 
     #[error("cannot grant directory {path}")]
     Directory { path: PathBuf, source: Source },
@@ -83,7 +91,11 @@ impl Error {
         match self {
             Self::Engine(_) | Self::Cache { .. } | Self::Lost => "Runtime",
             Self::TooLarge { .. } | Self::NotWebAssembly | Self::Invalid(_) | Self::NoEntry => "InvalidCode",
-            Self::Import(_) | Self::Directory { .. } | Self::NotMetered => "NotGranted",
+            Self::Import(_)
+            | Self::Directory { .. }
+            | Self::NotMetered
+            | Self::Wish { .. }
+            | Self::NotDeclared { .. } => "NotGranted",
             Self::QueueFull { .. } | Self::Instance(_) => "Busy",
             Self::Time { .. } => "Time",
             Self::Fuel { .. } => "Fuel",

@@ -20,6 +20,7 @@ mod log;
 mod output;
 mod program;
 mod runtime;
+mod wishes;
 
 pub use error::Error;
 pub use grants::{Directory, Grants, Stillness};
@@ -27,3 +28,4 @@ pub use limits::Limits;
 pub use log::LogSink;
 pub use program::{Call, Contract, Program};
 pub use runtime::{InUse, Options, Runtime};
+pub use wishes::{Wish, Wishes};

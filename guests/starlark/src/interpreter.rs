@@ -11,7 +11,10 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 
 use crate::natives::{natives, take_fatal};
 use crate::outcome::{fatal, to};
-use crate::script::{Script, Style};
+use crate::script::{Script, Style, directories};
+
+/// The steps that a script may take: calls and rounds of loops. Unlike time, they are the same on all machines.
+const STEPS: u64 = 20_000_000;
 
 /// What scripts can call that is written in Starlark.
 const PRELUDE: &str = include_str!("prelude.star");
@@ -68,56 +71,61 @@ fn parse(name: &str, source: &str) -> Result<AstModule, starlark::Error> {
 
 /// Runs a script for a request.
 pub(crate) fn run(script: &Script, request: Json) -> Json {
-    if let Some((name, error)) =
-        scripts(script).find_map(|(name, source)| Some((name, parse(name, source).err()?)))
-    {
+    let unreadable =
+        script.sources().find_map(|(name, source)| Some((source, parse(name, &source.text).err()?)));
+    if let Some((source, error)) = unreadable {
         // `validate` recognises what is wrong with an input by these words.
-        return fatal(&request, &format!("invalid Function input: {}: {}", script.field(name), line(&error)));
+        return fatal(&request, &format!("invalid Function input: {}: {}", source.field, line(&error)));
     }
-    let result = GLOBALS.with(|(globals, prelude)| {
-        let ast = parse(&script.name, &script.source)?;
+    let result = evaluate(script, &request);
+    match (take_fatal(), result) {
+        (Some(message), _) => fatal(&request, &message),
+        (None, Ok(response)) => with_tag(response, &request),
+        (None, Err(error)) => fatal(&request, &format!("cannot run the script: {}", line(&error))),
+    }
+}
+
+fn evaluate(script: &Script, request: &Json) -> Result<Json, starlark::Error> {
+    GLOBALS.with(|(globals, prelude)| {
+        let ast = parse(&script.name, &script.main.text)?;
         let loader = Loader { script, globals, prelude, loading: RefCell::default() };
         Module::with_temp_heap(|module| {
             module.import_public_symbols(prelude);
-            let heap = module.heap();
-            let request_value = heap.alloc(request.clone());
+            let request_value = module.heap().alloc(request.clone());
             if script.style == Style::Calls {
-                for (name, value) in variables(&request) {
-                    module.set(name, heap.alloc(value));
-                }
-                let seen = ["oxr", "dxr", "observed", "context", "extra_resources"];
-                let state = heap.alloc(starlark::values::dict::AllocDict(
-                    seen.map(|name| (name, module.get(name).expect("it was set above"))),
-                ));
-                module.set_extra_value(state);
+                set_variables(&module, request);
             }
             let mut evaluator = Evaluator::new(&module);
             evaluator.set_print_handler(&Printer);
             evaluator.set_loader(&loader);
+            evaluator.set_max_tick_count(STEPS).map_err(|error| other(&error.to_string()))?;
             evaluator.eval_module(ast, globals)?;
-            match script.style {
+            let last = match script.style {
                 Style::Main => {
-                    let main =
-                        module.get("main").ok_or_else(|| other("the script defines no function `main`"))?;
-                    let response = evaluator.eval_function(main, &[request_value], &[])?;
-                    Ok(json_of(response)?)
+                    module.get("main").ok_or_else(|| other("the script defines no function `main`"))?
                 }
                 Style::Calls => {
                     let finish = prelude.get("finish").map_err(|error| other(&error.to_string()))?;
-                    let finish = module.heap().access_owned_frozen_value(&finish);
-                    let response = evaluator.eval_function(finish, &[request_value], &[])?;
-                    Ok(json_of(response)?)
+                    module.heap().access_owned_frozen_value(&finish)
                 }
-            }
+            };
+            let response = evaluator.eval_function(last, &[request_value], &[])?;
+            json_of(response)
         })
-    });
-    match (take_fatal(), result) {
-        (Some(message), _) => fatal(&request, &message),
-        (None, Ok(response)) => with_tag(response, &request),
-        (None, Err::<Json, starlark::Error>(error)) => {
-            fatal(&request, &format!("cannot run the script: {}", line(&error)))
-        }
+    })
+}
+
+/// Lets a script of calls see the request as variables, and keeps them where its calls find them.
+fn set_variables(module: &Module<'_>, request: &Json) {
+    let heap = module.heap();
+    for (name, value) in variables(request) {
+        module.set(name, heap.alloc(value));
     }
+    let seen = ["oxr", "dxr", "observed", "context", "extra_resources"];
+    let state = heap.alloc(starlark::values::dict::AllocDict(
+        seen.map(|name| (name, module.get(name).expect("it was set above"))),
+    ));
+    module.set_extra_value(state);
 }
 
 fn with_tag(mut response: Json, request: &Json) -> Json {
@@ -143,7 +151,9 @@ fn variables(request: &Json) -> [(&'static str, Json); 6] {
     let extra = ["requiredResources", "required_resources", "extraResources", "extra_resources"]
         .iter()
         .map(|field| &request[*field]);
-    let extra = extra.filter_map(Json::as_object).flatten().map(|(name, found)| {
+    let is_resource = |name: &str| !directories(request).any(|directory| directory == name);
+    let extra = extra.filter_map(Json::as_object).flatten().filter(|(name, _)| is_resource(name));
+    let extra = extra.map(|(name, found)| {
         let items = found["items"].as_array().into_iter().flatten();
         (name.clone(), items.map(|item| item["resource"].clone()).collect())
     });
@@ -160,21 +170,14 @@ fn variables(request: &Json) -> [(&'static str, Json); 6] {
 
 /// Reads a script and all that it may load, and says what is wrong with them.
 pub(crate) fn check(script: &Script) -> Json {
-    let scripts = std::iter::once((&script.name, &script.source)).chain(&script.modules);
-    let problems =
-        scripts.filter_map(|(name, source)| parse(name, source).err().map(|error| problem(name, &error)));
-    problems.collect()
+    let wrong = script.sources().filter_map(|(name, source)| Some((name, source, parse(name, &source.text).err()?)));
+    wrong.map(|(name, source, error)| problem(name, &source.field, &error)).collect()
 }
 
-/// A script and its modules.
-fn scripts(script: &Script) -> impl Iterator<Item = (&String, &String)> {
-    std::iter::once((&script.name, &script.source)).chain(&script.modules)
-}
-
-fn problem(name: &str, error: &starlark::Error) -> Json {
+fn problem(name: &str, field: &str, error: &starlark::Error) -> Json {
     let at = error.span().map(|span| span.resolve_span().begin);
     let message = error.without_diagnostic().to_string();
-    json!({"file": name, "line": at.map(|at| at.line + 1), "column": at.map(|at| at.column + 1), "message": message})
+    json!({"file": name, "field": field, "line": at.map(|at| at.line + 1), "column": at.map(|at| at.column + 1), "message": message})
 }
 
 /// An error in one line, with its place before it.
@@ -224,13 +227,14 @@ impl FileLoader for Loader<'_> {
         if !self.loading.borrow_mut().insert(name.to_owned()) {
             return Err(other(&format!("module `{name}` loads itself")));
         }
-        let ast = parse(name, source)?;
+        let ast = parse(name, &source.text)?;
         let module = Module::with_temp_heap(|module| {
             module.import_public_symbols(self.prelude);
             {
                 let mut evaluator = Evaluator::new(&module);
                 evaluator.set_print_handler(&Printer);
                 evaluator.set_loader(self);
+                evaluator.set_max_tick_count(STEPS).map_err(|error| other(&error.to_string()))?;
                 evaluator.eval_module(ast, self.globals)?;
             }
             module.freeze().map_err(|error| other(&format!("{error:?}")))

@@ -1,7 +1,7 @@
 //! Runs functions that are written in Starlark. A component of the world in `crates/wasm/wit/function.wit`.
 //!
-//! The bytes are JSON: `{"run": RunFunctionRequest}` is answered with a RunFunctionResponse, and `{"check": input}` with a list of
-//! problems, each with `file`, `line` and `message`. The host keeps an instance for each script, so what is read here once stays read.
+//! The bytes are JSON: `{"run": RunFunctionRequest}` is answered with a RunFunctionResponse, and `{"check": RunFunctionRequest}` with a list of
+//! problems, each with `file`, `field`, `line` and `message`. The host keeps an instance for each script, so what is read here once stays read.
 
 mod interpreter;
 mod natives;
@@ -38,12 +38,10 @@ fn run(request: Value) -> Value {
     }
 }
 
-/// Reads the scripts of an input without running them.
-fn check(input: &Value) -> Value {
-    match script::of(&json!({"input": input})) {
-        Ok(script::Found::Script(script)) => interpreter::check(&script),
-        // What is in a ConfigMap is not here to be read.
-        Ok(script::Found::Wanted(_)) => json!([]),
+/// Reads the scripts of a request without running them.
+fn check(request: &Value) -> Value {
+    match script::present(request) {
+        Ok(script) => interpreter::check(&script),
         Err(message) => json!([{"message": message}]),
     }
 }

@@ -1,7 +1,7 @@
 //! The helpers that templates have beside Go's own functions and sprig's.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,6 +19,9 @@ use super::json;
 use super::limits::Limits;
 use super::release::Release;
 use crate::chance::Chance;
+
+/// The annotation of a resource's name outside of the cluster.
+const EXTERNAL_NAME: &str = "crossplane.io/external-name";
 
 /// A template may include itself so often before it is called endless.
 const INCLUDES: usize = 1000;
@@ -43,6 +46,7 @@ static FUNCTIONS: &[Function] = &[
     helper("getComposedResource", REQUEST_AND_NAME, Type::MAP, get_composed_resource),
     helper("getCompositeResource", REQUEST, Type::MAP, get_composite_resource),
     helper("getComposedConnectionDetails", REQUEST_AND_NAME, Type::MAP, get_composed_connection_details),
+    helper("getExternalName", REQUEST, Type::String, get_external_name),
     helper("getExtraResources", REQUEST_AND_NAME, Type::LIST, get_extra_resources),
     helper("getExtraResourcesFromContext", REQUEST_AND_NAME, Type::LIST, get_extra_resources_from_context),
     helper("getCredentialData", REQUEST_AND_NAME, Type::Map(&Type::BYTES), get_credential_data),
@@ -80,7 +84,7 @@ fn collect(release: Release) -> Functions {
 }
 
 /// How often each template is included right now.
-type Included = HashMap<Vec<u8>, usize>;
+type Included = BTreeMap<Text, usize>;
 
 /// What a template sees of the world.
 pub(super) struct Host<'h> {
@@ -144,6 +148,19 @@ fn from_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Fa
     json::from_yaml(context, node)
 }
 
+/// The name that a resource has outside of the cluster; empty if nobody has said. Only the design of composition functions has it.
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
+fn get_external_name(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let resource = field(&arguments[0], "resource").unwrap_or_else(|| arguments[0].clone());
+    let annotations = field(&resource, "metadata").and_then(|metadata| field(&metadata, "annotations"));
+    let name = annotations.and_then(|annotations| field(&annotations, EXTERNAL_NAME));
+    Ok(name.filter(|name| matches!(name, Value::String(_))).unwrap_or_else(|| Value::text("")))
+}
+
+fn field(value: &Value, name: &str) -> Option<Value> {
+    if let Value::Map(map) = value { map.get(name.as_bytes()) } else { None }
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
 fn set_resource_name_annotation(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     Ok(Value::text(format!("{}: {}", super::documents::RESOURCE_NAME, text(&arguments[0]))))
@@ -162,19 +179,18 @@ fn random_choice(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value
 /// Executes a template, like `template`, and returns what it prints.
 fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let Value::String(name) = &arguments[0] else { return Ok(Value::text("")) };
-    let name = name.to_vec();
     if let Some(state) = state(context) {
         let count = state.included.entry(name.clone()).or_default();
         if *count > INCLUDES {
-            let name = String::from_utf8_lossy(&name).into_owned();
+            let name = String::from_utf8_lossy(name).into_owned();
             return Err(Failure::new(format!(
                 "rendering template has a nested reference name: {name}: unable to execute template"
             )));
         }
         *count += 1;
     }
-    let printed = context.execute(&name, arguments[1].clone());
-    if let Some(count) = state(context).and_then(|state| state.included.get_mut(&name)) {
+    let printed = context.execute(name, arguments[1].clone());
+    if let Some(count) = state(context).and_then(|state| state.included.get_mut(name)) {
         *count -= 1;
     }
     printed.map(Value::String)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ferroplane_engine::{REMOTE_TEMPLATES_ARE_OFF, RemoteTemplates};
 use ferroplane_template::{Functions, MissingKey, Options, Templates};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{Resource, RunFunctionRequest};
@@ -32,6 +33,8 @@ struct Input {
     inline: Option<Inline>,
     file_system: Option<FileSystem>,
     environment: Option<Environment>,
+    /// The form of the design, for which no release has a source.
+    remote: Option<String>,
     ttl: Option<String>,
     options: Option<Vec<String>>,
 }
@@ -89,6 +92,8 @@ enum Source {
     Environment(String),
     /// The templates are in this directory, whose files come with the request.
     FileSystem(String),
+    /// The templates are at this place elsewhere; they come with the request, too.
+    Remote(String),
     /// The templates are those of this directory.
     Files(String, Result<Parsed, Problem>),
 }
@@ -133,7 +138,7 @@ impl Prepared {
         match &self.source {
             Source::Inline(_) | Source::Files(..) => 0,
             Source::Environment(_) => request.context.as_ref().map_or(0, length),
-            Source::FileSystem(directory) => {
+            Source::FileSystem(directory) | Source::Remote(directory) => {
                 let items =
                     files::required(request, directory).map(|found| &found.items[..]).unwrap_or_default();
                 items.iter().filter_map(|item| item.resource.as_ref()).map(length).sum()
@@ -158,6 +163,10 @@ impl Prepared {
                 go_on(&self.how.parse(text)?, Cow::Borrowed(request))
             }
             Source::FileSystem(directory) => self.with_files(directory, request, go_on),
+            Source::Remote(remote) if files::required(request, remote).is_none() => {
+                Err(format!("cannot read templates from {remote}: {REMOTE_TEMPLATES_ARE_OFF}").into())
+            }
+            Source::Remote(remote) => self.with_files(remote, request, go_on),
         }
     }
 
@@ -255,6 +264,12 @@ fn source(input: &Input, release: Release, how: &How) -> Result<Source, String> 
             let key = input.environment.as_ref().and_then(|environment| environment.key.clone());
             let key = key.filter(|key| !key.is_empty()).ok_or("environment.key should be provided")?;
             Ok(Source::Environment(key))
+        }
+        ("Remote", _) => {
+            let remote = input.remote.as_deref().filter(|remote| !remote.is_empty());
+            let remote = remote.ok_or("remote should be provided")?;
+            RemoteTemplates::parse(remote).map_err(|error| error.to_string())?;
+            Ok(Source::Remote(remote.to_owned()))
         }
         ("", _) => Err("source is required".to_owned()),
         (other, _) => Err(format!("invalid source: {other}")),

@@ -81,6 +81,15 @@ fn helpers_look_things_up() {
         ("{{ len (getExtraResources . \"nope\") }}", "0"),
         ("{{ toYaml (fromYaml \"{b: 1, a: [yes]}\") }}", "a:\n    - \"yes\"\nb: 1\n"),
         ("{{ define \"x\" }}<{{ . }}>{{ end }}{{ include \"x\" 1 | len }}", "3"),
+        ("<{{ getCompositeResource . | getExternalName }}>", "<>"),
+        (
+            "{{ getExternalName (dict \"metadata\" (dict \"annotations\" (dict \"crossplane.io/external-name\" \"x\"))) }}",
+            "x",
+        ),
+        (
+            "{{ getExternalName (dict \"resource\" (dict \"metadata\" (dict \"annotations\" (dict \"crossplane.io/external-name\" \"y\")))) }}",
+            "y",
+        ),
     ];
     for (template, printed) in cases {
         let quoted = named("a", "data:\n  text: |-\n    {{ /* */ -}}\n");
@@ -93,7 +102,8 @@ fn helpers_look_things_up() {
         let elapsed = || Duration::ZERO;
         let attempt = Attempt::new(Effort::Full(&elapsed));
         let output = prepared.with_templates(&request, |parsed, request| {
-            execute(parsed, &Call { request: &request, prepared: &prepared, attempt: &attempt })
+            let call = Call { request: &request, prepared: &prepared, attempt: &attempt };
+            Ok(execute(parsed, &call)?.text().to_owned())
         });
         assert_eq!(output.as_deref(), Ok(printed), "{template}");
     }
@@ -336,6 +346,29 @@ fn files_that_are_not_there_are_told_with_what_to_do() {
 }
 
 #[test]
+fn templates_from_elsewhere_come_under_the_name_of_the_place() {
+    let remote = format!("oci://registry.example.org/templates@sha256:{}#web", "ab".repeat(32));
+    let told = |request: &Value| answer_as(Release::V0_12, request)["results"][0]["message"].clone();
+    let mut request = request("");
+    request["input"] = json!({"source": "Remote", "remote": remote});
+    let message = told(&request);
+    let message = message.as_str().unwrap();
+    assert!(message.contains(&remote) && message.contains("--allow-remote-templates"), "{message}");
+    let files = config_map("x", &json!({"a.yaml": named("a", "data: {sees: '{{ .requiredResources }}'}")}));
+    request["requiredResources"] = json!({&remote: {"items": [files]}});
+    let answer = answer_as(Release::V0_4, &request);
+    assert_eq!(answer["desired"]["resources"]["a"]["resource"]["data"]["sees"], "<no value>", "{answer:#}");
+    request["requiredResources"][&remote]["items"][0]["resource"]["data"]["a.yaml"] = json!("\n{{ nope }}");
+    let message = told(&request);
+    assert!(message.as_str().unwrap().ends_with("(line 2 of file `a.yaml`)"), "{message}");
+    // What can be moved is no place.
+    request["input"]["remote"] = json!("oci://registry.example.org/templates:v1");
+    assert!(told(&request).as_str().unwrap().contains("templates have to be pinned"));
+    request["input"] = json!({"source": "Remote"});
+    assert_eq!(told(&request), "invalid function input: remote should be provided");
+}
+
+#[test]
 fn one_config_map_serves_steps_that_read_it_differently() {
     let files =
         [config_map("all", &json!({"a.yaml": named("n[[ .observed.composite.resource.spec.count ]]", "")}))];
@@ -397,4 +430,38 @@ fn separators_that_lost_their_line_are_found() {
     let traced = traced(&template);
     let lines: Vec<_> = traced.lost_separators.iter().map(|at| at.line).collect();
     assert_eq!(lines, [6]);
+}
+
+/// How often the clock was looked at, which happens every thousand steps.
+fn looks_at_the_clock(run: impl FnOnce(Effort<'_>)) -> u32 {
+    let count = std::cell::Cell::new(0);
+    let elapsed = || {
+        count.set(count.get() + 1);
+        Duration::ZERO
+    };
+    run(Effort::Full(&elapsed));
+    count.get()
+}
+
+#[test]
+fn templates_are_executed_once_whether_their_lines_are_asked_for_or_not() {
+    let template = format!("{{{{ range 20000 }}}}{{{{ end }}}}\n{}", named("a", ""));
+    let request = from_json(&request(&template)).unwrap();
+    let plain = looks_at_the_clock(|effort| drop(run(&request, effort)));
+    let traced = looks_at_the_clock(|effort| {
+        let traced = trace_templates("v0.12.2", &request, effort).unwrap().unwrap();
+        assert_eq!(traced.documents.len(), 1);
+    });
+    assert!(plain > 10);
+    assert_eq!(traced, plain);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_printed_the_same_whether_lines_are_asked_for_or_not() {
+    let request = from_json(&request(&named("a", r#"data: {x: '{{ b64dec "/w==" }}'}"#))).unwrap();
+    let elapsed = || Duration::ZERO;
+    let plain = run(&request, Effort::Full(&elapsed)).unwrap();
+    let traced = trace_templates("v0.12.2", &request, Effort::Full(&elapsed)).unwrap().unwrap();
+    assert_eq!(to_json(&traced.response).unwrap(), to_json(&plain).unwrap());
+    assert!(traced.documents.is_empty());
 }

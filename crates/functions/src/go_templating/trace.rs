@@ -68,6 +68,11 @@ impl<'p> Printed<'p> {
         Self { parsed, output, trace, lines, template_lines }
     }
 
+    /// The output.
+    pub(super) fn text(&self) -> &str {
+        &self.output
+    }
+
     /// What printed the first line of the output that says something, from this one on.
     pub(super) fn at(&self, line: usize) -> Option<TemplateLine> {
         let begin = self.lines.start(line)?;

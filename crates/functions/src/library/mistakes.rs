@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Library;
 use crate::go_templating::{TemplateMistake, TemplatePart, check_templates};
+use crate::starlark::{ScriptMistake, check_scripts, has_script_interpreter};
 
 /// What functions that refuse an input say first. A fatal result that begins otherwise may be about what else was missing
 /// from the request, which is empty but for the input.
@@ -21,6 +22,8 @@ const COMPILATION: &str = "cannot compile ";
 
 /// The function whose templates are looked at without calling it.
 const GO_TEMPLATING: &str = "function-go-templating";
+/// The function whose scripts are read without calling it.
+const STARLARK: &str = "function-starlark";
 
 /// A mistake in an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +70,9 @@ impl Library {
         if function == GO_TEMPLATING {
             return Some(template_mistakes(version, &input.unwrap_or_default()));
         }
+        if function == STARLARK && has_script_interpreter() {
+            return Some(script_mistakes(input));
+        }
         let response = implementation.run(&RunFunctionRequest { input, ..RunFunctionRequest::default() });
         let fatal = response.results.iter().find(|result| result.severity == Severity::Fatal as i32)?;
         if fatal.message.starts_with(COMPILATION) {
@@ -83,6 +89,13 @@ impl Library {
         let (field, message) = words.split_once(": ").unwrap_or(("", words));
         Some(vec![InputMistake { field: field.to_owned(), message: message.to_owned(), line: None }])
     }
+}
+
+/// What keeps the scripts of function-starlark from being run.
+fn script_mistakes(input: Option<Struct>) -> Vec<InputMistake> {
+    let found = check_scripts(&RunFunctionRequest { input, ..RunFunctionRequest::default() });
+    let mistake = |ScriptMistake { field, line, message, .. }| InputMistake { field, message, line };
+    found.into_iter().map(mistake).collect()
 }
 
 /// What keeps the templates of function-go-templating from being executed.

@@ -1,7 +1,6 @@
 //! Whether a function can be reached: every call knows at once that it cannot, and somebody notices when it can again.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::Target;
-use super::balance::Resolve;
+use super::route::Way;
 
 /// How often to look whether a function is back. One that starts is called at most so much later.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -52,9 +51,9 @@ impl Reachability {
     }
 
     /// It could not be reached: look for it from now on, until it is found. Nobody has to call it for that.
-    pub(super) fn missed(&self, target: &Target, resolve: &Resolve) {
+    pub(super) fn missed(&self, target: &Target, way: &Way) {
         if !self.0.is_missing.swap(true, Ordering::AcqRel) {
-            tokio::spawn(look_for(Arc::downgrade(&self.0), target.clone(), resolve.clone()));
+            tokio::spawn(look_for(Arc::downgrade(&self.0), target.clone(), way.clone()));
         }
     }
 }
@@ -73,13 +72,13 @@ impl State {
 }
 
 /// Look for a function until it is found, by whomever, or nobody wants to call it any more.
-async fn look_for(state: Weak<State>, target: Target, resolve: Resolve) {
+async fn look_for(state: Weak<State>, target: Target, way: Way) {
     loop {
         sleep(PROBE_INTERVAL).await;
         if state.upgrade().is_none_or(|state| !state.is_missing.load(Ordering::Acquire)) {
             return;
         }
-        if timeout(PROBE_TIMEOUT, is_there(&target, &resolve)).await.unwrap_or(false) {
+        if timeout(PROBE_TIMEOUT, is_there(&target, &way)).await.unwrap_or(false) {
             if let Some(state) = state.upgrade() {
                 state.found();
             }
@@ -88,16 +87,17 @@ async fn look_for(state: Weak<State>, target: Target, resolve: Resolve) {
     }
 }
 
-/// Whether somebody listens at one of the addresses.
-fn is_there(target: &Target, resolve: &Resolve) -> impl Future<Output = bool> {
+/// Whether somebody listens there.
+async fn is_there(target: &Target, way: &Way) -> bool {
+    let resolve = match way {
+        Way::Address(resolve) => resolve,
+        Way::Connector(connector) => return connector.connect().await.is_ok(),
+    };
     let host = target.host().trim_matches(['[', ']']).to_owned();
-    let addresses = resolve.addresses(host, target.port());
-    async move {
-        for address in addresses.await.unwrap_or_default() {
-            if TcpStream::connect(address).await.is_ok() {
-                return true;
-            }
+    for address in resolve.addresses(host, target.port()).await.unwrap_or_default() {
+        if TcpStream::connect(address).await.is_ok() {
+            return true;
         }
-        false
     }
+    false
 }

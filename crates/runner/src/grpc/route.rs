@@ -6,6 +6,7 @@ use http::Uri;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use super::balance::{Balanced, Resolve};
+use super::connector::Connector;
 use super::explain::innermost;
 use super::{Options, Target};
 use crate::error::CallError;
@@ -17,6 +18,15 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long all metadata of an answer may be, and with it the message of an error.
 const MAX_METADATA: u32 = 256 << 10;
 
+/// How connections to a function are made.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    /// To an address, or to those of a name.
+    Address(Resolve),
+    /// By somebody else.
+    Connector(Connector),
+}
+
 /// The way to a function.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -27,12 +37,20 @@ pub(super) struct Route {
 
 impl Route {
     /// Needs a Tokio runtime, and ends with it.
-    pub(super) fn new(target: &Target, endpoint: &Endpoint, options: &Options, resolve: &Resolve) -> Self {
-        if !target.is_balanced() {
-            return Self { channel: endpoint.connect_lazy(), balanced: None };
+    pub(super) fn new(target: &Target, endpoint: &Endpoint, options: &Options, way: &Way) -> Self {
+        match way {
+            Way::Connector(connector) => {
+                let channel = endpoint.connect_with_connector_lazy(connector.clone());
+                Self { channel, balanced: None }
+            }
+            Way::Address(_) if !target.is_balanced() => {
+                Self { channel: endpoint.connect_lazy(), balanced: None }
+            }
+            Way::Address(resolve) => {
+                let (channel, balanced) = Balanced::new(target.clone(), options.clone(), resolve.clone());
+                Self { channel, balanced: Some(balanced) }
+            }
         }
-        let (channel, balanced) = Balanced::new(target.clone(), options.clone(), resolve.clone());
-        Self { channel, balanced: Some(balanced) }
     }
 
     pub(super) fn channel(&self) -> Channel {

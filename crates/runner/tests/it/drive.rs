@@ -1,12 +1,11 @@
 //! Runs whole pipelines.
 
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_engine::{Answer, Inputs, Layout, Outcome, Pipeline, Want, chain};
+use ferroplane_engine::{Answer, CompositeSubject, Inputs, Layout, Outcome, Pipeline, Want, chain};
 use ferroplane_functions::builtin;
 use ferroplane_runner::grpc::{Client, Options};
 use ferroplane_runner::{Directory, Resources, Runner, drive};
@@ -55,15 +54,16 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
     ]))
     .unwrap();
     let inputs = Inputs {
-        composite: object(json!({
-            "apiVersion": "example.org/v1", "kind": "XR",
-            "metadata": {
-                "name": "xr", "namespace": "team", "uid": "u", "labels": {"crossplane.io/composite": "xr"}
-            }
-        })),
-        layout: Layout::Modern,
-        connection_details: BTreeMap::new(),
-        observed: BTreeMap::new(),
+        subject: CompositeSubject::new(
+            object(json!({
+                "apiVersion": "example.org/v1", "kind": "XR",
+                "metadata": {
+                    "name": "xr", "namespace": "team", "uid": "u", "labels": {"crossplane.io/composite": "xr"}
+                }
+            })),
+            Layout::Modern,
+        )
+        .into(),
         pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
         remembered: Vec::new(),
         context: None,

@@ -7,6 +7,7 @@ mod grpc;
 mod long_calls;
 mod process;
 mod program;
+mod remote_templates;
 #[cfg(feature = "wasm")]
 mod starlark;
 #[cfg(feature = "wasm")]

@@ -1,38 +1,37 @@
 //! Functions in Starlark. Skipped, and the skip is printed, where the interpreter was not built (`cargo xtask guests`).
 
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
-use ferroplane_runner::{CallError, Directory, Runner, Starlark};
-use ferroplane_wasm::{Limits, Options, Runtime};
+use ferroplane_functions::{Library, check_scripts, prepare_scripts};
+use ferroplane_runner::{CallError, Directory, enable_starlark, has_starlark};
 use ferroplane_wire::v1::RunFunctionResponse;
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
-/// One interpreter for all tests: it takes seconds to compile.
-static STARLARK: LazyLock<Option<Arc<Starlark>>> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let Ok(code) = std::fs::read(root.join("target/guests/starlark.wasm")) else {
-        println!("skipped: target/guests/starlark.wasm is not there, `cargo xtask guests` builds it");
+const FUNCTION: &str = "function-starlark-v0.1.0";
+
+/// The functions that are built in. Nothing where there is no interpreter.
+fn functions() -> Option<Directory> {
+    if !has_starlark() {
+        println!("skipped: guests/built/starlark.wasm is not there, `cargo xtask guests` builds it");
         return None;
-    };
-    let cache = Some(root.join("target/guests/cache"));
-    let runtime = Runtime::new(Options { cache, ..Options::default() }).unwrap();
-    let limits = Limits { memory: 64 << 20, time: Duration::from_secs(5), ..Limits::default() };
-    Some(Arc::new(Starlark::new(&runtime, &code, limits).unwrap()))
-});
+    }
+    // The interpreter takes seconds to compile.
+    enable_starlark(Some(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests-cache/ferroplane/wasm"),
+    ));
+    prepare_scripts();
+    Some(Directory::built_in(&Library::built_in().unwrap()))
+}
 
 /// Runs a script. Nothing where there is no interpreter.
 fn run(input: Value, request: Value) -> Option<Result<RunFunctionResponse, CallError>> {
-    let starlark = STARLARK.clone()?;
-    let mut directory = Directory::default();
-    directory.insert("function-starlark".to_owned(), Runner::Starlark(starlark));
+    let functions = functions()?;
     let mut request = request;
     request["input"] = input;
     let request = from_json(&request).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    Some(tokio.block_on(directory.call("function-starlark", &request)))
+    Some(tokio.block_on(functions.call(FUNCTION, &request)))
 }
 
 fn answer(input: Value, request: Value) -> Option<Value> {
@@ -150,21 +149,104 @@ fn failures_say_where() {
 
 #[test]
 fn syntax_errors_are_found_without_running() {
-    let Some(starlark) = STARLARK.clone() else { return };
+    let Some(_) = functions() else { return };
     let mut input = source("x = 1\nfatal('not run')\n");
     input["spec"]["modules"] = json!({"lib.star": "def f():\n  return 1\n\ndef g(:\n"});
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // What is elsewhere is not there to be read.
+    input["spec"]["modulePaths"] = json!(["lib"]);
 
-    let mistakes = tokio.block_on(starlark.check(&input)).unwrap();
+    let mistakes = check_scripts(&from_json(&json!({"input": input})).unwrap());
 
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
     assert_eq!((mistakes[0].file.as_str(), mistakes[0].line), ("lib.star", Some(4)));
+    assert_eq!(mistakes[0].field, "spec.modules[lib.star]");
+}
+
+#[test]
+fn input_mistakes_name_the_field_and_its_line() {
+    let Some(_) = functions() else { return };
+    let library = Library::built_in().unwrap();
+    let mistakes = |input: &Value| {
+        library.input_mistakes("function-starlark", &"v0.1.0".parse().unwrap(), input.as_object())
+    };
+    for (input, field) in [
+        (json!({"script": "x = 1\ndef f(:\n"}), "script"),
+        (json!({"inline": "x = 1\ndef f(:\n"}), "inline"),
+        (source("x = 1\ndef f(:\n"), "spec.source"),
+    ] {
+        let found = mistakes(&input);
+        assert_eq!((found[0].field.as_str(), found[0].line), (field, Some(2)), "{found:?}");
+    }
+    assert!(mistakes(&json!({"spec": {}}))[0].message.contains("there is no script"));
+    assert_eq!(mistakes(&source("Resource('a', {})")), []);
+}
+
+#[test]
+fn modules_are_loaded_from_directories_that_the_step_requires() {
+    let mut input = source(
+        "load(\"lib.star\", \"named\")\nResource(\"a\", named(\"n\"))\ncontext['seen'] = list(extra_resources)",
+    );
+    input["spec"]["modulePaths"] = json!(["/scripts/lib"]);
+    let Some(response) = answer(input.clone(), xr(&json!({}))) else { return };
+    let message = response["results"][0]["message"].as_str().unwrap();
+    assert!(message.contains("with the requirementName `/scripts/lib`"), "{message}");
+
+    let mut request = xr(&json!({}));
+    let file = json!({"lib.star": "def named(name):\n  return {\"metadata\": {\"name\": name}}\n"});
+    request["requiredResources"]["/scripts/lib"] = json!({"items": [{"resource": {"data": file}}]});
+    let response = answer(input, request).unwrap();
+
+    assert_eq!(response["desired"]["resources"]["a"]["resource"]["metadata"]["name"], "n", "{response}");
+    assert_eq!(response["context"]["seen"], json!([]), "files are no resources to the script");
+}
+
+#[test]
+fn resource_waits_for_what_it_depends_on_and_stays_once_it_exists() {
+    let script = "a = Resource('a', {'kind': 'A'})\nResource('b', {'kind': 'B'}, depends_on = [a])\n\
+                  Resource('c', {'kind': 'C'}, depends_on = [('a', 'status.id')])";
+    let Some(response) = answer(source(script), xr(&json!({}))) else { return };
+    let names = |response: &Value| {
+        response["desired"]["resources"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names(&response), ["a"], "{response}");
+    assert_eq!(response["desired"]["composite"]["ready"], "READY_FALSE");
+
+    let mut request = xr(&json!({}));
+    request["observed"]["resources"] = json!({"a": {"resource": {"kind": "A"}}});
+    assert_eq!(names(&answer(source(script), request.clone()).unwrap()), ["a", "b"]);
+
+    request["observed"]["resources"]["a"]["resource"]["status"] = json!({"id": "1"});
+    assert_eq!(names(&answer(source(script), request).unwrap()), ["a", "b", "c"]);
+
+    let mut request = xr(&json!({}));
+    request["observed"]["resources"] = json!({"b": {"resource": {"kind": "B"}}});
+    assert_eq!(
+        names(&answer(source(script), request).unwrap()),
+        ["a", "b"],
+        "what exists must not be deleted"
+    );
+}
+
+#[test]
+fn same_request_has_the_same_answer() {
+    let script = "Resource('a', {'data': {str(i): str(hash(str(i))) for i in range(20)}})\nprint(dir(oxr))";
+    let Some(first) = answer(source(script), xr(&json!({}))) else { return };
+    assert_eq!(answer(source(script), xr(&json!({}))).unwrap(), first);
 }
 
 #[test]
 fn hostile_scripts_are_stopped() {
     let scripts = [
         "def f():\n  for i in range(1000000000):\n    pass\nf()",
+        "x = [[0] * 1000 for i in range(10000) for j in range(10000)]",
+        "x = sorted([str(i) * 100 for i in range(1000000)])",
+        "def f():\n  for i in range(1000000000):\n    print('a' * 1000)\nf()",
+        "for i in range(3):\n  Resource('a%d' % i, {'x': 'a' * 20000000})",
+        "x = '%s' * 10000000 % tuple(range(10000000))",
+        "x = json.decode('[' * 100000)",
+        "x = 'a'.join([str(i) for i in range(100000000)])",
+        "x = {i: {j: j for j in range(1000)} for i in range(100000)}",
+        "def f(x):\n  f(x)\n  f(x)\nf(1)",
         "def f(n):\n  return f(n + 1)\nf(0)",
         "x = 'a' * (1 << 33)",
         "x = [0] * (1 << 30)",
@@ -185,4 +267,33 @@ fn hostile_scripts_are_stopped() {
     // The interpreter is not the worse for it.
     let response = answer(source("Resource('a', {'kind': 'A'})"), xr(&json!({}))).unwrap();
     assert_eq!(response["desired"]["resources"]["a"]["resource"]["kind"], "A");
+}
+
+/// Scripts that take all the time they can get, for some composite resources, do not delay that of another.
+#[test]
+fn endless_scripts_do_not_delay_others() {
+    let Some(functions) = functions() else { return };
+    let request = |uid: &str, script: &str| {
+        let mut request = xr(&json!({}));
+        request["observed"]["composite"]["resource"]["metadata"]["uid"] = json!(uid);
+        request["input"] = source(script);
+        from_json(&request).unwrap()
+    };
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    tokio.block_on(async {
+        let endless = "def f():\n  x = 3\n  for i in range(40):\n    x = x * x\nf()";
+        let mut hostile = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let (functions, request) = (functions.clone(), request(&format!("hostile-{number}"), endless));
+            hostile.spawn(async move { functions.call(FUNCTION, &request).await });
+        }
+        for number in 0..3 {
+            let script = format!("Resource('a', {{'kind': 'A{number}'}})");
+            let response = functions.call(FUNCTION, &request("good", &script)).await.unwrap();
+            assert!(response.results.is_empty(), "{response:?}");
+        }
+        assert!(hostile.try_join_next().is_none(), "one that never ends has ended before another that does");
+        // Whoever gives up has the calls stopped.
+        hostile.shutdown().await;
+    });
 }

@@ -36,7 +36,7 @@ impl<'t> Frame<'_, 't> {
         if let Some(last) = last {
             slots.push(self.validated(last, Some(parameter(function, count - 1)))?);
         }
-        self.invoke(function, operands, &slots).map_err(|failure| self.call_failure(failure, part, name))
+        self.invoke(function, operands, slots).map_err(|failure| self.call_failure(failure, part, name))
     }
 
     fn check_count(&self, function: &Function, name: &str, written: usize, count: usize) -> Executed<()> {
@@ -69,16 +69,21 @@ impl<'t> Frame<'_, 't> {
         Ok(last.unwrap_or(value))
     }
 
-    fn invoke(&mut self, function: &Function, operands: &[Operand], slots: &[Slot]) -> Result<Slot, Failure> {
+    fn invoke(
+        &mut self,
+        function: &Function,
+        operands: &[Operand],
+        slots: Vec<Slot>,
+    ) -> Result<Slot, Failure> {
         let result = match function.callee {
-            Callee::Slots(call) => call(self.ctx, slots)?,
+            Callee::Slots(call) => call(self.ctx, &slots)?,
             Callee::Values(call) => {
-                let values: Vec<_> = slots.iter().cloned().map(Slot::into_value).collect();
+                let values: Vec<_> = slots.into_iter().map(Slot::into_value).collect();
                 let result = call(self.ctx, &values)?;
                 self.charge(&result, &values)?;
                 if function.result == Type::Any { Slot::Boxed(result) } else { Slot::Plain(result) }
             }
-            Callee::Call => return Err(cannot_call(operands, slots)),
+            Callee::Call => return Err(cannot_call(operands, &slots)),
             Callee::And | Callee::Or => Slot::Invalid,
         };
         Ok(result)

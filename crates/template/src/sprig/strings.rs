@@ -75,6 +75,12 @@ fn has_suffix(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
 
 /// What is nil is left out.
 fn quote(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
+    // Nearly all calls have one argument, which need not be joined to anything.
+    if let [value] = args
+        && !matches!(value, Value::Nil)
+    {
+        return Ok(Value::text(quote_bytes(&cast::to_text(ctx, value)?)));
+    }
     let mut quoted = Vec::with_capacity(args.len());
     for value in args.iter().filter(|value| !matches!(value, Value::Nil)) {
         quoted.push(quote_bytes(&cast::to_text(ctx, value)?));

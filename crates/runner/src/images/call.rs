@@ -1,0 +1,129 @@
+//! One call: a request on standard input, an answer from standard output.
+
+use std::time::Duration;
+
+use ferroplane_engine::Isolation;
+use ferroplane_sandbox::{Call, Error, Grants, Limit, Limits, Network};
+use tracing::info;
+
+use super::error::ImageError;
+use super::words::LastWords;
+use super::{ImageSource, Images, ReadyImage};
+use crate::error::CallError;
+use crate::exchange::MAX_ANSWER;
+use crate::external::{ImageCall, ImageOutput, ImageRunner};
+
+/// Signals end programs with codes above this.
+const SIGNALS: i32 = 128;
+
+impl Images {
+    /// What [`crate::External`] runs images with.
+    pub fn runner(&self) -> ImageRunner {
+        let images = self.clone();
+        ImageRunner::new(move |call| {
+            let images = images.clone();
+            async move {
+                let source = ImageSource::reference(&call.image.reference)
+                    .with_policy(call.image.pull_policy)
+                    .with_secrets(&call.pull_secrets);
+                images.call(&source, &call).await
+            }
+        })
+    }
+
+    /// The same, but whatever is called, this image is run.
+    pub fn runner_of(&self, source: ImageSource) -> ImageRunner {
+        let images = self.clone();
+        ImageRunner::new(move |call| {
+            let (images, source) = (images.clone(), source.clone());
+            async move { images.call(&source, &call).await }
+        })
+    }
+
+    /// Run an image once. If the returned future is dropped, its program ends.
+    pub async fn call(&self, source: &ImageSource, call: &ImageCall) -> Result<ImageOutput, CallError> {
+        let name = source.name();
+        let image = self.prepare(source).await.map_err(|error| error.for_call(&name))?;
+        let words = LastWords::default();
+        if image.code().is_some() {
+            return self.run_code(&image, call, &words).await;
+        }
+        match self.run(&image, call, &words).await {
+            Ok(output) => Ok(ended(output, &words)),
+            Err(ImageError::Runtime(error)) => Err(explain(error, &name, call, &words)),
+            Err(error) => Err(error.for_call(&name)),
+        }
+    }
+
+    async fn run(
+        &self,
+        image: &ReadyImage,
+        call: &ImageCall,
+        words: &LastWords,
+    ) -> Result<ferroplane_sandbox::Output, ImageError> {
+        let network = if call.has_network { Network::Runner } else { Network::Isolated };
+        let container = image.container();
+        let in_sandbox = Call {
+            container: &container,
+            input: &call.standard_input,
+            limits: limits(call),
+            grants: Grants { network },
+            key: &call.composite,
+            log: words.sink(self.line_sink(call)),
+        };
+        match call.image.isolation {
+            Isolation::Container => Ok(self.runtime().await?.call(in_sandbox).await?),
+            Isolation::Chroot => Ok(self.chroots().await?.call(in_sandbox).await?),
+        }
+    }
+
+    pub(super) fn line_sink(&self, call: &ImageCall) -> impl Fn(&str) + Send + Sync + 'static {
+        let (lines, step, composite) =
+            (self.inner.settings.lines.clone(), call.step.clone(), call.composite.clone());
+        move |line: &str| {
+            if let Some(lines) = &lines {
+                lines(line);
+            } else {
+                info!(target: "ferroplane::function", step, composite, "{line}");
+            }
+        }
+    }
+}
+
+/// What the call may use. A share of processors holds by their time even where no cgroup holds it.
+fn limits(call: &ImageCall) -> Limits {
+    let usual = Limits::default();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let share = call.image.cpu.unwrap_or(processors * 1000);
+    let milliseconds = u64::try_from(call.timeout.as_millis()).unwrap_or(u64::MAX);
+    Limits {
+        time: call.timeout,
+        cpu_time: Duration::from_millis(milliseconds.saturating_mul(share) / 1000)
+            .max(Duration::from_millis(100)),
+        cpu_rate: call.image.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+        memory: call.image.memory.unwrap_or(usual.memory),
+        output: MAX_ANSWER as u64,
+        ..usual
+    }
+}
+
+fn ended(output: ferroplane_sandbox::Output, words: &LastWords) -> ImageOutput {
+    let failure = match output.exit_code {
+        0 => None,
+        code if code > SIGNALS => Some(format!("exit code {code}, as of signal {}", code - SIGNALS)),
+        code => Some(format!("exit code {code}")),
+    };
+    ImageOutput { standard_output: output.stdout, failure, last_words: words.text() }
+}
+
+fn explain(error: Error, image: &str, call: &ImageCall, words: &LastWords) -> CallError {
+    let target = || image.to_owned();
+    match error {
+        Error::Exceeded(Limit::Time) => CallError::Timeout { target: target(), after: call.timeout },
+        Error::Exceeded(Limit::Output) => CallError::ResponseTooLarge { target: target(), limit: MAX_ANSWER },
+        Error::Exceeded(limit) => {
+            CallError::Ended { how: format!("it exceeded its limit of {limit}"), said: words.said() }
+        }
+        error => ImageError::Runtime(error).for_call(image),
+    }
+}

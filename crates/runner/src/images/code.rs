@@ -1,0 +1,236 @@
+//! Images whose program is WebAssembly: it runs in this process, and needs no container.
+//!
+//! # Invariants
+//! * Code is granted what whoever installs it says and what the code itself declares to need, and nothing else. A step is granted nothing.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use ferroplane_sandbox::ImageConfig;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+/// What WebAssembly begins with.
+const MAGIC: [u8; 4] = *b"\0asm";
+/// More code than this is refused in any case.
+#[cfg(feature = "wasm")]
+const MOST_CODE: u64 = 64 << 20;
+
+/// Where the code of an image is in it, if its program is code.
+pub(super) fn find(root: &Path, config: &ImageConfig) -> Option<String> {
+    let program = config.entrypoint.first().or_else(|| config.cmd.first())?;
+    let path = Path::new("/").join(&config.working_dir).join(program);
+    let path = path.to_str()?.trim_start_matches('/').to_owned();
+    let mut magic = [0; MAGIC.len()];
+    open(root, &path)?.read_exact(&mut magic).ok()?;
+    (magic == MAGIC).then_some(path)
+}
+
+/// A file of an image. Links do not lead out of it.
+fn open(root: &Path, path: &str) -> Option<File> {
+    let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // A fifo in its place must not keep us waiting.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = File::from(openat2(&root, path, flags, Mode::empty(), resolve).ok()?);
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
+}
+
+#[cfg(not(feature = "wasm"))]
+pub(super) use absent::{CompiledCode, code_function};
+#[cfg(feature = "wasm")]
+pub(super) use present::{CompiledCode, code_function};
+
+#[cfg(feature = "wasm")]
+mod present {
+    use std::io::{self, Read as _};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ferroplane_engine::Isolation;
+    use ferroplane_wasm::{Grants, Limits, Stillness};
+    use tokio::sync::OnceCell;
+
+    use super::super::error::{ImageError, InvalidGrant};
+    use super::super::words::LastWords;
+    use super::super::{Images, ReadyImage, blocking};
+    use super::{MOST_CODE, open};
+    use crate::directory::Runner;
+    use crate::error::CallError;
+    use crate::external::{ImageCall, ImageOutput};
+    use crate::wasm_function::{WasmFunction, shared_wasm_runtime};
+
+    /// The code of an image, compiled when it is called first, and granted nothing.
+    pub(in super::super) type CompiledCode = OnceCell<Arc<WasmFunction>>;
+
+    impl Images {
+        /// Run the code of an image once, as its program.
+        pub(in super::super) async fn run_code(
+            &self,
+            image: &ReadyImage,
+            call: &ImageCall,
+            words: &LastWords,
+        ) -> Result<ImageOutput, CallError> {
+            let name = &call.image.reference;
+            if call.has_network && call.image.isolation == Isolation::Container {
+                return Err(ImageError::NetworkForCode.for_call(name));
+            }
+            let compile = || async {
+                let path = image.code().unwrap_or_default();
+                let compiled = compile(name, image.path(), path, Grants::default()).await?;
+                Ok::<_, ImageError>(Arc::new(compiled))
+            };
+            let code = image.compiled().get_or_try_init(compile).await;
+            let code = code.map_err(|error| error.for_call(name))?;
+            let usual = Limits::default();
+            let memory = call.image.memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            let limits = Limits { time: call.timeout, memory: memory.unwrap_or(usual.memory), ..usual };
+            let (now, seed) = call.stillness;
+            let (words, hand_on) = (words.clone(), self.line_sink(call));
+            let log = Arc::new(move |line: &str| {
+                words.keep(line);
+                hand_on(line);
+            });
+            let input = call.standard_input.clone();
+            let standard_output = code.run_text(input, Stillness { now, seed }, limits, log).await?;
+            Ok(ImageOutput { standard_output, ..ImageOutput::default() })
+        }
+    }
+
+    /// The function in an image that is WebAssembly, with what the text grants it.
+    pub(in super::super) async fn code_function(
+        name: &str,
+        image: &ReadyImage,
+        grants: &str,
+    ) -> Result<Runner, ImageError> {
+        let path = image.code().unwrap_or_default();
+        Ok(Runner::Wasm(compile(name, image.path(), path, grants_of(grants)?).await?))
+    }
+
+    async fn compile(
+        name: &str,
+        root: &Path,
+        path: &str,
+        grants: Grants,
+    ) -> Result<WasmFunction, ImageError> {
+        let (name, root, path) = (name.to_owned(), root.to_owned(), path.to_owned());
+        let compile = move || {
+            let unreadable = |source| ImageError::Read { path: root.join(&path), source };
+            let mut code = Vec::new();
+            let file = open(&root, &path).ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
+            // One byte more than is allowed, so that whoever checks sees that it is too much.
+            file.take(MOST_CODE + 1).read_to_end(&mut code).map_err(unreadable)?;
+            Ok(WasmFunction::new(&shared_wasm_runtime()?, &name, &code, grants, Limits::default())?)
+        };
+        blocking(compile).await?
+    }
+
+    /// What a Function grants its code. Directories of this machine cannot be granted this way: whoever may install functions need not be
+    /// its administrator.
+    fn grants_of(text: &str) -> Result<Grants, InvalidGrant> {
+        let mut grants = Grants::default();
+        for grant in text.split(',').map(str::trim).filter(|grant| !grant.is_empty()) {
+            let invalid = || InvalidGrant { grant: grant.to_owned() };
+            match grant.split_once('=') {
+                None if grant == "clock" => grants.clock = true,
+                None if grant == "random" => grants.randomness = true,
+                Some(("connect", address)) => {
+                    grants.addresses.insert(address.parse().map_err(|_| invalid())?);
+                }
+                Some(("env", variable)) => {
+                    let pair = variable.split_once('=').filter(|(name, _)| !name.is_empty());
+                    let (name, value) = pair.ok_or_else(invalid)?;
+                    grants.env.insert(name.to_owned(), value.to_owned());
+                }
+                _ => return Err(invalid()),
+            }
+        }
+        Ok(grants)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn grants_are_read_and_directories_are_refused() {
+            let grants = grants_of("clock, random,connect=10.0.0.1:443,env=A=b=c").expect("grants");
+            assert!(grants.clock && grants.randomness);
+            assert_eq!(grants.env.get("A").map(String::as_str), Some("b=c"));
+            assert_eq!(grants.addresses.len(), 1);
+            assert_eq!(grants_of(" "), Ok(Grants::default()));
+            for bad in ["read=/etc", "write=/", "clock=1", "connect=example.org:80", "env=A", "env==b", "all"]
+            {
+                assert!(grants_of(bad).is_err(), "{bad}");
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "wasm"))]
+mod absent {
+    use super::super::error::ImageError;
+    use super::super::words::LastWords;
+    use super::super::{Images, ReadyImage};
+    use crate::directory::Runner;
+    use crate::error::CallError;
+    use crate::external::{ImageCall, ImageOutput};
+
+    /// Nothing is compiled here.
+    pub(in super::super) type CompiledCode = ();
+
+    impl Images {
+        #[expect(
+            clippy::unused_async,
+            clippy::unused_self,
+            reason = "in other builds it has something to do"
+        )]
+        pub(in super::super) async fn run_code(
+            &self,
+            _: &ReadyImage,
+            call: &ImageCall,
+            _: &LastWords,
+        ) -> Result<ImageOutput, CallError> {
+            Err(ImageError::NoCode.for_call(&call.image.reference))
+        }
+    }
+
+    #[expect(clippy::unused_async, reason = "in other builds it has something to wait for")]
+    pub(in super::super) async fn code_function(
+        _: &str,
+        _: &ReadyImage,
+        _: &str,
+    ) -> Result<Runner, ImageError> {
+        Err(ImageError::NoCode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn config(entrypoint: &str, working_dir: &str) -> ImageConfig {
+        let (entrypoint, working_dir) = (vec![entrypoint.to_owned()], working_dir.to_owned());
+        ImageConfig { entrypoint, working_dir, ..ImageConfig::default() }
+    }
+
+    #[test]
+    fn code_is_known_by_its_first_bytes_and_never_found_outside_of_its_image() {
+        let (image, outside) = (tempfile::tempdir().expect("image"), tempfile::tempdir().expect("outside"));
+        let code = [&MAGIC[..], &[1, 0, 0, 0]].concat();
+        std::fs::write(image.path().join("function.wasm"), &code).expect("code");
+        std::fs::write(image.path().join("program"), "#!/bin/sh\n").expect("program");
+        std::fs::write(outside.path().join("code"), &code).expect("code");
+        symlink(outside.path().join("code"), image.path().join("link")).expect("link");
+        symlink("/function.wasm", image.path().join("own-link")).expect("link");
+        let found = |entrypoint: &str, directory: &str| find(image.path(), &config(entrypoint, directory));
+        assert_eq!(found("/function.wasm", "").as_deref(), Some("function.wasm"));
+        assert_eq!(found("function.wasm", "/").as_deref(), Some("function.wasm"));
+        assert_eq!(found("/own-link", "").as_deref(), Some("own-link"));
+        for none in ["/program", "/link", "/none", "/"] {
+            assert_eq!(found(none, ""), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A gRPC function server in a container: that of a Function package, say. It is started, supervised and called here.
+//!
+//! It listens on its usual port in a network of its own, without TLS: nobody but us can connect to it. See [`super`] for how to use it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_sandbox::{Grants, Limits, Network, Serve, Server, ServerState};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use tokio::time::timeout;
+use tracing::info;
+
+use super::error::ImageError;
+use super::words::LastWords;
+use super::{ImageSource, Images, ReadyImage, blocking, package};
+use crate::error::CallError;
+use crate::grpc::{Client, Connector, Options, Target};
+use crate::observer::Peer;
+
+/// Where servers of functions listen unless they are told otherwise.
+const PORT: u16 = 9443;
+/// Servers that are made with the SDKs want certificates unless they are told otherwise.
+const ARGUMENTS: [&str; 1] = ["--insecure"];
+/// How much memory a server may use.
+const MEMORY: u64 = 1 << 30;
+/// How many processes and threads, and how many open files: a server works on many requests at once.
+const PROCESSES: u32 = 256;
+const FILES: u32 = 1024;
+/// How long after its connection broke a server may still turn out to have ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A server to run.
+#[derive(Debug, Clone)]
+pub struct ServeImage {
+    /// Names it in logs and errors.
+    pub name: String,
+    pub source: ImageSource,
+    /// What stands in the place of the image's `Cmd`.
+    pub arguments: Vec<String>,
+    /// Variables beside those of the image.
+    pub environment: Vec<(String, String)>,
+    /// Whether it was granted the network of this process.
+    pub has_network: bool,
+    pub port: u16,
+    pub limits: Limits,
+    /// How long it may take to listen, once it is there and unpacked.
+    pub patience: Duration,
+    /// How it is called.
+    pub options: Options,
+}
+
+impl ServeImage {
+    /// The server of a function that is made with one of the SDKs.
+    pub fn function(name: impl Into<String>, source: ImageSource) -> Self {
+        let limits = Limits { memory: MEMORY, processes: PROCESSES, files: FILES, ..Limits::default() };
+        Self {
+            name: name.into(),
+            source,
+            arguments: ARGUMENTS.map(str::to_owned).into(),
+            environment: Vec::new(),
+            has_network: false,
+            port: PORT,
+            limits,
+            patience: Duration::from_mins(1),
+            options: Options::default(),
+        }
+    }
+}
+
+/// A function server that is kept running. Dropping it ends the server.
+#[derive(Debug)]
+pub struct ServedImage {
+    server: Server,
+    client: Arc<Client>,
+    words: LastWords,
+    /// Stays unpacked.
+    image: Arc<ReadyImage>,
+}
+
+impl Images {
+    /// Start a server, and return when it listens. From then on it is started again whenever it ends.
+    pub async fn serve(&self, serve: ServeImage) -> Result<ServedImage, ImageError> {
+        let image = self.prepare_server(&serve.source).await?;
+        let mut container = image.container();
+        container.arguments = Some(serve.arguments);
+        container.environment = serve.environment;
+        let network = if serve.has_network { Network::Runner } else { Network::Isolated };
+        let words = LastWords::default();
+        let log = words.sink(self.server_sink(&serve.name));
+        let (limits, port, patience) = (serve.limits, serve.port, serve.patience);
+        let runtime = self.runtime().await?;
+        let started =
+            runtime.serve(Serve { container, limits, grants: Grants { network }, port, patience, log }).await;
+        let server = match started {
+            Ok(server) => server,
+            Err(source) => return Err(ImageError::Serve { said: words.said(), source }),
+        };
+        let client = Arc::new(client(&serve.name, port, serve.options, &server));
+        Ok(ServedImage { server, client, words, image })
+    }
+
+    /// The image with the program of a package, or of what is no package.
+    pub(super) async fn prepare_server(&self, source: &ImageSource) -> Result<Arc<ReadyImage>, ImageError> {
+        let image = self.prepare(source).await?;
+        if image.has_program() {
+            return Ok(image);
+        }
+        let path = image.path().to_owned();
+        let meta = blocking(move || package::read(&path)).await?;
+        let named = meta.and_then(|meta| meta.image).ok_or(ImageError::NoServer)?;
+        let other = match source {
+            ImageSource::Registry { policy, secrets, .. } => {
+                ImageSource::Registry { reference: named.clone(), policy: *policy, secrets: secrets.clone() }
+            }
+            ImageSource::Path(_) => ImageSource::reference(&named),
+        };
+        let image = self.prepare(&other).await?;
+        if image.has_program() { Ok(image) } else { Err(ImageError::PackageInPackage { image: named }) }
+    }
+
+    /// Whether an image is a Function package, which is served; others are run for every call.
+    pub async fn is_function_package(&self, source: &ImageSource) -> Result<bool, ImageError> {
+        let path = self.prepare(source).await?.path().to_owned();
+        Ok(blocking(move || package::read(&path)).await?.is_some_and(|meta| meta.kind == "Function"))
+    }
+
+    fn server_sink(&self, name: &str) -> impl Fn(&str) + Send + Sync + 'static {
+        let (lines, function) = (self.inner.settings.lines.clone(), name.to_owned());
+        move |line: &str| {
+            if let Some(lines) = &lines {
+                lines(line);
+            } else {
+                info!(target: "ferroplane::function", function, "{line}");
+            }
+        }
+    }
+}
+
+fn client(name: &str, port: u16, options: Options, server: &Server) -> Client {
+    let connector = server.connector();
+    let connect = Connector::new(move || {
+        let connector = connector.clone();
+        async move { connector.connect().await.map_err(io::Error::other) }
+    });
+    let named = format!("{name}:{port}").parse::<Target>();
+    let target =
+        named.or_else(|_| format!("function:{port}").parse()).expect("a word and a port are a target");
+    // Nobody else is in its network.
+    let options = Options { tls: None, ..options };
+    Client::with_connector(target, options, connect)
+        .expect("nothing is wrong with certificates where there are none")
+}
+
+impl ServedImage {
+    /// Call the function.
+    pub async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
+        let connector = self.server.connector();
+        let result = self.client.call(request).await;
+        // The connection breaks before the end of the program is known: wait for the better reason.
+        if let Err(CallError::Lost { .. } | CallError::Unreachable { .. }) = result
+            && let Ok(ServerState::Waiting { why }) = timeout(LAST_WORDS, connector.not_serving()).await
+        {
+            return Err(CallError::Ended { how: why, said: self.words.said() });
+        }
+        result
+    }
+
+    /// Calls the function for as long as this server is kept running.
+    pub fn client(&self) -> Arc<Client> {
+        self.client.clone()
+    }
+
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        self.client.peer()
+    }
+
+    pub fn state(&self) -> ServerState {
+        self.server.state()
+    }
+
+    /// Wait until it is in another state than this.
+    pub async fn changed(&mut self, from: &ServerState) -> ServerState {
+        self.server.changed(from).await
+    }
+
+    /// The last lines that it printed.
+    pub fn said(&self) -> String {
+        self.words.text()
+    }
+
+    /// The image that it runs.
+    pub fn image(&self) -> &ReadyImage {
+        &self.image
+    }
+
+    /// End the program as it runs now. It is started again.
+    pub fn restart(&self) {
+        self.server.restart();
+    }
+
+    /// End the program at once, as functions can be, and return when it is gone.
+    pub async fn end(self) {
+        self.server.restart();
+        self.server.stop().await;
+    }
+
+    /// Let the program end by itself within two seconds, or end it, and return when it is gone.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}

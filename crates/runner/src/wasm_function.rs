@@ -1,0 +1,235 @@
+//! Functions as WebAssembly: a request becomes bytes for the code, and its bytes become a response.
+
+mod starlark;
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use ferroplane_functions::stillness;
+use ferroplane_wasm::{
+    Call, Contract, Error, Grants, Limits, LogSink, Options, Program, Runtime, Stillness, Wishes,
+};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use ferroplane_wire::{from_json, methods, to_json};
+use prost::Message as _;
+use tonic::Code;
+use tracing::{Span, info, warn};
+
+use crate::error::CallError;
+use crate::observer::Peer;
+pub use starlark::{Starlark, enable_starlark, has_starlark};
+
+/// Where compiled code is kept for the next process.
+static CODE_CACHE: OnceLock<PathBuf> = OnceLock::new();
+
+/// What runs the code of all functions of this process, but for scripts.
+static SHARED: Mutex<Option<Runtime>> = Mutex::new(None);
+
+/// Keep compiled code in a directory. The first one counts.
+pub fn set_code_cache(directory: PathBuf) {
+    let _ = CODE_CACHE.set(directory);
+}
+
+/// What runs the code of all functions of this process: its threads are started for the first one.
+pub fn shared_wasm_runtime() -> Result<Runtime, Error> {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = &*shared {
+        return Ok(runtime.clone());
+    }
+    let runtime = start_runtime(CODE_CACHE.get().cloned())?;
+    *shared = Some(runtime.clone());
+    Ok(runtime)
+}
+
+/// Starts a runtime that keeps what it compiled. Without a directory to keep it in, as in a container, all code is compiled at every start.
+fn start_runtime(cache: Option<PathBuf>) -> Result<Runtime, Error> {
+    let start = |cache| Runtime::new(Options { cache, ..Options::default() });
+    match start(cache) {
+        Err(error @ Error::Cache { .. }) => {
+            warn!(error = chain(&error), "keeps no compiled WebAssembly: it is compiled at every start");
+            start(None)
+        }
+        started => started,
+    }
+}
+
+/// A function that is WebAssembly.
+///
+/// A command reads the request from stdin as JSON and writes the response to stdout as JSON. A component of our world takes
+/// and gives protobuf. What was granted nothing sees the clock and the randomness of built-in functions
+/// ([`ferroplane_functions::stillness`]), so the same request has the same answer.
+pub struct WasmFunction {
+    target: String,
+    program: Program,
+    /// What its code declares to need.
+    wishes: Wishes,
+    grants: Arc<Grants>,
+    limits: Limits,
+    /// Takes what it logs. Without one, that goes to the log of the step.
+    log: Option<LogSink>,
+}
+
+impl fmt::Debug for WasmFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WasmFunction").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl WasmFunction {
+    /// Compile the code of a function. Grants that the code does not declare to need are refused. Takes from milliseconds to seconds, so it is nothing for a thread that serves others.
+    pub fn new(
+        runtime: &Runtime,
+        name: &str,
+        code: &[u8],
+        grants: Grants,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        // What the code does not declare, nobody can have meant to grant it.
+        let wishes = Wishes::of(code)?;
+        wishes.allow(&grants)?;
+        let program = runtime.compile(code)?;
+        let (target, grants) = (format!("wasm:{name}"), Arc::new(grants));
+        Ok(Self { target, program, wishes, grants, limits, log: None })
+    }
+
+    /// Give what it logs to somebody else than the log of the step.
+    #[must_use]
+    pub fn logging_to(self, log: LogSink) -> Self {
+        Self { log: Some(log), ..self }
+    }
+
+    /// What it may see of the machine.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Where it runs, what it declares to need, and what it is granted, for whoever installed it.
+    pub(crate) fn describe(&self) -> String {
+        let named =
+            |wishes: &Wishes| if wishes.is_empty() { "nothing".to_owned() } else { wishes.to_string() };
+        let granted: Wishes = self.grants.wishes().collect();
+        format!(
+            "runs as WebAssembly in this process; it declares to need {}, and is granted {}",
+            named(&self.wishes),
+            named(&granted)
+        )
+    }
+
+    /// Call it as a program: text from standard input to standard output. A component reads and answers the text of the protocol.
+    pub(crate) async fn run_text(
+        &self,
+        text: Bytes,
+        stillness: Stillness,
+        limits: Limits,
+        log: LogSink,
+    ) -> Result<Vec<u8>, CallError> {
+        let request = match self.program.contract() {
+            Contract::Command => text,
+            Contract::Component => {
+                let json = serde_json::from_slice(&text).map_err(|error| self.failed(error.to_string()))?;
+                let request: RunFunctionRequest = from_json(&json).map_err(|error| {
+                    self.failed(format!("a component speaks the protocol RunFunction only: {error}"))
+                })?;
+                request.encode_to_vec().into()
+            }
+        };
+        let (grants, caller) = (self.grants.clone(), caller(&self.target));
+        let call = Call { grants, limits, stillness, log, caller, ..Call::new(request) };
+        let answer = self.program.call(call).await.map_err(|error| explain(&self.target, error))?;
+        match self.program.contract() {
+            Contract::Command => Ok(answer),
+            Contract::Component => {
+                let json = to_json(&self.decode(&answer)?).map_err(|error| self.failed(error.to_string()))?;
+                serde_json::to_vec(&json).map_err(|error| self.failed(error.to_string()))
+            }
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        Peer { target: &self.target, method: methods::V1 }
+    }
+
+    pub(crate) async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
+        let call = Call {
+            grants: self.grants.clone(),
+            limits: self.limits.clone(),
+            stillness: still(request),
+            log: self.log.clone().unwrap_or_else(|| log(&self.target)),
+            caller: caller(&self.target),
+            ..Call::new(self.encode(request)?)
+        };
+        let answer = self.program.call(call).await.map_err(|error| explain(&self.target, error))?;
+        self.decode(&answer)
+    }
+
+    fn encode(&self, request: &RunFunctionRequest) -> Result<Vec<u8>, CallError> {
+        match self.program.contract() {
+            Contract::Component => Ok(request.encode_to_vec()),
+            Contract::Command => {
+                let json = to_json(request).map_err(|error| self.failed(error.to_string()))?;
+                serde_json::to_vec(&json).map_err(|error| self.failed(error.to_string()))
+            }
+        }
+    }
+
+    fn decode(&self, answer: &[u8]) -> Result<RunFunctionResponse, CallError> {
+        let garbage = |reason: String| garbage(&self.target, reason);
+        match self.program.contract() {
+            Contract::Component => {
+                RunFunctionResponse::decode(answer).map_err(|error| garbage(error.to_string()))
+            }
+            Contract::Command => {
+                let json = serde_json::from_slice(answer).map_err(|error| garbage(error.to_string()))?;
+                from_json(&json).map_err(|error| garbage(error.to_string()))
+            }
+        }
+    }
+
+    fn failed(&self, message: String) -> CallError {
+        CallError::Failed { target: self.target.clone(), code: Code::Internal, message }
+    }
+}
+
+fn garbage(target: &str, reason: String) -> CallError {
+    CallError::Garbage { target: target.to_owned(), reason }
+}
+
+/// Why code did not answer, as of any other function.
+fn explain(target: &str, error: Error) -> CallError {
+    let target = target.to_owned();
+    match error {
+        Error::Time { limit } => CallError::Timeout { target, after: limit },
+        Error::Output { limit } => CallError::ResponseTooLarge { target, limit },
+        Error::Refused { message } => CallError::Failed { target, code: Code::Unknown, message },
+        Error::QueueFull { .. } => {
+            CallError::Failed { target, code: Code::ResourceExhausted, message: error.to_string() }
+        }
+        other => CallError::Ended { how: chain(&other), said: String::new() },
+    }
+}
+
+fn still(request: &RunFunctionRequest) -> Stillness {
+    let (now, seed) = stillness(request);
+    Stillness { now, seed }
+}
+
+/// Each function waits in a queue of its own.
+fn caller(target: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    target.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Lines go to the log of the step that calls, though another thread runs the code.
+fn log(target: &str) -> LogSink {
+    let (span, target) = (Span::current(), target.to_owned());
+    Arc::new(move |line| span.in_scope(|| info!(function = target, "{line}")))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
