@@ -61,8 +61,18 @@ impl Authority {
 
     /// Signs a certificate with a new key.
     pub fn issue(&self, request: &LeafRequest<'_>, now: Timestamp) -> Result<Issued, SignError> {
+        self.issue_lasting(request, now, LIFETIME)
+    }
+
+    /// Signs a certificate that holds so long, for those who do not notice when theirs is renewed.
+    pub fn issue_lasting(
+        &self,
+        request: &LeafRequest<'_>,
+        now: Timestamp,
+        lifetime: SignedDuration,
+    ) -> Result<Issued, SignError> {
         let LeafRequest { common_name, organizations, names, .. } = request;
-        self.sign(request, parameters(names, organizations, common_name, now, LIFETIME)?)
+        self.sign(request, parameters(names, organizations, common_name, now, lifetime)?)
     }
 
     /// Signs a certificate that holds from now on, for some time.

@@ -52,6 +52,8 @@ pub struct ApiClient {
     observer: Option<Arc<dyn Observer>>,
     field_manager: &'static str,
     timeout: Duration,
+    /// Whether writes are only tried.
+    is_dry_run: bool,
 }
 
 /// Is told of requests and informers, for metrics.
@@ -95,6 +97,7 @@ impl ApiClient {
             observer: None,
             field_manager: FIELD_MANAGER,
             timeout: TIMEOUT,
+            is_dry_run: false,
         }
     }
 
@@ -120,6 +123,12 @@ impl ApiClient {
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// The same, for writes that the server checks and answers, and does not store. Deletions are not affected.
+    #[must_use]
+    pub fn with_dry_run(self) -> Self {
+        Self { is_dry_run: true, ..self }
     }
 
     /// The kind as discovery has it. None if there is no such kind.
@@ -246,7 +255,7 @@ impl ApiClient {
         object: &JsonObject,
     ) -> Result<Bytes, Error> {
         let labels = RequestLabels::object(Verb::Apply, path, subresource);
-        let uri = path.uri(subresource, Parameters::Write(options))?;
+        let uri = path.uri(subresource, Parameters::Write { options, is_dry_run: self.is_dry_run })?;
         self.send(labels, &uri, Some((APPLY, to_bytes(object)))).await
     }
 
@@ -315,7 +324,8 @@ impl ApiClient {
 
     fn write_parameters(&self) -> Parameters<'static> {
         let field_manager = self.field_manager;
-        Parameters::Write(ApplyOptions { field_manager, is_forced: false, is_strict: false })
+        let options = ApplyOptions { field_manager, is_forced: false, is_strict: false };
+        Parameters::Write { options, is_dry_run: self.is_dry_run }
     }
 
     async fn send(

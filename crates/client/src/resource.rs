@@ -95,7 +95,7 @@ pub(crate) enum Parameters<'a> {
     None,
     List(&'a Query<'a>),
     Watch(&'a Query<'a>),
-    Write(ApplyOptions<'a>),
+    Write { options: ApplyOptions<'a>, is_dry_run: bool },
 }
 
 impl Query<'_> {
@@ -132,13 +132,16 @@ impl Parameters<'_> {
                 watch.write(&mut query);
                 query.append_pair("watch", "true").append_pair("allowWatchBookmarks", "true");
             }
-            Self::Write(options) => {
+            Self::Write { options, is_dry_run } => {
                 query.append_pair("fieldManager", options.field_manager);
                 if options.is_forced {
                     query.append_pair("force", "true");
                 }
                 if options.is_strict {
                     query.append_pair("fieldValidation", "Strict");
+                }
+                if *is_dry_run {
+                    query.append_pair("dryRun", "All");
                 }
             }
         }
@@ -256,11 +259,13 @@ mod tests {
             "/api/v1/namespaces/a%3F/pods/..b%23c"
         );
         let object = ObjectPath { resource: &pods, namespace: "a", name: "b" };
-        let write = ApplyOptions { field_manager: "a/b", is_forced: true, is_strict: false };
-        assert_eq!(
-            object.uri(Subresource::Status, Parameters::Write(write)).unwrap(),
-            "/api/v1/namespaces/a/pods/b/status?fieldManager=a%2Fb&force=true"
-        );
+        let options = ApplyOptions { field_manager: "a/b", is_forced: true, is_strict: false };
+        for (is_dry_run, end) in [(false, ""), (true, "&dryRun=All")] {
+            assert_eq!(
+                object.uri(Subresource::Status, Parameters::Write { options, is_dry_run }).unwrap(),
+                format!("/api/v1/namespaces/a/pods/b/status?fieldManager=a%2Fb&force=true{end}")
+            );
+        }
         let query =
             Query { fields: Some("metadata.name=b"), resource_version: Some("7"), ..Query::default() };
         assert_eq!(

@@ -13,18 +13,21 @@ use crate::apiextensions::claim::Claims;
 use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
 use crate::context::{Clients, Context};
-use crate::function_registry::{BuiltIns, FunctionRegistry};
+use crate::function_registry::{BuiltIns, FunctionRegistry, FunctionSources};
 use crate::local_functions::LocalFunctions;
 use crate::metrics::Metrics;
+use crate::ops;
+use crate::pkg::{self, PackageManager};
 use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
 use crate::rbac;
 use crate::runtime::clock::Clock;
 use crate::tuning::Tuning;
-use crate::unsupported;
+use crate::unsupported::{self, Acting};
 
 /// How controllers run.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches are what they are")]
 pub struct Settings {
     pub clock: Clock,
     pub built_ins: BuiltIns,
@@ -43,7 +46,13 @@ pub struct Settings {
     pub writes_roles: bool,
     /// As whom composed resources are written and deleted. As whom everything else is done, if there is none.
     pub composer: Option<ApiClient>,
+    /// Whether operations are run.
+    pub runs_operations: bool,
     pub tuning: Tuning,
+    /// Whether steps may name revisions and labels of functions, and several revisions of a Function may be active.
+    pub enables_function_revision_selectors: bool,
+    /// How packages are installed. Without it nobody installs any, and each says so.
+    pub packages: Option<PackageManager>,
 }
 
 /// What controllers need, followed and ready, while nobody works. Changes nothing.
@@ -58,6 +67,8 @@ pub struct Standby {
     functions: Arc<FunctionRegistry>,
     local_functions: Arc<LocalFunctions>,
     writes_roles: bool,
+    runs_operations: bool,
+    packages: Option<PackageManager>,
 }
 
 /// Controllers that run. Dropping them ends them.
@@ -75,29 +86,58 @@ impl Standby {
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
         built_ins.directory.keep_answers(settings.answers);
-        let (local, allows_development) =
-            (settings.local_functions.clone(), settings.allows_development_functions);
-        let functions = FunctionRegistry::new(built_ins, settings.calls, local, allows_development, &context);
+        let sources = FunctionSources {
+            local: settings.local_functions.clone(),
+            allows_development: settings.allows_development_functions,
+            packaged: settings.packages.as_ref().and_then(|packages| packages.functions.clone()),
+            has_revision_selectors: settings.enables_function_revision_selectors,
+        };
+        let functions = FunctionRegistry::new(built_ins, settings.calls, sources, &context);
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;
-        let Settings { local_functions, writes_roles, .. } = settings;
-        Ok(Self { context, composites, claims, usages, functions, local_functions, writes_roles })
+        let Settings { local_functions, writes_roles, runs_operations, packages, .. } = settings;
+        Ok(Self {
+            context,
+            composites,
+            claims,
+            usages,
+            functions,
+            local_functions,
+            writes_roles,
+            runs_operations,
+            packages,
+        })
     }
 
     /// Start all controllers.
     pub fn lead(self) -> Controllers {
-        let Self { context, composites, claims, usages, functions, local_functions, writes_roles } = &self;
+        let Self { context, composites, claims, usages, functions, .. } = &self;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(offered::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone(), functions.clone()));
-        if *writes_roles {
+        if self.writes_roles {
             tasks.spawn(rbac::definition::run(context.clone()));
         }
         tasks.spawn(usage::run(context.clone(), usages.clone()));
-        tasks.spawn(unsupported::run(context.clone(), functions.clone(), local_functions.clone()));
+        let local = self.local_functions.clone();
+        let acting = Acting {
+            installs_packages: self.packages.is_some(),
+            runs_pods: self.packages.as_ref().is_some_and(|packages| packages.deployments.is_some()),
+            runs_operations: self.runs_operations,
+        };
+        tasks.spawn(unsupported::run(context.clone(), functions.clone(), local, acting));
+        if let Some(packages) = &self.packages {
+            tasks.spawn(pkg::run(context.clone(), functions.clone(), packages.clone(), self.writes_roles));
+        }
+        if self.runs_operations {
+            let operations = ops::operations(context);
+            tasks.spawn(ops::operation::run(context.clone(), functions.clone(), operations.clone()));
+            tasks.spawn(ops::cron_operation::run(context.clone(), operations.clone()));
+            tasks.spawn(ops::watch_operation::run(context.clone(), operations));
+        }
         Controllers { tasks, standby: self }
     }
 

@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
+use ferroplane_engine::packages::is_in_service;
 use ferroplane_engine::versions::{
-    Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replaceable, Replacement, Revision,
-    UnusableFunction, Version, VersionSource, replacement,
+    Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replacement, Revision, UnusableFunction,
+    Version, VersionSource,
 };
 use ferroplane_engine::{
     COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
@@ -27,6 +28,7 @@ use crate::apiextensions::composition_cache::Unusable;
 use crate::context::Context;
 use crate::local_functions::LocalFunctions;
 use crate::metrics::{Called, Metrics};
+use crate::packaged_functions::{PackagedFunction, PackagedFunctions};
 use crate::runtime::events::Recorder;
 use standing::asks_for_development;
 
@@ -62,6 +64,19 @@ impl fmt::Debug for BuiltIns {
     }
 }
 
+/// Where functions come from that are not built in, and what may be said of them.
+#[derive(Debug)]
+pub(crate) struct FunctionSources {
+    /// Programs on this machine.
+    pub(crate) local: Arc<LocalFunctions>,
+    /// Whether functions are called that developers serve, in plain text and wherever they say.
+    pub(crate) allows_development: bool,
+    /// What somebody runs of packages.
+    pub(crate) packaged: Option<Arc<PackagedFunctions>>,
+    /// Whether steps may name revisions and labels.
+    pub(crate) has_revision_selectors: bool,
+}
+
 /// Everything that can be called, at one moment.
 #[derive(Debug)]
 pub(crate) struct CallableFunctions {
@@ -90,9 +105,16 @@ impl CallableFunctions {
         Ok(pipeline)
     }
 
-    /// Note what a revision is of.
-    fn name(&mut self, revision: &str, function: &str, package: &str) {
-        let called = Called { function: function.to_owned(), package: package.to_owned() };
+    /// Whether all that a pipeline calls is still there.
+    pub(crate) fn lists(&self, pipeline: &Pipeline) -> bool {
+        let mut callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
+        callees.all(|callee| self.directory.get(&callee.revision).is_some())
+    }
+
+    /// Note what a revision is of. One that has another name at each start is not told apart.
+    fn name(&mut self, revision: &str, function: &str, package: &str, is_told_apart: bool) {
+        let told = if is_told_apart { revision.to_owned() } else { String::new() };
+        let called = Called { function: function.to_owned(), revision: told, package: package.to_owned() };
         self.called.insert(revision.to_owned(), called);
     }
 }
@@ -112,8 +134,10 @@ pub(crate) struct FunctionRegistry {
     built_ins: BuiltIns,
     options: grpc::Options,
     local: Arc<LocalFunctions>,
+    packaged: Option<Arc<PackagedFunctions>>,
     /// Whether functions are called that developers serve, in plain text and wherever they say.
     allows_development: bool,
+    has_revision_selectors: bool,
     recorder: Recorder,
     functions: Arc<Informer>,
     revisions: Arc<Informer>,
@@ -150,10 +174,10 @@ impl Returned {
 #[derive(Debug)]
 struct State {
     is_stale: bool,
-    /// The version of the local functions that were listed.
-    local_version: u64,
+    /// The versions of the local functions, and of those in packages, that were listed.
+    local_version: (u64, u64),
     current: Arc<CallableFunctions>,
-    /// Connections, by where they lead. They outlive the revisions that use them.
+    /// Connections, by who uses them and where they lead.
     connections: BTreeMap<Address, Arc<Runner>>,
     /// The Functions that were told that nobody calls them where they say.
     warned: BTreeSet<String>,
@@ -161,6 +185,8 @@ struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Address {
+    /// Two revisions have a connection each, even to the same address: what answers there is not the same.
+    revision: String,
     target: String,
     is_secure: bool,
 }
@@ -178,12 +204,15 @@ enum DialError {
 
 impl FunctionRegistry {
     pub(crate) fn new(
-        built_ins: BuiltIns,
+        mut built_ins: BuiltIns,
         options: grpc::Options,
-        local: Arc<LocalFunctions>,
-        allows_development: bool,
+        sources: FunctionSources,
         context: &Context,
     ) -> Arc<Self> {
+        let FunctionSources { local, allows_development, packaged, has_revision_selectors } = sources;
+        if !has_revision_selectors {
+            built_ins.catalogue.disable_revision_selectors();
+        }
         let (functions, revisions) = (context.functions.clone(), context.function_revisions.clone());
         let (metrics, recorder) = (context.metrics.clone(), context.recorder.of(COMPONENT));
         let current = Arc::new(CallableFunctions {
@@ -195,7 +224,7 @@ impl FunctionRegistry {
         });
         let state = Mutex::new(State {
             is_stale: true,
-            local_version: 0,
+            local_version: (0, 0),
             current,
             connections: BTreeMap::new(),
             warned: BTreeSet::new(),
@@ -205,7 +234,9 @@ impl FunctionRegistry {
             built_ins,
             options,
             local,
+            packaged,
             allows_development,
+            has_revision_selectors,
             recorder,
             functions,
             revisions,
@@ -224,6 +255,11 @@ impl FunctionRegistry {
         registry
     }
 
+    /// Whether steps may name revisions and labels, and several revisions of a Function may be active.
+    pub(crate) fn has_revision_selectors(&self) -> bool {
+        self.has_revision_selectors
+    }
+
     /// How often a function could be reached again that could not be before.
     pub(crate) fn returns(&self) -> u64 {
         self.returned.count.load(Ordering::Acquire)
@@ -237,7 +273,8 @@ impl FunctionRegistry {
     /// Everything that can be called now.
     pub(crate) fn current(&self) -> Arc<CallableFunctions> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let local_version = self.local.version();
+        let packaged_version = self.packaged.as_ref().map_or(0, |packaged| packaged.version());
+        let local_version = (self.local.version(), packaged_version);
         if std::mem::take(&mut state.is_stale) || state.local_version != local_version {
             // Before they are listed: what changes meanwhile is listed again.
             state.local_version = local_version;
@@ -254,7 +291,7 @@ impl FunctionRegistry {
         let mut callables = CallableFunctions { epoch, catalogue, directory, troubles, called };
         for family in self.built_ins.catalogue.families() {
             for record in &family.records {
-                callables.name(&record.revision.name, &family.function, "");
+                callables.name(&record.revision.name, &family.function, "", true);
             }
         }
         let mut packages: BTreeMap<String, Vec<Object>> = BTreeMap::new();
@@ -270,7 +307,7 @@ impl FunctionRegistry {
         }
         // Revisions without a Function can be called too: nothing else may have made them.
         for (name, revisions) in packages.into_iter().filter(|(name, _)| !name.is_empty()) {
-            self.add_revisions(&name, &revisions, &mut listing);
+            self.add_revisions(&name, None, &revisions, &mut listing);
         }
         state.connections = listing.used;
         let mut callables = listing.callables;
@@ -295,7 +332,7 @@ impl FunctionRegistry {
         listing: &mut Listing,
         warned: &mut BTreeSet<String>,
     ) {
-        let name = meta::name(function);
+        let (it, name) = (function, meta::name(function));
         let standing = self.standing(function, revisions);
         let is_ignored = asks_for_development(function) && !self.allows_development;
         let is_program = matches!(standing, FunctionStanding::Program { .. });
@@ -308,6 +345,12 @@ impl FunctionRegistry {
             FunctionStanding::BuiltIn(Replacement { function, version }) => {
                 if let Some(family) = self.built_ins.catalogue.family(&function) {
                     listing.callables.catalogue.alias(name, family, version.as_ref());
+                    if revisions.is_empty() {
+                        return;
+                    }
+                    let records = self.records(Some(it), revisions);
+                    listing.callables.catalogue.add_revisions(name, records);
+                    self.list_revisions(name, Some(it), revisions, listing);
                 }
             }
             FunctionStanding::NotRun { package, reason } => {
@@ -321,7 +364,7 @@ impl FunctionRegistry {
                     reason: self.why_not_run(function),
                 };
                 listing.callables.catalogue.add_unusable(name, why);
-                self.add_revisions(name, revisions, listing);
+                self.add_revisions(name, Some(it), revisions, listing);
             }
         }
     }
@@ -339,9 +382,8 @@ impl FunctionRegistry {
         callables.catalogue.remove(name);
         // The only version there is: nothing can be wrong with it.
         let _ = callables.catalogue.add(family);
-        callables.name(&revision, name, text(function, "package"));
-        let address = Address { target: target.to_owned(), is_secure: false };
-        self.connect(revision, address, listing);
+        callables.name(&revision, name, text(function, "package"), false);
+        self.connect(revision, target, false, listing);
     }
 
     /// List a function that a program on this machine serves, or should.
@@ -361,11 +403,10 @@ impl FunctionRegistry {
         let callables = &mut listing.callables;
         callables.catalogue.remove(name);
         let _ = callables.catalogue.add(family);
-        callables.name(&revision, name, text(function, "package"));
+        callables.name(&revision, name, text(function, "package"), false);
         match (program, trouble) {
             (Some(LocalProgram::Running { address, .. }), _) => {
-                let address = Address { target: address.to_string(), is_secure: false };
-                self.connect(revision, address, listing);
+                self.connect(revision, &address.to_string(), false, listing);
             }
             (_, trouble) => {
                 let trouble = format!("function `{name}`: {}", trouble.unwrap_or_default());
@@ -375,14 +416,10 @@ impl FunctionRegistry {
     }
 
     /// What is built in and runs in place of a Function: a version, or any.
-    fn native(&self, function: &Object) -> Result<(&Family, Option<Version>), NotReplaced> {
-        let (name, package) = (meta::name(function), text(function, "package"));
-        let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
-        let catalogue = &self.built_ins.catalogue;
-        let function = Replaceable { name, package, annotation };
-        let Replacement { function, version } =
-            replacement(function, catalogue, |package| (self.built_ins.natives)(package))?;
-        Ok((catalogue.family(&function).ok_or(NotReplaced::NoBuiltIn)?, version))
+    fn native(&self, function: &Object, image: &str) -> Result<(&Family, Option<Version>), NotReplaced> {
+        let Replacement { function, version } = self.native_runtime(function, image)?;
+        let family = self.built_ins.catalogue.family(&function);
+        Ok((family.ok_or(NotReplaced::NoBuiltIn)?, version))
     }
 
     /// What is built in can do this.
@@ -390,11 +427,31 @@ impl FunctionRegistry {
         &self.built_ins.capabilities
     }
 
-    fn add_revisions(&self, function: &str, revisions: &[Object], listing: &mut Listing) {
+    /// The name of the built-in revision whose code runs in place of that of a revision of a Function.
+    fn native_code(&self, function: &Object, revision: &Object) -> Option<&str> {
+        let (family, version) = self.native(function, text(revision, "image")).ok()?;
+        let record = family.version(version.as_ref().or(family.stable.as_ref())?)?;
+        Some(&record.revision.name)
+    }
+
+    /// What the catalogue has to know of the revisions of a Function.
+    fn records(&self, function: Option<&Object>, revisions: &[Object]) -> Vec<Record> {
+        let native = |revision: &Object| self.native_code(function?, revision);
+        let records = revisions.iter().map(|revision| record(revision, native(revision)));
+        records.collect()
+    }
+
+    fn add_revisions(
+        &self,
+        function: &str,
+        object: Option<&Object>,
+        revisions: &[Object],
+        listing: &mut Listing,
+    ) {
         if revisions.is_empty() {
             return;
         }
-        let mut records: Vec<_> = revisions.iter().map(record).collect();
+        let mut records = self.records(object, revisions);
         records.sort_by_key(|record| record.revision.number);
         let callables = &mut listing.callables;
         callables.catalogue.remove(function);
@@ -403,14 +460,34 @@ impl FunctionRegistry {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             warn!(function, faults = faults.join("; "), "cannot list a function");
         }
-        for revision in revisions {
+        self.list_revisions(function, object, revisions, listing);
+    }
+
+    /// List how revisions are called: what is built in, somebody who runs packages, or whoever serves an endpoint.
+    fn list_revisions(
+        &self,
+        function: &str,
+        object: Option<&Object>,
+        revisions: &[Object],
+        listing: &mut Listing,
+    ) {
+        // What is not active is not called. To hold its runner would keep it from ending.
+        for revision in revisions.iter().filter(|revision| is_active(revision)) {
             let name = meta::name(revision);
-            listing.callables.name(name, function, text(revision, "image"));
+            listing.callables.name(name, function, text(revision, "image"), true);
+            let native = object.and_then(|object| self.native_code(object, revision));
+            if let Some(runner) = native.and_then(|code| self.built_ins.directory.get(code)) {
+                listing.callables.directory.insert(name.to_owned(), runner.clone());
+                continue;
+            }
+            if let Some(state) = self.packaged.as_ref().and_then(|packaged| packaged.state(name)) {
+                list_packaged(name, function, state, &mut listing.callables);
+                continue;
+            }
             let status = revision.get("status");
             let endpoint = status.and_then(|status| status.get("endpoint")?.as_str());
             if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
-                let address = Address { target: endpoint.to_owned(), is_secure: true };
-                self.connect(name.to_owned(), address, listing);
+                self.connect(name.to_owned(), endpoint, true, listing);
             } else {
                 let trouble = format!(
                     "revision `{name}` of function `{function}` has no endpoint (yet): is its package healthy?"
@@ -421,8 +498,9 @@ impl FunctionRegistry {
     }
 
     /// List a function that is served somewhere, by the connection that is there already if there is one.
-    fn connect(&self, revision: String, address: Address, listing: &mut Listing) {
-        let known = listing.used.get(&address).or_else(|| listing.known.get(&address)).cloned();
+    fn connect(&self, revision: String, target: &str, is_secure: bool, listing: &mut Listing) {
+        let address = Address { revision: revision.clone(), target: target.to_owned(), is_secure };
+        let known = listing.known.get(&address).cloned();
         let runner = match known.map_or_else(|| self.dial(&address), Ok) {
             Ok(runner) => runner,
             Err(trouble) => {
@@ -455,12 +533,30 @@ impl FunctionRegistry {
     }
 }
 
+/// List a revision that somebody runs from its package.
+fn list_packaged(revision: &str, function: &str, state: PackagedFunction, callables: &mut CallableFunctions) {
+    let trouble = match state {
+        PackagedFunction::Serving(runner) => {
+            callables.directory.insert(revision.to_owned(), runner);
+            return;
+        }
+        PackagedFunction::Starting => "is being started".to_owned(),
+        PackagedFunction::Down(why) => format!("does not run: {why}"),
+    };
+    let trouble = format!("revision `{revision}` of function `{function}` {trouble}");
+    callables.troubles.insert(revision.to_owned(), trouble);
+}
+
 /// A field of the spec, or nothing.
 fn text<'a>(object: &'a Object, field: &str) -> &'a str {
     object.get("spec").and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default()
 }
 
-fn record(revision: &Object) -> Record {
+fn is_active(revision: &Object) -> bool {
+    text(revision, "desiredState") == "Active"
+}
+
+fn record(revision: &Object, built_in: Option<&str>) -> Record {
     let spec = revision.get("spec").and_then(Value::as_object);
     let labels = revision.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
     let labels = labels.into_iter().flatten();
@@ -470,7 +566,10 @@ fn record(revision: &Object) -> Record {
         version: ImageReference::parse(text(revision, "image")).tag.and_then(|tag| tag.parse().ok()),
         labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
         lifecycle: Lifecycle::default(),
-        is_active: text(revision, "desiredState") == "Active",
+        is_active: is_active(revision),
+        // What is built in needs no start.
+        is_serving: built_in.is_some() || is_in_service(revision),
+        built_in: built_in.map(str::to_owned),
         source: VersionSource::Package,
         is_implemented: true,
     }

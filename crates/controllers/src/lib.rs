@@ -8,8 +8,12 @@ mod context;
 mod controllers;
 mod function_registry;
 mod leadership;
+mod live_resources;
 mod local_functions;
 mod metrics;
+mod ops;
+mod packaged_functions;
+mod pkg;
 mod protection;
 mod rbac;
 mod runtime;
@@ -25,6 +29,11 @@ pub use function_registry::{BuiltIns, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use local_functions::{LocalFunction, LocalFunctions};
 pub use metrics::Metrics;
+pub use packaged_functions::{PackagedFunction, PackagedFunctions, PackagedImage};
+pub use pkg::{
+    DeploymentRuntime, ImageRequest, PackageManager, PackagePullPolicy, PackageSource, SourceAnswer,
+    SourceError,
+};
 pub use protection::admission::{Asker, PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;
 pub use setup::credentials::{

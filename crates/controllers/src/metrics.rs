@@ -101,6 +101,8 @@ impl Default for Metrics {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Called {
     pub(crate) function: String,
+    /// Empty if its revisions are not told apart.
+    pub(crate) revision: String,
     pub(crate) package: String,
 }
 
@@ -169,13 +171,16 @@ impl Metrics {
 
     /// Something happened to a call.
     pub(crate) fn count(&self, called: &Called, happening: Happening<'_>) {
-        let Called { function, package } = called;
+        let Called { function, revision, package } = called;
         let function_name = ("function_name", function.as_str());
+        let function_revision = ("function_revision", revision.as_str());
+        let cached = || labels(&[function_name, function_revision]);
         match happening {
             Happening::Called(peer) => {
                 let package = ("function_package", package.as_str());
                 let labels = labels(&[
                     function_name,
+                    function_revision,
                     package,
                     ("grpc_target", peer.target),
                     ("grpc_method", peer.method),
@@ -185,6 +190,7 @@ impl Metrics {
             Happening::Ended { peer, code, severity, took } => {
                 let labels = labels(&[
                     function_name,
+                    function_revision,
                     ("function_package", package),
                     ("grpc_target", peer.target),
                     ("grpc_method", peer.method),
@@ -194,11 +200,11 @@ impl Metrics {
                 self.seconds.observe(labels.clone(), took);
                 self.responses.add(labels, 1);
             }
-            Happening::Recalled => self.cache_hits.add(labels(&[function_name]), 1),
-            Happening::NotRecalled => self.cache_misses.add(labels(&[function_name]), 1),
+            Happening::Recalled => self.cache_hits.add(cached(), 1),
+            Happening::NotRecalled => self.cache_misses.add(cached(), 1),
             Happening::Kept { bytes } => {
-                self.cache_writes.add(labels(&[function_name]), 1);
-                self.cache_bytes.add(labels(&[function_name]), i64::try_from(bytes).unwrap_or(i64::MAX));
+                self.cache_writes.add(cached(), 1);
+                self.cache_bytes.add(cached(), i64::try_from(bytes).unwrap_or(i64::MAX));
             }
         }
     }
@@ -245,14 +251,15 @@ mod tests {
     #[test]
     fn calls_are_counted_as_upstream_names_them() {
         let metrics = Metrics::default();
-        let called = Called { function: "f".to_owned(), package: "p:\"v1\"".to_owned() };
+        let (function, revision) = ("f".to_owned(), "f-1".to_owned());
+        let called = Called { function, revision, package: "p:\"v1\"".to_owned() };
         let peer = Peer { target: "here:1", method: "/run" };
         metrics.count(&called, Happening::Called(peer));
         let took = Duration::from_millis(20);
         metrics.count(&called, Happening::Ended { peer, code: "OK", severity: "Warning", took });
         metrics.count(&called, Happening::Recalled);
         let text = text(&metrics);
-        let call = r#"function_name="f",function_package="p:\"v1\"",grpc_target="here:1",grpc_method="/run""#;
+        let call = r#"function_name="f",function_revision="f-1",function_package="p:\"v1\"",grpc_target="here:1",grpc_method="/run""#;
         let end = format!(r#"{call},grpc_code="OK",result_severity="Warning""#);
         for line in [
             "# TYPE function_run_function_request_total counter".to_owned(),
@@ -262,7 +269,8 @@ mod tests {
             format!(r#"function_run_function_seconds_bucket{{{end},le="0.025"}} 1"#),
             format!(r#"function_run_function_seconds_bucket{{{end},le="+Inf"}} 1"#),
             format!("function_run_function_seconds_sum{{{end}}} 0.02"),
-            r#"function_run_function_response_cache_hits_total{function_name="f"} 1"#.to_owned(),
+            r#"function_run_function_response_cache_hits_total{function_name="f",function_revision="f-1"} 1"#
+                .to_owned(),
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }

@@ -25,14 +25,50 @@ const COMPONENT: &str = "support/ferroplane";
 const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
+/// The kinds that are acted on where packages are installed.
+const INSTALLED: [&str; 6] =
+    ["Provider", "ProviderRevision", "Configuration", "ConfigurationRevision", "ImageConfig", "Lock"];
+
+/// The kinds that are acted on where operations are run.
+const RUN: [&str; 3] = ["Operation", "CronOperation", "WatchOperation"];
+
+/// What other controllers act on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acting {
+    pub(crate) installs_packages: bool,
+    /// Whether programs of packages run in pods.
+    pub(crate) runs_pods: bool,
+    pub(crate) runs_operations: bool,
+}
+
+impl Acting {
+    fn is_on(self, kind: &UnsupportedKind) -> bool {
+        self.installs_packages && INSTALLED.contains(&kind.kind)
+            || self.runs_pods && kind.kind == "DeploymentRuntimeConfig"
+            || self.runs_operations && RUN.contains(&kind.kind)
+    }
+}
+
 /// Which object: the place of its kind in the list, none for a Function, and its name.
 type ObjectKey = (Option<usize>, String);
 
 /// Tell all of them what becomes of them, until dropped.
-pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, local: Arc<LocalFunctions>) {
-    let kinds = UNSUPPORTED.iter().map(|kind| follow(&context, kind)).collect();
-    let controller =
-        Arc::new(Controller { recorder: context.recorder.of(COMPONENT), context, registry, kinds });
+pub(crate) async fn run(
+    context: Arc<Context>,
+    registry: Arc<FunctionRegistry>,
+    local: Arc<LocalFunctions>,
+    acting: Acting,
+) {
+    let kinds = UNSUPPORTED.iter().filter(|kind| !acting.is_on(kind));
+    let kinds = kinds.map(|kind| (kind, follow(&context, kind))).collect();
+    let recorder = context.recorder.of(COMPONENT);
+    let controller = Arc::new(Controller {
+        context,
+        recorder,
+        registry,
+        kinds,
+        installs_packages: acting.installs_packages,
+    });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
     let programs = controller.clone().follow_programs(&local, &queue);
@@ -43,8 +79,9 @@ struct Controller {
     context: Arc<Context>,
     recorder: Recorder,
     registry: Arc<FunctionRegistry>,
-    /// In the order of the list.
-    kinds: Vec<Arc<Informer>>,
+    kinds: Vec<(&'static UnsupportedKind, Arc<Informer>)>,
+    /// Whether somebody else says what becomes of packages.
+    installs_packages: bool,
 }
 
 /// What becomes of an object.
@@ -60,7 +97,7 @@ struct Verdict {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        for informer in &self.kinds {
+        for (_, informer) in &self.kinds {
             informer.stop();
         }
     }
@@ -68,7 +105,7 @@ impl Drop for Controller {
 
 impl Controller {
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        for (place, informer) in self.kinds.iter().enumerate() {
+        for (place, (_, informer)) in self.kinds.iter().enumerate() {
             let queue = queue.clone();
             informer.listen(move |_, change| {
                 queue.add((Some(place), change.header().metadata.name.to_string()));
@@ -98,14 +135,15 @@ impl Controller {
 
     async fn reconcile(self: Arc<Self>, (place, name): ObjectKey) -> Next {
         let informer = match place {
-            Some(place) => &self.kinds[place],
+            Some(place) => &self.kinds[place].1,
             None => &self.context.functions,
         };
         let Some(object) = informer.object("", &name).filter(|object| !meta::is_being_deleted(object)) else {
             return Next::Rest;
         };
         let verdict = match place {
-            Some(place) => unsupported(&UNSUPPORTED[place]),
+            Some(place) => unsupported(self.kinds[place].0),
+            None if self.installs_packages && !self.registry.is_served_by_hand(&object) => return Next::Rest,
             None => self.function(&object),
         };
         // What has no status can only be told once, in an event.
@@ -151,7 +189,7 @@ impl Controller {
             reason: standing.reason(),
             message: standing.message(),
             cause: standing.cause(),
-            is_program: matches!(standing, FunctionStanding::Program { .. }),
+            is_program: matches!(standing, FunctionStanding::Program { .. }) || self.installs_packages,
         }
     }
 

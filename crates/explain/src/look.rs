@@ -89,8 +89,18 @@ pub(crate) fn synced(object: &Object) -> Option<Condition<'_>> {
 
 /// What says that it can be used. Kinds have different words for it.
 pub(crate) fn ready(object: &Object) -> Option<Condition<'_>> {
-    let words =
-        ["Ready", "Available", "Healthy", "RevisionHealthy", "Established", "ValidPipeline", "Complete"];
+    let words = [
+        "Ready",
+        "Available",
+        "Healthy",
+        "RevisionHealthy",
+        "Established",
+        "Succeeded",
+        "Scheduling",
+        "Watching",
+        "ValidPipeline",
+        "Complete",
+    ];
     // In this order: a kind that has several says with the first whether it can be used, and with the others why.
     words.iter().find_map(|word| condition(object, word))
 }
@@ -194,8 +204,9 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
 
 /// Whether nothing acts on a kind, and its objects cannot say so. On a cluster, a package manager may act on it unseen.
 fn is_silent(snapshot: &Snapshot, group: &str, kind: &str) -> bool {
-    let is_embedded = snapshot.home() == Home::Embedded;
-    is_embedded && unsupported(group, kind).is_some_and(|kind| kind.conditions.is_empty())
+    // Where packages are installed, which `up` does, `ImageConfig`s have their say.
+    let may_act = snapshot.home() != Home::Embedded || (group, kind) == (keys::PKG, "ImageConfig");
+    !may_act && unsupported(group, kind).is_some_and(|kind| kind.conditions.is_empty())
 }
 
 /// What belongs to an object, one level down.

@@ -108,6 +108,23 @@ const SHOWN: &[Cause] = &[
     Cause::ConnectionSecretNotFound,
     Cause::ConnectionSecretControlled,
     Cause::CompositeResourceNameTaken,
+    // So do operations and what makes them.
+    Cause::OperationInvalid,
+    Cause::DesiredResourceInvalid,
+    Cause::DesiredResourceNotApplied,
+    Cause::OperationAttemptsExhausted,
+    Cause::OperationTimeout,
+    Cause::OperationsUnlisted,
+    Cause::OperationNotCreated,
+    Cause::ScheduleInvalid,
+    Cause::WatchNotStarted,
+    Cause::WatchLoop,
+    // Packages say themselves what they lack.
+    Cause::PackageUnavailable,
+    Cause::PackageUnverified,
+    Cause::PackageInvalid,
+    Cause::PackageDependenciesUnmet,
+    Cause::PackageNotRun,
 ];
 
 pub(crate) const RULES: &[Rule] = &[
@@ -183,6 +200,12 @@ pub(crate) const RULES: &[Rule] = &[
         "a function does not have the version that a step asks for",
         &[Cause::FunctionVersionNotFound, Cause::FunctionVersionInvalid, Cause::FunctionVersionRemoved],
         functions::version,
+    ),
+    failed(
+        "function-selectors-off",
+        "a step names a revision or labels of a function, and the flag for that is off",
+        &[Cause::FunctionRevisionSelectorsDisabled],
+        functions::selectors_off,
     ),
     failed(
         "function-capability",

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::Cause;
-use ferroplane_engine::{Answer, Grants, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said};
+use ferroplane_engine::{
+    Answer, CompositeSubject, Grants, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said, Subject,
+};
 use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
 use serde_json::Value;
@@ -28,11 +30,19 @@ impl Decoder<'_> {
             name: requirement.name,
             selector: requirement.selector.unwrap_or_default(),
         });
+        let object = composite.resource.ok_or(Damaged::Garbled)?;
+        let subject = if message.is_operation {
+            Subject::Operation { object }
+        } else {
+            Subject::Composite(CompositeSubject {
+                object,
+                layout: if message.is_legacy { Layout::Legacy } else { Layout::Modern },
+                connection_details: composite.connection_details,
+                observed: observed.collect::<Result<_, Damaged>>()?,
+            })
+        };
         let inputs = Inputs {
-            composite: composite.resource.ok_or(Damaged::Garbled)?,
-            layout: if message.is_legacy { Layout::Legacy } else { Layout::Modern },
-            connection_details: composite.connection_details,
-            observed: observed.collect::<Result<_, Damaged>>()?,
+            subject,
             pipeline: Arc::new(self.pipeline(&message.pipeline)?),
             remembered: remembered.collect(),
             context: message.context.map(|context| self.object(&context)).transpose()?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Answer, Grants, Layout, Note, Pipeline, Said};
+use ferroplane_engine::{Answer, CompositeSubject, Grants, Layout, Note, Pipeline, Said, Subject};
 use ferroplane_wire::v1::{CredentialData, Resource, Resources, RunFunctionResponse, Schema};
 use ferroplane_wire::{State, Struct};
 use serde_json::{Value, json};
@@ -116,8 +116,9 @@ fn survey<'r>(
     }
     if secrets.are_there() {
         for take in &noted.takes {
-            let observed = take.inputs.observed.values().map(|observed| &observed.object);
-            for object in observed.chain([&take.inputs.composite]).filter_map(|object| object.json().ok()) {
+            let subject = &take.inputs.subject;
+            let observed = subject.observed().values().map(|observed| &observed.object);
+            for object in observed.chain([subject.object()]).filter_map(|object| object.json().ok()) {
                 // A password that equals part of a name would otherwise garble names, by which recordings are
                 // found.
                 names_of(object).for_each(|name| secrets.learn_name(name));
@@ -133,8 +134,8 @@ fn names_of(object: &Object) -> impl Iterator<Item = &str> {
 }
 
 fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
-    look(&take.inputs.composite);
-    take.inputs.observed.values().for_each(|observed| look(&observed.object));
+    look(take.inputs.subject.object());
+    take.inputs.subject.observed().values().for_each(|observed| look(&observed.object));
     take.inputs.context.iter().for_each(&mut *look);
     for note in &take.notes {
         match &note.said {
@@ -156,9 +157,9 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     }
 }
 
-/// The composite resource, as it was observed and as functions want it.
+/// The composite resource, as it was observed and as functions want it, or the operation.
 fn each_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
-    look(&take.inputs.composite);
+    look(take.inputs.subject.object());
     for note in &take.notes {
         if let Said::Answered(response) | Said::Recalled(response) = &note.said {
             let desired = response.desired.iter().filter_map(|desired| desired.composite());
@@ -168,8 +169,8 @@ fn each_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
 }
 
 fn each_details(take: &Taken, look: &mut dyn FnMut(&BTreeMap<String, Bytes>)) {
-    look(&take.inputs.connection_details);
-    take.inputs.observed.values().for_each(|observed| look(&observed.connection_details));
+    take.inputs.subject.composite().iter().for_each(|composite| look(&composite.connection_details));
+    take.inputs.subject.observed().values().for_each(|observed| look(&observed.connection_details));
     for note in &take.notes {
         match &note.said {
             Said::Provided(answers) => {
@@ -219,12 +220,17 @@ struct Encoder<'a> {
 impl Encoder<'_> {
     fn take(&mut self, take: Taken, pipeline: &Written) -> TakeMessage {
         let Taken { inputs, notes, outcome, unsynced, written } = take;
+        let is_operation = matches!(inputs.subject, Subject::Operation { .. });
+        let subject = match inputs.subject {
+            Subject::Composite(composite) => composite,
+            Subject::Operation { object } => CompositeSubject::new(object, Layout::Modern),
+        };
         let composite = Resource {
-            resource: Some(inputs.composite),
-            connection_details: inputs.connection_details,
+            resource: Some(subject.object),
+            connection_details: subject.connection_details,
             ..Resource::default()
         };
-        let observed = inputs.observed.into_iter().map(|(name, observed)| {
+        let observed = subject.observed.into_iter().map(|(name, observed)| {
             let (resource, connection_details) = (Some(observed.object), observed.connection_details);
             (name, Resource { resource, connection_details, ..Resource::default() })
         });
@@ -236,7 +242,8 @@ impl Encoder<'_> {
         });
         TakeMessage {
             observed: Some(self.state(&observed)),
-            is_legacy: inputs.layout == Layout::Legacy,
+            is_legacy: subject.layout == Layout::Legacy,
+            is_operation,
             pipeline: self.pipeline(pipeline),
             remembered: remembered.collect(),
             context: inputs.context.as_ref().map(|context| self.object(context)),

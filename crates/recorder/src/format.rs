@@ -139,6 +139,9 @@ pub(crate) struct TakeMessage {
     /// What its steps were allowed to read besides, as JSON. Empty if nothing was.
     #[prost(bytes = "bytes", tag = "10")]
     pub(crate) grants: Bytes,
+    /// Whether what is called the composite resource is an operation.
+    #[prost(bool, tag = "11")]
+    pub(crate) is_operation: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

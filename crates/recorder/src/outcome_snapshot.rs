@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::{Condition, Object, Status, meta};
 use ferroplane_engine::{
-    Deletion, Event, FunctionCondition, Outcome, Plan, Ran, Reference, Requirement, Target, Wanted, chain,
+    Deletion, Event, FunctionCondition, Outcome, Plan, Ran, Reference, Requirement, StepOutput, Target,
+    Wanted, chain,
 };
 use ferroplane_wire::v1::resource_selector::Match;
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
@@ -32,6 +33,7 @@ pub fn outcome_snapshot(outcome: &Outcome) -> Vec<u8> {
         context: outcome.context.as_ref().and_then(|context| context.json().ok()).map(Fields),
         ttl_nanos: outcome.ttl.map(|ttl| u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
         ran: outcome.ran.iter().map(RanSnapshot::of).collect(),
+        outputs: outcome.outputs.iter().filter_map(OutputSnapshot::of).collect(),
     };
     let mut text = Vec::with_capacity(4096);
     // Only maps whose keys are no text cannot be written, and there are none.
@@ -46,11 +48,26 @@ struct OutcomeSnapshot<'a> {
     context: Option<Fields<'a>>,
     events: Vec<EventSnapshot<'a>>,
     failure: Option<FailureSnapshot<'a>>,
+    // Recordings from before there were operations do not have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<OutputSnapshot<'a>>,
     plan: Option<PlanSnapshot<'a>>,
     ran: Vec<RanSnapshot<'a>>,
     requirements: Vec<RequirementSnapshot<'a>>,
     schemas: Vec<(&'a str, &'a str)>,
     ttl_nanos: Option<u64>,
+}
+
+#[derive(serde::Serialize)]
+struct OutputSnapshot<'a> {
+    output: Fields<'a>,
+    step: &'a str,
+}
+
+impl<'a> OutputSnapshot<'a> {
+    fn of(output: &'a StepOutput) -> Option<Self> {
+        Some(Self { output: Fields(output.output.json().ok()?), step: &output.step })
+    }
 }
 
 #[derive(serde::Serialize)]

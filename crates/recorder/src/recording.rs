@@ -101,10 +101,9 @@ impl Take {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use ferroplane_engine::{Cause, Layout, Pipeline, Said};
+    use ferroplane_engine::{Cause, CompositeSubject, Layout, Pipeline, Said};
     use ferroplane_wire::Struct;
     use serde_json::json;
 
@@ -114,10 +113,7 @@ mod tests {
     fn take(said: Option<Said>) -> Take {
         let steps = json!([{"step": "one", "functionRef": {"name": "f"}}]);
         let inputs = Inputs {
-            composite: Struct::default(),
-            layout: Layout::Modern,
-            connection_details: BTreeMap::new(),
-            observed: BTreeMap::new(),
+            subject: CompositeSubject::new(Struct::default(), Layout::Modern).into(),
             pipeline: Arc::new(Pipeline::read(&steps, &Value::Null).unwrap()),
             remembered: Vec::new(),
             context: None,

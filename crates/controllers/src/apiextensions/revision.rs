@@ -101,13 +101,9 @@ impl Controller {
 
     fn capabilities(&self) -> Arc<Capabilities> {
         let mut capabilities = self.capabilities.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = || {
-            let revisions = self.context.function_revisions.objects();
-            // Last, so that a package cannot speak for what is built in: of two with the same name, the last one counts.
-            let built_in = self.registry.built_in_capabilities().clone();
-            Arc::new(revisions.iter().filter_map(capabilities_of).chain(built_in).collect())
-        };
-        capabilities.get_or_insert_with(list).clone()
+        capabilities
+            .get_or_insert_with(|| Arc::new(self::capabilities(&self.context, &self.registry)))
+            .clone()
     }
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
@@ -176,6 +172,14 @@ impl Controller {
             Err(invalid) => self.recorder.failure(revision, REASON, chain(invalid), invalid.point()),
         }
     }
+}
+
+/// What everything that can be called says that it can do.
+pub(crate) fn capabilities(context: &Context, registry: &FunctionRegistry) -> Capabilities {
+    let revisions = context.function_revisions.objects();
+    // Last, so that a package cannot speak for what is built in: of two with the same name, the last one counts.
+    let built_in = registry.built_in_capabilities().clone();
+    revisions.iter().filter_map(capabilities_of).chain(built_in).collect()
 }
 
 /// What a revision of a function says that it can do. None if nobody has looked into its package yet: then it has said nothing.

@@ -39,18 +39,19 @@ impl FunctionRegistry {
     /// What a function that is built in would say to the input of a step. It may be called by another name.
     fn input_mistakes(&self, callee: &Callee, step: &Step) -> Vec<String> {
         let families = self.built_ins.catalogue.families();
-        let family = families
-            .into_iter()
-            .find(|family| family.records.iter().any(|record| record.revision.name == callee.revision));
-        match (family, &callee.version) {
-            (Some(family), Some(version)) => {
-                (self.built_ins.input_mistakes)(&family.function, version, step.input.as_ref())
-            }
-            _ => Vec::new(),
-        }
+        let family = families.into_iter().find_map(|family| {
+            let record = family.records.iter().find(|record| record.revision.name == callee.code())?;
+            Some((family, record.version.as_ref()?))
+        });
+        family.map_or_else(Vec::new, |(family, version)| {
+            (self.built_ins.input_mistakes)(&family.function, version, step.input.as_ref())
+        })
     }
 }
 
 fn is_missing(cause: Cause) -> bool {
-    matches!(cause, Cause::FunctionNotFound | Cause::FunctionNotRunnable)
+    matches!(
+        cause,
+        Cause::FunctionNotFound | Cause::FunctionNotRunnable | Cause::FunctionRevisionSelectorsDisabled
+    )
 }

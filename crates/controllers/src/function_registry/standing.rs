@@ -4,9 +4,9 @@
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::ObjectHeader;
 use ferroplane_engine::FunctionStanding;
-use ferroplane_engine::versions::Replacement;
+use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, replacement};
 
-use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry, text};
+use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry, is_active, text};
 use crate::local_functions::command_of;
 
 impl FunctionRegistry {
@@ -18,6 +18,25 @@ impl FunctionRegistry {
         };
         let revisions = self.revisions.all().into_iter().filter(|revision| is_own(&revision.bytes));
         revisions.filter_map(|revision| self.revisions.to_object(&revision)).collect()
+    }
+
+    /// Whether somebody serves a Function, or should, whatever its package is: a program, a developer, or whoever wrote a revision that
+    /// says where it is.
+    pub(crate) fn is_served_by_hand(&self, function: &Object) -> bool {
+        let revisions = self.revisions_of(meta::name(function));
+        let is_by_hand =
+            |revision: &Object| meta::controller_uid(revision).is_none() && has_endpoint(revision);
+        matches!(
+            self.standing(function, &revisions),
+            FunctionStanding::Program { .. } | FunctionStanding::Development { .. }
+        ) || revisions.iter().any(is_by_hand)
+    }
+
+    /// What is built in and does what an image of a Function does: the one that it names now, or that of a revision.
+    pub(crate) fn native_runtime(&self, function: &Object, image: &str) -> Result<Replacement, NotReplaced> {
+        let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
+        let function = Replaceable { name: meta::name(function), package: image, annotation };
+        replacement(function, &self.built_ins.catalogue, |package| (self.built_ins.natives)(package))
     }
 
     /// What becomes of a Function that has these revisions.
@@ -36,7 +55,11 @@ impl FunctionRegistry {
             };
             return FunctionStanding::Development { target };
         }
-        match self.native(function) {
+        let active = newest_active(revisions);
+        // What is installed counts, and not what is to be installed.
+        let image = active.map_or_else(|| text(function, "package"), |active| text(active, "image"));
+        match self.native(function, image) {
+            Ok(_) if active.is_none() && !revisions.is_empty() => FunctionStanding::Inactive,
             Ok((family, version)) => {
                 let function = family.function.clone();
                 FunctionStanding::BuiltIn(Replacement { function, version })
@@ -54,7 +77,7 @@ impl FunctionRegistry {
         if asks_for_development(function) {
             return DEVELOPMENT_IGNORED.to_owned();
         }
-        self.native(function).err().map(|why| why.remedy()).unwrap_or_default()
+        self.native(function, text(function, "package")).err().map(|why| why.remedy()).unwrap_or_default()
     }
 }
 
@@ -64,10 +87,17 @@ pub(super) fn asks_for_development(function: &Object) -> bool {
 }
 
 fn of_revisions(revisions: &[Object]) -> FunctionStanding<'_> {
-    let Some(active) = revisions.iter().find(|revision| text(revision, "desiredState") == "Active") else {
-        return FunctionStanding::Inactive;
-    };
-    let endpoint = active.get("status").and_then(|status| status.get("endpoint")?.as_str());
-    let has_endpoint = endpoint.is_some_and(|endpoint| !endpoint.is_empty());
-    FunctionStanding::Revision { name: meta::name(active), has_endpoint }
+    let Some(active) = newest_active(revisions) else { return FunctionStanding::Inactive };
+    FunctionStanding::Revision { name: meta::name(active), has_endpoint: has_endpoint(active) }
+}
+
+/// The active revision with the highest number.
+fn newest_active(revisions: &[Object]) -> Option<&Object> {
+    let number = |revision: &&Object| revision.get("spec").and_then(|spec| spec.get("revision")?.as_i64());
+    revisions.iter().filter(|revision| is_active(revision)).max_by_key(number)
+}
+
+fn has_endpoint(revision: &Object) -> bool {
+    let endpoint = revision.get("status").and_then(|status| status.get("endpoint")?.as_str());
+    endpoint.is_some_and(|endpoint| !endpoint.is_empty())
 }

@@ -21,7 +21,7 @@ use ferroplane_certificates::{
 };
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_wire::to_hex;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tracing::{info, warn};
@@ -194,6 +194,56 @@ fn explain(why: Unusable) -> String {
     }
 }
 
+/// The authority in a Secret. It is made if there is none.
+pub(crate) async fn authority(
+    cluster: &ApiClient,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> Result<Authority, CredentialsError> {
+    let (authority, _) = Secrets { cluster, namespace }.authority(name, now).await?;
+    Ok(authority)
+}
+
+/// A certificate, its key and its authority, as Secrets hold them.
+pub(crate) struct LeafSecret(Data);
+
+impl LeafSecret {
+    pub(crate) fn of(secret: &Object) -> Self {
+        Self(decode(secret))
+    }
+
+    /// A new certificate, which holds so long.
+    pub(crate) fn make(
+        authority: &Authority,
+        names: &[String],
+        purpose: Purpose,
+        now: Timestamp,
+        lifetime: SignedDuration,
+    ) -> Result<Self, SignError> {
+        let made = authority.issue_lasting(&request(names, purpose), now, lifetime)?;
+        let authority = authority.certificate().to_owned();
+        Ok(Self([(CERTIFICATE, made.certificate), (KEY, made.key), (AUTHORITY, authority)].into()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.values().all(String::is_empty)
+    }
+
+    /// Whether the certificate will do for all of these names.
+    pub(crate) fn is_good(&self, authority: &Authority, names: &[String], now: Timestamp) -> bool {
+        is_good(&self.0, authority, names, now)
+    }
+
+    pub(crate) fn write_to(&self, secret: &mut Object) {
+        meta::child(secret, "data").extend(encode(&self.0));
+    }
+}
+
+fn encode(data: &Data) -> Object {
+    data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into())).collect()
+}
+
 struct Secrets<'a> {
     cluster: &'a ApiClient,
     namespace: &'a str,
@@ -280,8 +330,7 @@ impl Secrets<'_> {
 
     async fn write(&self, name: &str, present: Option<Object>, data: &Data) -> Result<(), Error> {
         let resource = secrets();
-        let encoded = data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into()));
-        let encoded: Object = encoded.collect();
+        let encoded = encode(data);
         let Some(mut secret) = present else {
             let secret = json!({
                 "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace},

@@ -6,6 +6,8 @@
 //!
 //! # Invariants
 //! * [`CONTROLLERS`] has the rules that the chart gives the service account on a cluster: `rights/system.json` is generated from it.
+//!   It has those of [`PACKAGES`] and [`OPERATIONS`] beside: on a cluster, packages are installed only if an administrator turns that on, and
+//!   operations are Crossplane's to run.
 //! * [`COMPOSER`] can neither write roles, bindings, webhooks and definitions, nor install packages, nor issue tokens, unless
 //!   an administrator adds a role with the label that [`AGGREGATED`] names.
 
@@ -25,6 +27,10 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AGGREGATE: &str = "system:ferroplane";
 /// The role that has what controllers need whatever is composed.
 const SYSTEM: &str = "system:ferroplane:system";
+/// The role that has what installing packages needs beside that.
+const PACKAGES: &str = "system:ferroplane:packages";
+/// The role that has what schedules and watches need beside that, to make operations and to delete old ones.
+const OPERATIONS: &str = "system:ferroplane:operations";
 /// The role that has what may be composed unless somebody says otherwise.
 const COMPOSED: &str = "system:ferroplane:composed-resources";
 /// On roles: the role of the control plane gathers them.
@@ -71,10 +77,46 @@ fn objects(custom_groups: &str) -> Result<Vec<Object>, serde_json::Error> {
     let selectors = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATED: "true"}}]});
     Ok(vec![
         role(SYSTEM, "rules", rules),
+        role(PACKAGES, "rules", package_rules()),
+        role(OPERATIONS, "rules", operation_rules()),
         composed,
         role(AGGREGATE, "aggregationRule", selectors),
         binding(SYSTEM, &[CONTROLLERS]),
+        binding(PACKAGES, &[CONTROLLERS]),
+        binding(OPERATIONS, &[CONTROLLERS]),
         binding(AGGREGATE, &[CONTROLLERS, COMPOSER]),
+    ])
+}
+
+/// What it takes to install packages: to write packages and revisions, and the kinds of objects that packages bring.
+fn package_rules() -> Value {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let write = ["get", "create", "update"];
+    json!([
+        rule(keys::PKG, &["providers", "configurations", "functions", "locks"], &write),
+        rule(
+            keys::PKG,
+            &["providerrevisions", "configurationrevisions", "functionrevisions"],
+            &["create", "update", "patch", "delete"],
+        ),
+        rule(keys::PKG, &["functionrevisions/status"], &["update"]),
+        rule(keys::APIEXTENSIONS, &["compositeresourcedefinitions", "compositions"], &write),
+        rule(
+            keys::APIEXTENSIONS,
+            &["managedresourcedefinitions", "managedresourceactivationpolicies"],
+            &write,
+        ),
+        rule(keys::OPS, &["operations", "cronoperations", "watchoperations"], &write),
+    ])
+}
+
+fn operation_rules() -> Value {
+    let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [keys::OPS], "resources": resources, "verbs": verbs});
+    json!([
+        rule(&["operations"], &["get", "create", "delete"]),
+        // Crossplane keeps a watch until it has let go of it.
+        rule(&["watchoperations"], &["patch"]),
+        rule(&["cronoperations/finalizers", "watchoperations/finalizers"], &["update"]),
     ])
 }
 

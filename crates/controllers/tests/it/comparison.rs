@@ -55,9 +55,12 @@ impl Troupe {
             answers: Arc::new(ResponseCache::in_memory()),
             recorder: Recorder::off(),
             writes_roles: true,
+            runs_operations: true,
             composer: None,
             allows_development_functions: true,
             tuning: Tuning::default(),
+            enables_function_revision_selectors: true,
+            packages: None,
         };
         let controllers = Controllers::start(client, settings).await.unwrap();
         ground.protect(controllers.protection()).await;

@@ -53,7 +53,7 @@ async fn reconcile_is_recorded_with_what_it_was_made_from_and_came_to() {
     assert!(head.revision.starts_with("sites-") && head.began_at > 0, "{head:?}");
     assert_eq!(recording.settlement["conditions"][0]["type"], "Responsive");
     let take = recording.takes.last().unwrap();
-    assert_eq!(take.inputs.observed.len(), 2);
+    assert_eq!(take.inputs.subject.observed().len(), 2);
     let outcome: Value = serde_json::from_slice(&take.outcome).unwrap();
     assert_eq!(outcome["plan"]["apply"][0]["object"]["data"]["color"], "red");
     let replayed = take.replay();
@@ -127,7 +127,7 @@ async fn fields_that_a_definition_calls_sensitive_are_not_recorded() {
     for take in &recording.takes {
         let outcome = String::from_utf8_lossy(&take.outcome);
         assert!(!outcome.contains("planted-color"), "{outcome}");
-        let color = take.inputs.composite.json().unwrap()["spec"]["color"].clone();
+        let color = take.inputs.subject.object().json().unwrap()["spec"]["color"].clone();
         assert!(color.as_str().unwrap().starts_with("redacted-"), "{color}");
         assert!(take.replay().is_same);
     }

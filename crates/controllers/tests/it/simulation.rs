@@ -16,6 +16,8 @@ mod faults;
 mod functions;
 mod kinds;
 mod lessons;
+mod package_runtime;
+mod packages;
 mod user;
 mod watches;
 mod weather;

@@ -43,10 +43,7 @@ async fn object_that_nothing_acts_on_says_so_in_conditions_and_an_event() {
 #[tokio::test]
 async fn every_kind_that_nothing_acts_on_is_told() {
     let plane = Plane::new().await;
-    let operation =
-        json!({"mode": "Pipeline", "pipeline": [{"step": "a", "functionRef": {"name": "function-a"}}]});
     let cases = [
-        ("ops.crossplane.io/v1alpha1/operations", "Operation", operation, "Synced"),
         (
             "apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies",
             "ManagedResourceActivationPolicy",

@@ -95,6 +95,14 @@ pub(super) fn version(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     cause(suspect, said).advice("ferroplane functions versions").advice("kubectl get functionrevisions")
 }
 
+/// The step is to blame, not the function: it asks for what the plane is not told to do.
+pub(super) fn selectors_off(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.own(said);
+    finding
+        .advice("start the control plane with --enable-function-revision-selectors")
+        .advice("or remove functionRevisionRef and functionRevisionSelector from the step")
+}
+
 pub(super) fn capability(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = cause(suspect, said);
     cause.advice("use a version of the function that can compose, or call it from an Operation")

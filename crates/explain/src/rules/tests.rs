@@ -117,6 +117,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          })), "Function function-compose: step `compose`: nothing runs it"),
         ("function-inactive", unresolved(Unresolved::NoActiveRevision { function: function(), labels: None }), "Function function-compose: step `compose`: function `function-compose` has no active revision"),
         ("function-version", unresolved(Unresolved::VersionNotFound { function: function(), version: version("v9.9.9"), served: text("v1.0.0") }), "Function function-compose: step `compose`: function `function-compose` has no version v9.9.9: there is v1.0.0"),
+        ("function-selectors-off", unresolved(Unresolved::RevisionSelectorsDisabled { function: function(), field: "functionRevisionRef" }), "App default/hello: step `compose`: function `function-compose`: `functionRevisionRef` says which revision to call, and the control plane runs without --enable-function-revision-selectors: have it started with that flag, or leave the field out"),
         ("function-capability", incapable(InvalidPipeline::MissingCapability { step: text(STEP), function: function(), revision: text("r"), missing: "composition" }),
          "Function function-compose: step `compose`: function `function-compose` (active revision `r`) does not have the capability `composition`"),
         ("function-tls", call(Cause::FunctionTlsFailed, "cannot agree on TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot agree on TLS with the function at a:9443: unknown issuer"),
@@ -538,8 +539,7 @@ fn object_that_nothing_acts_on_is_not_called_ready() {
         );
     }
     // A kind without a status says nothing itself, and on a cluster somebody may act on it.
-    let config =
-        json!({"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"}});
+    let config = json!({"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "c"}});
     assert!(alone(&config, Home::Cluster).is_ready);
     let embedded = alone(&config, Home::Embedded);
     assert_eq!((embedded.is_ready, embedded.cause.unwrap().rule), (false, "kind-not-supported"));

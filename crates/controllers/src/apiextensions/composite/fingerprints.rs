@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_api::{Condition, Object};
-use ferroplane_engine::composite::without_references;
+use ferroplane_engine::composite::{remove_own_status, without_references};
 use ferroplane_engine::{Layout, Requirement};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -62,7 +62,9 @@ impl Basis {
 
 /// Of what functions may go by: everything but what the plane itself writes down.
 pub(super) fn essence(composite: &Object, layout: Layout) -> Fingerprint {
-    content(&without_references(composite.clone(), layout), |condition| {
+    let mut composite = without_references(composite.clone(), layout);
+    remove_own_status(&mut composite);
+    content(&composite, |condition| {
         let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
         !Condition::SYSTEM.contains(&kind)
     })
@@ -145,7 +147,7 @@ mod tests {
         let composite = |references: Value, kind: &str| {
             object(&json!({
                 "spec": {"crossplane": {"resourceRefs": references}},
-                "status": {"conditions": [condition(kind)]},
+                "status": {"conditions": [condition(kind)], "ferroplane": {"functions": references}},
             }))
         };
         let essence = |composite: &Object| essence(composite, Layout::Modern);

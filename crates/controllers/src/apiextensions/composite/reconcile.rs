@@ -8,9 +8,11 @@ use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
+    remove_own_status,
 };
 use ferroplane_engine::{
-    Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Trouble,
+    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Subject,
+    Trouble,
 };
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use ferroplane_runner::drive_noting;
@@ -29,6 +31,7 @@ use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
+use crate::function_registry::CallableFunctions;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
@@ -77,6 +80,7 @@ pub(super) struct Composed {
 struct Run {
     selected: Selected,
     pipeline: Arc<Pipeline>,
+    callables: Arc<CallableFunctions>,
 }
 
 /// What a round starts from.
@@ -187,12 +191,11 @@ impl Controller {
         it: &mut Reconciliation<'_>,
         selection: Result<Follows, Problem>,
     ) -> Result<Composed, Problem> {
-        let (selected, pipeline) = self.adopt(it, selection?).await?;
+        let run = self.adopt(it, selection?).await?;
         let before = self.memory.last(&it.name).map(|last| last.requirements).unwrap_or_default();
         // Functions see it as it will be, not as it was read: it gets the finalizer when references are recorded.
         let finalizer = Some(keys::COMPOSITE_FINALIZER);
-        let composite = composite_for_functions(&it.live, self.layout, &selected, finalizer);
-        let run = Run { selected, pipeline };
+        let composite = composite_for_functions(&it.live, self.layout, &run.selected, finalizer);
         let mut round =
             self.round(it, &run, Input { composite, remembered: before.to_vec(), number: 1 }).await?;
         let mut asked = before.to_vec();
@@ -218,12 +221,8 @@ impl Controller {
     }
 
     /// Go by what was selected. It is written down even if it cannot be used.
-    async fn adopt(
-        &self,
-        it: &mut Reconciliation<'_>,
-        follows: Follows,
-    ) -> Result<(Selected, Arc<Pipeline>), Problem> {
-        let Follows { selected, revision, events, pipeline } = follows;
+    async fn adopt(&self, it: &mut Reconciliation<'_>, follows: Follows) -> Result<Run, Problem> {
+        let Follows { selected, revision, events, pipeline, callables } = follows;
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
         // Another controller is checking its pipeline right now. To say so would only flash up and go.
         if revision.is_new && failures < PATIENT_LOOKS {
@@ -235,7 +234,7 @@ impl Controller {
         match pipeline {
             Ok(pipeline) => {
                 it.recording.follows(&selected.composition, &revision.name);
-                Ok((selected, pipeline))
+                Ok(Run { selected, pipeline, callables })
             }
             Err(problem) => Err(self.record(it, &selected, None).await.err().unwrap_or(problem)),
         }
@@ -303,22 +302,28 @@ impl Controller {
         state: &ObservedState,
         remembered: Vec<Requirement>,
     ) -> Result<Outcome, Problem> {
-        let inputs = Inputs {
+        let subject = CompositeSubject {
             connection_details: self.own_connection_details(composite).await?,
-            composite: Struct::try_from(composite.clone()).map_err(|error| {
+            object: Struct::try_from(composite.clone()).map_err(|error| {
                 let message = format!("cannot read the composite resource: {error}");
                 Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
             })?,
             layout: self.layout,
             observed: state.observed.clone(),
+        };
+        let inputs = Inputs {
+            subject: Subject::Composite(subject),
             pipeline: run.pipeline.clone(),
             remembered,
             context: None,
             grants: it.grants.clone(),
         };
         let notes = it.recording.run(&inputs);
-        // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved.
-        let directory = &self.shared.functions.current().directory;
+        // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
+        // revision that is not listed any more still answers whoever began with it.
+        let current = self.shared.functions.current();
+        let callables = if current.lists(&run.pipeline) { &current } else { &run.callables };
+        let directory = &callables.directory;
         let outcome = drive_noting(inputs, directory, &it.required, notes).await;
         it.recording.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
@@ -508,5 +513,6 @@ fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
     if !foreseen.is_empty() {
         composite.insert("status".to_owned(), Value::Object(foreseen));
     }
+    remove_own_status(&mut composite);
     composite
 }

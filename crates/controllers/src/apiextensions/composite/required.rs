@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
 use ferroplane_engine::composite::secret_data;
-use ferroplane_engine::{Answer, Requirement, Want, chain, inlined_schema};
+use ferroplane_engine::{Answer, Requirement, Want, chain};
 use ferroplane_runner::Resources;
 use ferroplane_wire::Struct;
-use ferroplane_wire::v1::{ResourceSelector, SchemaSelector};
-use serde_json::Value;
+use ferroplane_wire::v1::ResourceSelector;
 
 use super::dependencies::Wanted;
 use super::memory::Name;
 use super::{Shared, secrets};
+use crate::live_resources::LiveResources;
 
 /// What functions require while one composite resource is reconciled.
 pub(super) struct RequiredResources<'a> {
@@ -139,35 +139,12 @@ impl<'a> RequiredResources<'a> {
         objects.map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
     }
 
-    async fn schema(&self, selector: &SchemaSelector) -> Result<Option<Struct>, String> {
-        let SchemaSelector { api_version, kind } = selector;
-        let group = if meta::group(api_version).is_empty() { "api" } else { "apis" };
-        if self.resource(api_version, kind).await?.is_none() {
-            return Ok(None);
-        }
-        let path = format!("/openapi/v3/{group}/{api_version}");
-        let Some(document) = self.shared.context.cluster.read(&path).await.map_err(|error| text(&error))?
-        else {
-            return Ok(None);
-        };
-        let document: Value = serde_json::from_slice(&document).map_err(|error| error.to_string())?;
-        match inlined_schema(&document, api_version, kind).map_err(|error| error.to_string())? {
-            Some(Value::Object(schema)) => {
-                Struct::try_from(schema).map(Some).map_err(|error| error.to_string())
-            }
-            _ => Ok(None),
-        }
-    }
-
-    async fn scope(&self, api_version: &str, kind: &str) -> Result<bool, String> {
-        match self.resource(api_version, kind).await? {
-            Some(resource) => Ok(resource.is_namespaced),
-            None => Err(format!("there is no kind {kind} in {api_version}")),
-        }
-    }
-
     async fn resource(&self, api_version: &str, kind: &str) -> Result<Option<Arc<Resource>>, String> {
-        self.shared.context.cluster.resource(api_version, kind).await.map_err(|error| text(&error))
+        self.live().resource(api_version, kind).await
+    }
+
+    fn live(&self) -> LiveResources<'_> {
+        LiveResources(&self.shared.context.cluster)
     }
 }
 
@@ -176,15 +153,17 @@ impl Resources for RequiredResources<'_> {
         let answer = match want {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
             Want::ClusterResources(selector) => self.cluster_resources(selector).await,
-            Want::Schema(selector) => self.schema(selector).await.map(Answer::Schema),
+            Want::Schema(selector) => self.live().schema(selector).await.map(Answer::Schema),
             Want::Secret { namespace, name } => read_secret(self.shared, namespace, name)
                 .await
                 // No API server holds a Secret that cannot be read.
                 .map(|secret| Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
                 .map_err(|error| text(&error)),
-            Want::Scope { api_version, kind } => {
-                self.scope(api_version, kind).await.map(|is_namespaced| Answer::Scope { is_namespaced })
-            }
+            Want::Scope { api_version, kind } => self
+                .live()
+                .scope(api_version, kind)
+                .await
+                .map(|is_namespaced| Answer::Scope { is_namespaced }),
         };
         answer.unwrap_or_else(Answer::Failed)
     }

@@ -12,6 +12,7 @@ use ferroplane_engine::{
 use super::controller::Controller;
 use super::problem::Problem;
 use crate::apiextensions::composition_cache::{Revision, Unusable};
+use crate::function_registry::CallableFunctions;
 
 /// What was selected for a composite resource. It is selected once in a reconcile.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Follows {
     pub(super) events: Vec<Event>,
     /// Its steps and what they call, or why it cannot be used.
     pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
+    /// Everything that could be called when it was selected. What it calls is not ended as long as this is held.
+    pub(super) callables: Arc<CallableFunctions>,
 }
 
 /// Grows when something changes that a selection is made from, apart from the composite resource itself.
@@ -86,11 +89,13 @@ impl Controller {
         let connection_namespace = revision.connection_namespace.clone();
         let selected = Selected { composition, why, revision: Some(name), connection_namespace };
         let events = selection_events(&selected, preferences.revision.as_deref());
-        Ok(Follows { selected, events, pipeline: self.resolve(&revision), revision })
+        let callables = self.shared.functions.current();
+        let pipeline = self.resolve(&revision, &callables);
+        Ok(Follows { selected, revision, events, pipeline, callables })
     }
 
     /// What the steps of a revision call, if it can be used.
-    fn resolve(&self, revision: &Revision) -> Result<Arc<Pipeline>, Problem> {
+    fn resolve(&self, revision: &Revision, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Problem> {
         let name = &revision.facts.name;
         let unusable = |Unusable { message, failure }: Unusable| {
             Problem::new(COMPOSE, failure, format!("{}: {message}", cannot_use_revision(name)))
@@ -102,7 +107,7 @@ impl Controller {
             let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
             return Err(compose(&Unselectable::Incompatible { revision: name.clone(), composes, wanted }));
         }
-        revision.pipeline(&self.shared.functions.current()).map_err(unusable)
+        revision.pipeline(callables).map_err(unusable)
     }
 }
 
@@ -115,8 +120,10 @@ fn identity(result: &Result<Follows, Problem>) -> String {
     match pipeline {
         Ok((Follows { selected, revision, .. }, pipeline)) => {
             let callees = pipeline.steps().iter().map(|step| {
-                let callee = step.callee.as_ref().map_or("", |callee| callee.revision.as_str());
-                format!("/{callee}")
+                // With the code, too: what is built in may come to run a revision, or no longer.
+                let callee = step.callee.as_ref().map(|callee| (callee.revision.as_str(), callee.code()));
+                let (revision, code) = callee.unwrap_or_default();
+                if revision == code { format!("/{revision}") } else { format!("/{revision}={code}") }
             });
             std::iter::once(format!("{}/{}", selected.composition, revision.identity))
                 .chain(callees)

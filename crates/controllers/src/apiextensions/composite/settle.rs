@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{Error, ObjectPath, Subresource};
-use ferroplane_engine::composite::{COMPOSE, Ending, Facts, Selected, conclude, machinery_to_record};
+use ferroplane_engine::composite::{
+    COMPOSE, Ending, Facts, Selected, conclude, machinery_to_record, remove_own_status,
+};
 use ferroplane_engine::{Event, Reference, Target, conditions_in};
 use ferroplane_ownership::{extract, holds, owns};
 use serde_json::Value;
@@ -63,11 +65,12 @@ impl Controller {
         }
     }
 
-    /// Write the status. A definition that Crossplane made does not have what programs go by in conditions, and a server that applies
-    /// refuses a field that is not declared. Until all API servers know the definition as we make it, people have to do with words.
+    /// Write the status. A definition that Crossplane made does not have what programs go by in conditions, nor which functions ran, and
+    /// a server that applies refuses a field that is not declared. Until all API servers know the definition as we make it, people have
+    /// to do with words.
     async fn write_status(&self, live: &Object, mut body: Object) -> Result<Object, Error> {
         match self.write_self(live, Subresource::Status, &body).await {
-            Err(error) if is_about_undeclared_field(&error) && remove_codes(&mut body) => {
+            Err(error) if is_about_undeclared_field(&error) && remove_own_fields(&mut body) => {
                 self.write_self(live, Subresource::Status, &body).await
             }
             result => result,
@@ -90,7 +93,7 @@ impl Controller {
             kept_status,
             circuit: self.memory.circuit(name),
             contested: self.memory.contested(name, &conditions),
-            records_requests: true,
+            has_own_fields: true,
             now: self.shared.context.clock.now(),
         }
     }
@@ -206,17 +209,16 @@ fn is_about_undeclared_field(error: &Error) -> bool {
     error.status().is_some_and(|status| status.message.contains("field not declared in schema"))
 }
 
-/// Take out of conditions what Crossplane's do not have. Whether there was anything.
-fn remove_codes(body: &mut Object) -> bool {
+/// Take out of the status what Crossplane's does not have. Whether there was anything.
+fn remove_own_fields(body: &mut Object) -> bool {
+    let before = body.clone();
+    remove_own_status(body);
     let conditions = body.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
     let conditions = conditions.into_iter().flatten().filter_map(Value::as_object_mut);
-    let removed = conditions.flat_map(|condition| {
-        ["code", "step", "resource"]
-            .into_iter()
-            .filter_map(|field| condition.remove(field))
-            .collect::<Vec<_>>()
-    });
-    removed.count() > 0
+    for condition in conditions {
+        condition.retain(|field, _| !["code", "step", "resource"].contains(&field.as_str()));
+    }
+    *body != before
 }
 
 /// As much of the status as the plane has said itself.

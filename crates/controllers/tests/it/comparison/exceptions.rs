@@ -53,6 +53,18 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
                 || path == "/status/lastHandledReconcileAt" && difference.theirs.is_none()
         },
     },
+    // Which revisions of functions composed it.
+    Exception {
+        name: "FunctionsThatRan",
+        explains: |difference| {
+            let path = &difference.path;
+            let is_managed = path.starts_with("/metadata/managers/")
+                && difference.is_more_of_ours(|path| path.starts_with("/status/ferroplane"));
+            difference.theirs.is_none()
+                && (path.ends_with("/status/properties/ferroplane") || path.starts_with("/status/ferroplane"))
+                || is_managed
+        },
+    },
     // What failed, for programs.
     Exception {
         name: "CauseCode",

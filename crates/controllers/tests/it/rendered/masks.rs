@@ -61,6 +61,8 @@ pub(super) fn status(xr: &Value) -> Value {
     let masked = [
         // Only our definitions have a field for it, and what is rendered is compared with what Crossplane renders.
         "lastHandledReconcileAt",
+        // The same.
+        "ferroplane",
         // When connection details were written, which `render` does not do.
         "connectionDetails",
     ];

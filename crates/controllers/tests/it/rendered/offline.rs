@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ferroplane_functions::{Contract, Implementation, Library};
 use ferroplane_offline::manifest::Files;
-use ferroplane_offline::render::{InputFiles, Renderer};
+use ferroplane_offline::render::{Callers, InputFiles, Renderer};
 use ferroplane_runner::grpc;
 use serde_json::Value;
 
@@ -34,7 +34,8 @@ impl Rendered {
         let mut library = Library::built_in().unwrap();
         library.register_unversioned("function-test", Contract::default(), function).unwrap();
         let renderer = Renderer::load(&input, &mut Files::default(), &library).unwrap();
-        let functions = renderer.start_functions(&grpc::Options::default(), &[], None).await.unwrap();
+        let functions =
+            renderer.start_functions(&grpc::Options::default(), &Callers::default()).await.unwrap();
         let result = renderer.render(&renderer.composites()[0], &functions).await.unwrap();
         Self {
             xr: result.xr.into(),

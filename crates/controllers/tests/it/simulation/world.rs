@@ -10,7 +10,7 @@ use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
 use ferroplane_testkit::plane::{
-    ApiServer, Plane, RestartableServer, StoredState, built_ins, master, protection_address,
+    ApiServer, FakeRegistry, Plane, RestartableServer, StoredState, built_ins, master, protection_address,
 };
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -42,8 +42,22 @@ impl World {
         Self::with(0, false, functions).await
     }
 
+    /// One that installs packages from this registry.
+    pub(super) async fn with_registry(seed: u64, registry: &FakeRegistry) -> Self {
+        Self::made_of(seed, false, Vec::new(), Some(registry.clone())).await
+    }
+
     /// One in which what sites become may never change, if it is steady.
-    pub(super) async fn with(seed: u64, is_steady: bool, mut functions: Vec<Function>) -> Self {
+    pub(super) async fn with(seed: u64, is_steady: bool, functions: Vec<Function>) -> Self {
+        Self::made_of(seed, is_steady, functions, None).await
+    }
+
+    async fn made_of(
+        seed: u64,
+        is_steady: bool,
+        mut functions: Vec<Function>,
+        registry: Option<FakeRegistry>,
+    ) -> Self {
         let tape = installed();
         ferroplane_apiserver::random::simulate(seed);
         let weather = Arc::new(Weather::new(seed, is_steady));
@@ -54,7 +68,8 @@ impl World {
         let controllers = Arc::default();
         let door = server.door(&master("ferroplane"));
         let passage = Passage { door, weather: weather.clone(), is_alive: Arc::default() };
-        let keeper = tokio::spawn(keep(passage, server.clone(), functions, Arc::clone(&controllers), ended));
+        let calls = (functions, registry);
+        let keeper = tokio::spawn(keep(passage, server.clone(), calls, Arc::clone(&controllers), ended));
         Self { plane, server, weather, controllers, ending, keeper }
     }
 
@@ -107,7 +122,7 @@ fn installed() -> StoredState {
 async fn keep(
     passage: Passage,
     server: RestartableServer,
-    functions: Vec<Function>,
+    (functions, registry): (Vec<Function>, Option<FakeRegistry>),
     shown: Arc<Mutex<Weak<Controllers>>>,
     mut ended: watch::Receiver<bool>,
 ) {
@@ -116,7 +131,10 @@ async fn keep(
     let answers = Arc::new(answers);
     while !*ended.borrow() {
         let passage = Passage { is_alive: Arc::new(AtomicBool::new(true)), ..passage.clone() };
-        let settings = || settings(&passage.weather, &functions, &answers);
+        let settings = || Settings {
+            packages: registry.as_ref().map(FakeRegistry::manager),
+            ..settings(&passage.weather, &functions, &answers)
+        };
         let client = kube::Client::new(passage.clone(), "default");
         let life = async {
             let controllers = loop {
@@ -155,9 +173,12 @@ fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<Respon
         answers: answers.clone(),
         recorder: Recorder::off(),
         writes_roles: false,
+        runs_operations: false,
         composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),
+        enables_function_revision_selectors: true,
+        packages: None,
     }
 }
 

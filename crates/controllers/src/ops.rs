@@ -1,0 +1,32 @@
+//! The group `ops.crossplane.io`: pipelines that run to completion once, and what makes them run.
+
+mod children;
+pub(crate) mod cron_operation;
+pub(crate) mod operation;
+mod status;
+pub(crate) mod watch_operation;
+mod watched_resources;
+
+use std::sync::Arc;
+
+use ferroplane_client::{Informer, InformerScope, Resource};
+
+use crate::context::Context;
+
+const API_VERSION: &str = "ops.crossplane.io/v1alpha1";
+
+/// Follow a kind of the group.
+fn follow(context: &Context, kind: &str, plural: &str) -> Arc<Informer> {
+    let resource = Arc::new(Resource {
+        api_version: API_VERSION.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        is_namespaced: false,
+    });
+    Informer::start(context.cluster.clone(), InformerScope::new(resource))
+}
+
+/// The operations that there are, for whoever runs them and whoever makes them.
+pub(crate) fn operations(context: &Context) -> Arc<Informer> {
+    follow(context, "Operation", "operations")
+}

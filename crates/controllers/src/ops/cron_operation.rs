@@ -1,0 +1,159 @@
+//! `CronOperation`s: operations on a schedule.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, meta};
+use ferroplane_client::Informer;
+use ferroplane_engine::operation::{
+    CRON_LABEL, CronDecision, CronSpec, InvalidSchedule, cron_may_forget, decide_cron, last_time,
+    operation_of_cron, too_many,
+};
+use jiff::Timestamp;
+
+use super::children::{Children, tell_operations};
+use super::follow;
+use super::status::{status_with, write_status};
+use crate::context::Context;
+use crate::runtime::cause::cause_of_writes;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+
+const COMPONENT: &str = "cronoperation/cronoperation.ops.crossplane.io";
+const CONCURRENCY: usize = 8;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Clocks are set, and a queue does not notice: look at least so often.
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);
+
+/// Make the operations of all `CronOperation`s, until dropped.
+pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
+    let crons = follow(&context, "CronOperation", "cronoperations");
+    let recorder = context.recorder.of(COMPONENT);
+    let children = Children::new(context.clone(), recorder.clone(), operations, CRON_LABEL);
+    let controller = Arc::new(Controller { context, recorder, crons, children });
+    controller.children.synced().await;
+    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
+    controller.listen(&queue);
+    queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
+}
+
+struct Controller {
+    context: Arc<Context>,
+    recorder: Recorder,
+    crons: Arc<Informer>,
+    children: Arc<Children>,
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.crons.stop();
+    }
+}
+
+impl Controller {
+    fn listen(self: &Arc<Self>, queue: &Queue<String>) {
+        let crons = queue.clone();
+        self.crons.listen(move |_, change| crons.add(change.header().metadata.name.to_string()));
+        self.children.listen(queue);
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        let Some(cron) = self.crons.object("", &name) else { return Next::Rest };
+        if meta::is_being_deleted(&cron) {
+            return Next::Rest;
+        }
+        let cause = cause_of_writes(&cron);
+        cause.scope(self.schedule(cron)).await
+    }
+
+    async fn schedule(&self, cron: Object) -> Next {
+        let spec = CronSpec::of(&cron);
+        let operations = self.children.of(&cron);
+        let mut old = too_many(&operations, spec.limits);
+        // Only what the status knows of: the time would come again otherwise.
+        old.retain(|operation| cron_may_forget(&cron, operation));
+        if let Err(next) = self.children.forget(&cron, old).await {
+            return next;
+        }
+        let now = self.context.clock.timestamp();
+        if spec.is_suspended {
+            let paused = Condition::new("Scheduling", Status::False, "SchedulePaused");
+            let synced = Condition::new("Synced", Status::False, "ReconcilePaused");
+            return self.conclude(cron, &operations, [paused, synced], None).await;
+        }
+        let decision = match decide_cron(&cron, &spec, &operations, now.as_second()) {
+            Ok(decision) => decision,
+            Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
+        };
+        match self.carry_out(&cron, &decision).await {
+            Ok(made) => {
+                let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
+                let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
+                let operations: Vec<_> = operations.into_iter().chain(made).collect();
+                let pause = decision.look_again_at.map(|at| until(at, now));
+                self.conclude(cron, &operations, [active, synced], pause).await
+            }
+            Err(next) => next,
+        }
+    }
+
+    async fn refuse(&self, cron: Object, operations: &[Object], invalid: &InvalidSchedule) -> Next {
+        let message = format!("cannot schedule operations: {invalid}");
+        let failure = FailurePoint::from(Cause::ScheduleInvalid);
+        self.recorder.failure(&cron, "InvalidSchedule", &message, failure.clone());
+        let inactive = Condition::new("Scheduling", Status::False, "ScheduleInvalid");
+        let inactive = inactive.with_message(&message).with_failure(failure.clone());
+        let synced = Condition::new("Synced", Status::False, "ReconcileError");
+        let synced = synced.with_message(message).with_failure(failure);
+        self.conclude(cron, operations, [inactive, synced], None).await
+    }
+
+    /// Make the operation that is due. Returns it, if one is.
+    async fn carry_out(&self, cron: &Object, decision: &CronDecision) -> Result<Option<Object>, Next> {
+        let Some(due) = decision.due else { return Ok(None) };
+        for name in &decision.replaced {
+            self.children.delete(cron, name, None, "ReplaceRunningOperation").await?;
+        }
+        let operation = operation_of_cron(cron, due);
+        match self.children.create(cron, &operation).await {
+            Ok(_) => Ok(Some(operation)),
+            // It was made for this time, by whomever: twice is once.
+            Err(error) if error.is_already_exists() => Ok(Some(operation)),
+            Err(error) => {
+                self.children.not_created(cron, meta::name(&operation), &error);
+                Err(Next::Retry)
+            }
+        }
+    }
+
+    /// Write down how it stands.
+    async fn conclude(
+        &self,
+        mut cron: Object,
+        operations: &[Object],
+        conditions: [Condition; 2],
+        pause: Option<Duration>,
+    ) -> Next {
+        let status = self.status(&cron, operations, conditions);
+        match write_status(&self.context.cluster, &self.crons, &mut cron, status).await {
+            Err(next) => next,
+            Ok(()) => pause.map_or(Next::Rest, Next::After),
+        }
+    }
+
+    fn status(&self, cron: &Object, operations: &[Object], conditions: [Condition; 2]) -> Object {
+        let mut status = status_with(cron, conditions, &self.context.clock.now());
+        tell_operations(&mut status, operations);
+        let has_made = !operations.is_empty() || status.contains_key("lastScheduleTime");
+        if let Some(time) = Timestamp::from_second(last_time(cron, operations)).ok().filter(|_| has_made) {
+            status.insert("lastScheduleTime".to_owned(), time.to_string().into());
+        }
+        status
+    }
+}
+
+/// How long it is until a second since 1970.
+fn until(second: i64, now: Timestamp) -> Duration {
+    let then = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
+    Duration::try_from(then.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)
+}

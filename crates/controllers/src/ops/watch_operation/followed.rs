@@ -1,0 +1,126 @@
+//! What one `WatchOperation` watches.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ferroplane_api::{Object, meta};
+use ferroplane_client::{Informer, InformerScope, LabelSelector};
+use ferroplane_engine::chain;
+use ferroplane_engine::operation::{Selection, WatchSpec, WatchState};
+
+use crate::context::Context;
+use crate::runtime::queue::Queue;
+
+/// What one `WatchOperation` watches, until dropped.
+pub(super) struct Followed {
+    uid: String,
+    /// What of the spec the informer follows, and the state was told of.
+    watched: Option<(Selection, Vec<String>)>,
+    pub(super) informer: Option<Arc<Informer>>,
+    /// The keys of objects that have changed since they were looked at.
+    changed: Arc<Mutex<HashSet<String>>>,
+    pub(super) state: WatchState,
+    /// Whether everything has been looked at.
+    is_seen: bool,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Followed {
+    pub(super) fn new(watch: &Object, spec: &WatchSpec) -> Self {
+        Self {
+            uid: meta::uid(watch).to_owned(),
+            watched: None,
+            informer: None,
+            changed: Arc::default(),
+            state: WatchState::restore(watch, spec),
+            is_seen: false,
+        }
+    }
+
+    /// Whether it is of this object, and not of an earlier one of the same name.
+    pub(super) fn is_of(&self, watch: &Object) -> bool {
+        self.uid == meta::uid(watch)
+    }
+
+    fn stop(&mut self) {
+        if let Some(informer) = self.informer.take() {
+            informer.stop();
+        }
+        self.watched = None;
+    }
+
+    /// Follow what the spec says. The error says why that is not possible.
+    pub(super) async fn follow(
+        &mut self,
+        context: &Context,
+        spec: &WatchSpec,
+        name: &str,
+        queue: &Queue<String>,
+    ) -> Result<(), String> {
+        let Selection { api_version, kind, namespace, labels } = &spec.selection;
+        let resource = context.cluster.resource(api_version, kind).await;
+        let resource =
+            resource.map_err(|error| format!("cannot watch {kind} in {api_version}: {}", chain(&error)))?;
+        let Some(resource) = resource else {
+            self.stop();
+            return Err(format!(
+                "cannot watch {kind} in {api_version}: there is no such kind; is it installed?"
+            ));
+        };
+        let fields = spec.fields.iter().map(ToString::to_string).collect();
+        let wanted = (spec.selection.clone(), fields);
+        if self.watched.as_ref() != Some(&wanted) {
+            self.stop();
+            let scope = InformerScope {
+                // A kind without namespaces has its objects in none.
+                namespace: namespace.clone().filter(|_| resource.is_namespaced),
+                labels: LabelSelector { equal: labels.clone(), exists: None },
+                ..InformerScope::new(resource)
+            };
+            let informer = Informer::start(context.cluster.clone(), scope);
+            let (changed, queue, name) =
+                (Arc::new(Mutex::<HashSet<String>>::default()), queue.clone(), name.to_owned());
+            self.changed = changed.clone();
+            informer.listen(move |_, change| {
+                changed.lock().unwrap_or_else(PoisonError::into_inner).insert(change.header().key());
+                queue.add(name.clone());
+            });
+            self.informer = Some(informer);
+            self.watched = Some(wanted);
+            self.is_seen = false;
+            self.state.select(spec);
+        }
+        let Some(informer) = &self.informer else { return Ok(()) };
+        let synced = informer.synced_or_failed().await;
+        synced.map_err(|reason| format!("cannot watch {kind} in {api_version}: {reason}"))
+    }
+
+    /// Learn which operations were made. What they are about is looked at again.
+    pub(super) fn learn(&mut self, operations: &[Object]) {
+        let learnt = self.state.learn(operations);
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).extend(learnt);
+    }
+
+    /// Look at what has changed.
+    pub(super) fn look(&mut self, spec: &WatchSpec, now: i64) {
+        let Some(informer) = &self.informer else { return };
+        // Taken before the objects are read: what changes meanwhile is looked at again.
+        let changed = std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner));
+        if !self.is_seen {
+            let objects = informer.objects();
+            self.state.see_all(objects.iter(), spec, now);
+            self.is_seen = true;
+            return;
+        }
+        for key in changed {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            let object = informer.object(namespace, name);
+            self.state.see(&key, object.as_ref(), spec, now);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The package manager: installs Functions, Providers and Configurations, with what they depend on.
+//!
+//! | Controller | Looks after | Decides with |
+//! |---|---|---|
+//! | `package` | Packages: which revisions they have, which of them are active | `engine::packages::plan_package_revisions` |
+//! | `revision` | Revisions: fetches them, checks them, and writes the objects that they bring | `engine::packages::establish`, `package::validate` |
+//! | `deployments` | What runs programs of packages in pods, and their certificates | `engine::packages::runtime_objects` |
+//! | `provider_roles` | Roles of providers | `engine::packages::provider_roles` |
+//! | `resolver` | The `Lock`: installs what packages depend on | `engine::packages::resolve_dependencies` |
+//!
+//! # Invariants
+//! * Nothing changed, nothing is written, and no registry is asked.
+//! * Every step can be done again: whoever is killed between two writes goes on with the next one.
+//! * Secrets are read one by one, by name, and are never cached.
+
+mod caches;
+mod certificates;
+mod deployments;
+mod establish;
+mod images;
+mod lock;
+mod package;
+mod provider_roles;
+mod resolver;
+mod revision;
+mod source;
+mod status;
+mod verification;
+
+use std::sync::Arc;
+
+use ferroplane_api::{PackageKind, keys};
+use ferroplane_client::{Informer, InformerScope, Resource};
+use ferroplane_engine::packages::ResolveOptions;
+use tokio::sync::Mutex;
+
+use crate::context::Context;
+use crate::function_registry::FunctionRegistry;
+use crate::packaged_functions::PackagedFunctions;
+use caches::PackageCaches;
+use deployments::Deployments;
+use verification::VerifiedImages;
+
+pub use deployments::DeploymentRuntime;
+pub use source::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
+
+/// How packages are installed.
+#[derive(Debug, Clone)]
+pub struct PackageManager {
+    /// Where packages come from.
+    pub source: Arc<dyn PackageSource>,
+    /// The namespace of pull secrets.
+    pub namespace: String,
+    /// What may be done about packages that others depend on.
+    pub dependencies: ResolveOptions,
+    /// The functions in packages that somebody runs. Without it, nobody runs any.
+    pub functions: Option<Arc<PackagedFunctions>>,
+    /// How programs run in pods. Without it, none do.
+    pub deployments: Option<DeploymentRuntime>,
+}
+
+/// Install packages, until dropped.
+pub(crate) async fn run(
+    context: Arc<Context>,
+    registry: Arc<FunctionRegistry>,
+    options: PackageManager,
+    writes_roles: bool,
+) {
+    let manager = Arc::new(Manager::start(context, registry, options).await);
+    let packages = package::Packages::new(manager.clone());
+    let revisions = revision::Revisions::new(manager.clone());
+    let resolver = resolver::Resolver::new(manager.clone());
+    // Revisions before packages: a package that is looked at before its revisions are known would get one that exists.
+    manager.caches.listen(&packages.queue, &revisions.queue, &resolver.queue);
+    revisions.listen();
+    manager.follow_image_configs(&packages.queue, &revisions.queue);
+    let roles = async {
+        if writes_roles && manager.runs_in_pods(PackageKind::Provider) {
+            provider_roles::run(manager.clone()).await;
+        }
+    };
+    tokio::join!(packages.run(), revisions.run(), revisions.follow_functions(), resolver.run(), roles);
+}
+
+/// What all controllers of packages share.
+#[derive(Debug)]
+struct Manager {
+    context: Arc<Context>,
+    registry: Arc<FunctionRegistry>,
+    options: PackageManager,
+    caches: PackageCaches,
+    locks: Arc<Informer>,
+    image_configs: Arc<Informer>,
+    verified: VerifiedImages,
+    deployments: Option<Deployments>,
+    /// Held while the `Lock` is read and written: revisions that join at the same time would only get in each other's way.
+    lock_turn: Mutex<()>,
+}
+
+impl Manager {
+    async fn start(context: Arc<Context>, registry: Arc<FunctionRegistry>, options: PackageManager) -> Self {
+        let caches = PackageCaches::start(&context);
+        let follow = |kind: &str, plural: &str| {
+            let resource = cluster_scoped(&format!("{}/v1beta1", keys::PKG), kind, plural);
+            Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
+        };
+        let (locks, image_configs) = (follow("Lock", "locks"), follow("ImageConfig", "imageconfigs"));
+        let deployments = match &options.deployments {
+            Some(runtime) => Some(Deployments::start(&context, &options.namespace, runtime.clone()).await),
+            None => None,
+        };
+        let (verified, lock_turn) = (VerifiedImages::default(), Mutex::default());
+        let manager = Self {
+            context,
+            registry,
+            options,
+            caches,
+            locks,
+            image_configs,
+            verified,
+            deployments,
+            lock_turn,
+        };
+        manager.caches.synced().await;
+        manager.locks.synced().await;
+        manager.image_configs.synced().await;
+        manager
+    }
+
+    /// Whether programs of this kind run in pods that we look after.
+    fn runs_in_pods(&self, kind: PackageKind) -> bool {
+        self.deployments.as_ref().is_some_and(|deployments| deployments.runs(kind))
+    }
+
+    /// Whether somebody else runs programs of this kind on the cluster.
+    fn leaves_running_to_others(&self, kind: PackageKind) -> bool {
+        kind.has_runtime() && self.deployments.as_ref().is_some_and(|deployments| !deployments.runs(kind))
+    }
+
+    /// Look at all packages and revisions again when it changes where images come from.
+    fn follow_image_configs(&self, packages: &caches::PackageQueue, revisions: &caches::PackageQueue) {
+        let names = self.caches.names();
+        let (packages, revisions) = (packages.clone(), revisions.clone());
+        self.image_configs.listen(move |_, _| {
+            let (all_packages, all_revisions) = names();
+            for key in all_packages {
+                packages.add(key);
+            }
+            for key in all_revisions {
+                revisions.add(key);
+            }
+        });
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.caches.stop();
+        self.locks.stop();
+        self.image_configs.stop();
+        if let Some(deployments) = &self.deployments {
+            deployments.stop();
+        }
+    }
+}
+
+fn cluster_scoped(api_version: &str, kind: &str, plural: &str) -> Resource {
+    Resource {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        is_namespaced: false,
+    }
+}

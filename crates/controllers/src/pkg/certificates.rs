@@ -1,0 +1,111 @@
+//! Certificates of programs in pods, in the Secrets that revisions name.
+//!
+//! # Invariants
+//! * A certificate that will do is left as it is, whoever made it: programs read theirs once, when they start.
+//! * A Secret that holds something, and that no revision of the package owns, is never written to.
+//! * What is written is written only if nobody else did since it was read.
+
+use ferroplane_api::{Cause, Object, meta};
+use ferroplane_certificates::{Purpose, SignError};
+use ferroplane_client::{Error, ObjectPath, Subresource};
+use ferroplane_engine::packages::{AlreadyControlled, is_owned_by, secret_owners};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::deployments::{Deployments, Program, RunProblem};
+use crate::runtime::refused::cause_of;
+use crate::setup::credentials::{LeafSecret, secrets};
+
+/// As long as Crossplane's: programs do not read theirs again, so that it has to outlast them.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+
+/// Why a program has no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CertificateProblem {
+    #[error("cannot read the Secret `{name}` with the certificate of the package")]
+    Read { name: String, source: Box<Error> },
+    #[error("cannot write the Secret `{name}` with the certificate of the package")]
+    Write { name: String, source: Box<Error> },
+    #[error(
+        "cannot keep a certificate in the Secret `{name}`: it holds something else, and does not belong to the package"
+    )]
+    Foreign { name: String },
+    #[error("cannot keep a certificate: {0}")]
+    Controlled(#[from] AlreadyControlled),
+    #[error("cannot sign a certificate")]
+    Sign(#[source] SignError),
+}
+
+impl CertificateProblem {
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Self::Read { source, .. } | Self::Write { source, .. } => cause_of(source),
+            Self::Foreign { .. } | Self::Controlled(_) => Cause::ObjectControlled,
+            Self::Sign(_) => Cause::PackageNotRun,
+        }
+    }
+
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.is_conflict() || source.is_already_exists())
+    }
+}
+
+impl Deployments {
+    /// Have a certificate for these names in a Secret.
+    pub(super) async fn keep_certificate(
+        &self,
+        program: &Program<'_>,
+        name: &str,
+        names: &[String],
+        purpose: Purpose,
+    ) -> Result<(), RunProblem> {
+        let (authority, now) = (self.authority().await?, self.context.clock.timestamp());
+        let resource = secrets();
+        let path = ObjectPath { resource: &resource, namespace: &self.namespace, name };
+        let live = self.context.cluster.get_object(path).await;
+        let live = live
+            .map_err(|source| CertificateProblem::Read { name: name.to_owned(), source: Box::new(source) })?;
+        if live.as_ref().is_some_and(|live| program.is_of_newer(live)) {
+            return Ok(());
+        }
+        let is_new = live.is_none();
+        let mut secret = live.unwrap_or_else(|| self.blank_secret(name));
+        let leaf = LeafSecret::of(&secret);
+        // Whose client it is, nobody looks at: one that Crossplane made has the name of a former revision.
+        let required: &[String] = if purpose == Purpose::Client { &[] } else { names };
+        let is_good = leaf.is_good(authority, required, now);
+        let owners = secret_owners(program.kind, &secret, program.party).map_err(CertificateProblem::from)?;
+        if !is_good && !leaf.is_empty() && !is_owned_by(&secret, program.party) {
+            return Err(CertificateProblem::Foreign { name: name.to_owned() }.into());
+        }
+        if is_good && owners.is_none() {
+            return Ok(());
+        }
+        if !is_good {
+            let made = LeafSecret::make(authority, names, purpose, now, LIFETIME)
+                .map_err(CertificateProblem::Sign)?;
+            made.write_to(&mut secret);
+        }
+        if let Some(owners) = owners {
+            meta::child(&mut secret, "metadata").insert("ownerReferences".to_owned(), Value::Array(owners));
+        }
+        let written = if is_new {
+            self.context.cluster.create(&resource, &self.namespace, &secret).await
+        } else {
+            self.context.cluster.replace(path, Subresource::None, &secret).await
+        };
+        written.map_err(|source| CertificateProblem::Write {
+            name: name.to_owned(),
+            source: Box::new(source),
+        })?;
+        Ok(())
+    }
+
+    fn blank_secret(&self, name: &str) -> Object {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace},
+            "type": "Opaque",
+        });
+        secret.as_object().cloned().unwrap_or_default()
+    }
+}

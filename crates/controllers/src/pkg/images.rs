@@ -1,0 +1,139 @@
+//! What an image is asked for with: the reference as `ImageConfig`s rewrite it, and what stands in pull secrets.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ferroplane_api::image::ImageReference;
+use ferroplane_api::{ImageConfig, NameReference, Object};
+use ferroplane_client::{Error, ObjectPath, Resource};
+use ferroplane_engine::packages::{AppliedImageConfig, ImagePurpose, rewrite_image, select_image_config};
+use serde_json::{Value, json};
+
+use super::verification::SignatureDemands;
+use super::{ImageRequest, Manager, PackagePullPolicy, SourceError};
+
+/// An image, ready to be asked for.
+#[derive(Debug)]
+pub(super) struct PreparedImage {
+    pub(super) request: ImageRequest,
+    /// The configs that had a say.
+    pub(super) applied: Vec<AppliedImageConfig>,
+    /// What an `ImageConfig` demands of its signatures, if one does.
+    pub(super) demands: Option<SignatureDemands>,
+    /// Pull secrets that are named and are not there.
+    missing: Vec<String>,
+}
+
+/// Why an image is not asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ImageProblem {
+    #[error("cannot read Secret `{name}` in namespace `{namespace}`")]
+    Secret { name: String, namespace: String, source: Error },
+}
+
+impl PreparedImage {
+    /// The same image by its digest: a tag may move at any time.
+    pub(super) fn pinned(&self, digest: &str) -> ImageRequest {
+        let repository = ImageReference::parse(&self.request.image).repository;
+        ImageRequest { image: format!("{repository}@{digest}"), ..self.request.clone() }
+    }
+
+    /// The digest in the reference, if it has one.
+    pub(super) fn digest(&self) -> Option<&str> {
+        ImageReference::parse(&self.request.image).digest
+    }
+
+    /// Why the image cannot be had, with what else may have to do with it.
+    pub(super) fn explain(&self, error: &SourceError) -> String {
+        match &self.missing[..] {
+            [] => error.message.clone(),
+            missing => format!("{}; there is no pull secret `{}`", error.message, missing.join("`, `")),
+        }
+    }
+
+    /// As the status lists them.
+    pub(super) fn applied_refs(&self) -> Value {
+        applied_refs(&self.applied)
+    }
+}
+
+/// Configs that had a say, as the status lists them.
+pub(super) fn applied_refs(applied: &[AppliedImageConfig]) -> Value {
+    let reference =
+        |config: &AppliedImageConfig| json!({"name": config.name, "reason": config.purpose.reason()});
+    applied.iter().map(reference).collect()
+}
+
+impl Manager {
+    /// Find out how to ask for an image.
+    pub(super) async fn prepare_image(
+        &self,
+        image: &str,
+        secrets: &[NameReference],
+        policy: Option<&str>,
+    ) -> Result<PreparedImage, ImageProblem> {
+        let configs: Vec<_> = self.image_configs.objects().iter().map(ImageConfig::of).collect();
+        let mut applied = Vec::new();
+        let mut resolved = image.to_owned();
+        if let Some(rewritten) = rewrite_image(&configs, image) {
+            resolved = rewritten.image;
+            applied.push(rewritten.by);
+        }
+        let mut demands = None;
+        if let Some(config) = select_image_config(&configs, &resolved, ImagePurpose::Verify) {
+            demands = Some(self.signature_demands(config).await?);
+            applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::Verify });
+        }
+        let mut names: Vec<&str> = secrets.iter().map(|secret| &*secret.name).collect();
+        if let Some(config) = select_image_config(&configs, &resolved, ImagePurpose::PullSecret) {
+            names.extend(config.pull_secret());
+            applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::PullSecret });
+        }
+        let (mut pull_secrets, mut missing) = (Vec::new(), Vec::new());
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            match self.pull_secret(name).await? {
+                Some(content) => pull_secrets.push(content),
+                None => missing.push(name.to_owned()),
+            }
+        }
+        let request = ImageRequest { image: resolved, policy: PackagePullPolicy::of(policy), pull_secrets };
+        Ok(PreparedImage { request, applied, demands, missing })
+    }
+
+    /// What stands in a pull secret, if there is one that is of use. It is read each time: what is cached could be seen by others.
+    async fn pull_secret(&self, name: &str) -> Result<Option<Vec<u8>>, ImageProblem> {
+        Ok(self.secret(name).await?.as_ref().and_then(docker_config))
+    }
+
+    /// A Secret in the namespace of the control plane.
+    pub(super) async fn secret(&self, name: &str) -> Result<Option<Object>, ImageProblem> {
+        let resource = Resource {
+            api_version: "v1".to_owned(),
+            kind: "Secret".to_owned(),
+            plural: "secrets".to_owned(),
+            is_namespaced: true,
+        };
+        let namespace = &*self.options.namespace;
+        let path = ObjectPath { resource: &resource, namespace, name };
+        let found = self.context.cluster.get_object(path).await;
+        found.map_err(|source| ImageProblem::Secret {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            source,
+        })
+    }
+}
+
+fn docker_config(secret: &Object) -> Option<Vec<u8>> {
+    let data = secret.get("data")?;
+    let content = data.get(".dockerconfigjson").or_else(|| data.get(".dockercfg"))?;
+    decode(content)
+}
+
+/// What stands under a key of a Secret.
+pub(super) fn secret_value(secret: &Object, key: &str) -> Option<Vec<u8>> {
+    decode(secret.get("data")?.get(key)?).filter(|value| !value.is_empty())
+}
+
+fn decode(value: &Value) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(value.as_str()?).ok()
+}

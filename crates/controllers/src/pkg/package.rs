@@ -1,0 +1,325 @@
+//! Packages: which revisions they have, which of those are active, and whether all is well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{Cause, Condition, Object, PackageKind, PackageSpec, meta};
+use ferroplane_client::{ObjectPath, Propagation, Subresource};
+use ferroplane_engine::packages::{
+    FetchedPackage, PackageRevisions, RevisionOptions, installed, known_digest, package_health,
+    plan_package_revisions, unpacking,
+};
+use ferroplane_engine::versions::Replacement;
+use ferroplane_engine::{FunctionStanding, chain};
+use serde_json::{Value, json};
+
+use super::caches::{PackageKey, PackageQueue};
+use super::images::PreparedImage;
+use super::status::{self, Fields, PAUSED_EVENT, PAUSED_MESSAGE, with_status, write_status};
+use super::verification::VerificationProblem;
+use super::{Manager, PackagePullPolicy};
+use crate::runtime::cause::cause_of_writes;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Slot};
+use crate::runtime::refused::cause_of;
+
+const COMPONENT: &str = "packages/pkg.crossplane.io";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How often a registry is asked what a tag leads to, if the package wants that.
+const ASK_AGAIN: Duration = Duration::from_mins(1);
+/// How long a function that is built in waits for its registry before it says that it can be called.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Looks after packages.
+#[derive(Debug)]
+pub(super) struct Packages {
+    manager: Arc<Manager>,
+    recorder: Recorder,
+    pub(super) queue: PackageQueue,
+}
+
+/// What an image was found to be.
+struct Resolved {
+    image: PreparedImage,
+    /// With its algorithm.
+    digest: String,
+}
+
+/// Why there is no image that may be installed.
+struct Unresolved {
+    why: String,
+    cause: Cause,
+}
+
+impl Unresolved {
+    fn unavailable(why: String) -> Self {
+        Self { why, cause: Cause::PackageUnavailable }
+    }
+}
+
+impl Packages {
+    pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
+        let queue = manager.context.queue(LONGEST_PAUSE, COMPONENT);
+        Arc::new(Self { recorder: manager.context.recorder.of(COMPONENT), manager, queue })
+    }
+
+    pub(super) async fn run(self: &Arc<Self>) {
+        self.queue.work_in_slots(CONCURRENCY, |key, slot| self.clone().reconcile(key, slot)).await;
+    }
+
+    async fn reconcile(self: Arc<Self>, (kind, name): PackageKey, slot: Slot) -> Next {
+        let Some(package) = self.manager.caches.of(kind).packages.object("", &name) else {
+            return Next::Rest;
+        };
+        // Revisions go with the package: it owns them.
+        if meta::is_being_deleted(&package) {
+            return Next::Rest;
+        }
+        let work = self.look_after(kind, &package, &slot);
+        cause_of_writes(&package).scope(work).await
+    }
+
+    /// The story of a package.
+    async fn look_after(&self, kind: PackageKind, package: &Object, slot: &Slot) -> Next {
+        if kind == PackageKind::Function && self.manager.registry.is_served_by_hand(package) {
+            return Next::Rest;
+        }
+        if status::is_paused(package) {
+            return self.pause(kind, package).await;
+        }
+        let revisions = self.manager.caches.of(kind).revisions_of(meta::name(package));
+        let resolved = match self.resolve(kind, package, &revisions, slot).await {
+            Ok(resolved) => resolved,
+            Err(unresolved) => return self.give_up(kind, package, unresolved).await,
+        };
+        let digest = resolved.digest.rsplit(':').next().unwrap_or_default();
+        let fetched = FetchedPackage { digest };
+        let plan =
+            match plan_package_revisions(kind, package, &revisions, fetched, self.revision_options(kind)) {
+                Ok(plan) => plan,
+                Err(foreign) => {
+                    // Only a change of the revision can help, and that will be heard of.
+                    let (reason, cause) = ("InstallPackageRevision", Cause::ObjectControlled);
+                    self.recorder.failure(package, reason, foreign.to_string(), cause);
+                    return Next::Rest;
+                }
+            };
+        if let Err(next) = self.carry_out(kind, package, &plan).await {
+            return next;
+        }
+        self.conclude(kind, package, &plan, &resolved).await
+    }
+
+    /// How revisions are planned.
+    fn revision_options(&self, kind: PackageKind) -> RevisionOptions {
+        RevisionOptions {
+            // Two active revisions would share the Service that Crossplane has for both of them.
+            function_revision_selectors: self.manager.registry.has_revision_selectors()
+                && self.manager.deployments.is_none(),
+            runs_packages: self.manager.runs_in_pods(kind),
+            reports_runtime: !self.manager.leaves_running_to_others(kind),
+        }
+    }
+
+    /// Find out which digest the image has, from what is known already if the package allows that.
+    async fn resolve(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        revisions: &[Object],
+        slot: &Slot,
+    ) -> Result<Resolved, Unresolved> {
+        let spec = PackageSpec::of(package);
+        let policy = spec.package_pull_policy.as_deref();
+        let prepared = self.manager.prepare_image(&spec.package, &spec.package_pull_secrets, policy).await;
+        let image = prepared.map_err(|problem| Unresolved::unavailable(chain(&problem)))?;
+        let known = image.digest().map(str::to_owned).or_else(|| {
+            let may_know = image.request.policy != PackagePullPolicy::Always;
+            may_know.then(|| known_digest(&spec.package, revisions)).flatten()
+        });
+        let digest = if let Some(digest) = known {
+            digest
+        } else {
+            let asked = slot.wait_for(self.ask(kind, package, &image)).await;
+            asked.map_err(|error| Unresolved::unavailable(image.explain(&error)))?
+        };
+        // Before there is a revision of it: what is installed stays in use if its successor cannot be trusted.
+        match self.manager.verify(&image, &digest, slot).await {
+            Ok(()) => Ok(Resolved { image, digest }),
+            Err(VerificationProblem::Source(error)) => Err(Unresolved::unavailable(image.explain(&error))),
+            Err(problem) => Err(Unresolved { why: problem.to_string(), cause: Cause::PackageUnverified }),
+        }
+    }
+
+    /// Ask the registry. A function that is built in says meanwhile that it can be called.
+    async fn ask(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        image: &PreparedImage,
+    ) -> Result<String, super::SourceError> {
+        let mut asking = self.manager.options.source.resolve(image.request.clone());
+        let Some(native) = self.native(kind, package) else { return asking.await };
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut asking).await {
+            return answer;
+        }
+        if !status::holds(package, "Healthy") {
+            let conditions = FunctionStanding::BuiltIn(native).conditions();
+            // What cannot be written now is written when the registry has answered.
+            let _ = self.say(kind, package, conditions, Fields::new()).await;
+        }
+        asking.await
+    }
+
+    /// What is built in and runs in place of a Function.
+    fn native(&self, kind: PackageKind, package: &Object) -> Option<Replacement> {
+        let image = PackageSpec::of(package).package;
+        (kind == PackageKind::Function)
+            .then(|| self.manager.registry.native_runtime(package, &image).ok())
+            .flatten()
+    }
+
+    /// The image cannot be had.
+    async fn give_up(&self, kind: PackageKind, package: &Object, unresolved: Unresolved) -> Next {
+        let Unresolved { why, cause } = unresolved;
+        if let Some(native) = self.native(kind, package) {
+            // What it does is built in, so that it can be called all the same.
+            let mut conditions = FunctionStanding::BuiltIn(native).conditions();
+            for condition in &mut conditions {
+                condition.message =
+                    format!("{}; the package itself is not installed: {why}", condition.message);
+            }
+            return self.say(kind, package, conditions, Fields::new()).await.err().unwrap_or(Next::Retry);
+        }
+        let why = &self.with_remedy(kind, package, &why);
+        let conditions = unpacking(why).map(|it| it.with_failure(cause.into()));
+        match self.say(kind, package, conditions.into(), Fields::new()).await {
+            Ok(true) => self.recorder.failure(package, "UnpackPackage", why, cause),
+            Ok(false) => {}
+            Err(next) => return next,
+        }
+        Next::Retry
+    }
+
+    /// Why an image cannot be had, and what helps if that is so for good.
+    fn with_remedy(&self, kind: PackageKind, package: &Object, why: &str) -> String {
+        let image = PackageSpec::of(package).package;
+        let remedy = match kind {
+            PackageKind::Function => self.manager.registry.native_runtime(package, &image).err(),
+            PackageKind::Provider | PackageKind::Configuration => None,
+        };
+        remedy.map_or_else(|| why.to_owned(), |remedy| format!("{why}; {}", remedy.remedy()))
+    }
+
+    /// Write revisions as they are planned. The error is what to do if that fails.
+    async fn carry_out(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        plan: &PackageRevisions,
+    ) -> Result<(), Next> {
+        let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
+        // In this order: two revisions that are active at once would both want what the package brings.
+        for revision in plan.deactivate.iter().chain(&plan.update) {
+            status::write(context, &cache.revisions, revision, Subresource::None).await?;
+        }
+        if let Some(revision) = &plan.create {
+            let created = context.cluster.create(cache.revisions.resource(), "", revision).await;
+            match created {
+                Ok(bytes) => {
+                    cache.revisions.insert_written(&bytes);
+                    cache.remember(meta::name(package), meta::name(revision));
+                }
+                // Somebody made it before we heard of it.
+                Err(error) if error.is_already_exists() => return Err(Next::Conflict),
+                Err(error) => {
+                    let reason = "InstallPackageRevision";
+                    self.recorder.failure(package, reason, chain(&error), cause_of(&error));
+                    return Err(Next::Retry);
+                }
+            }
+        }
+        for name in &plan.delete {
+            let path = ObjectPath { resource: cache.revisions.resource(), namespace: "", name };
+            if let Err(error) = context.cluster.delete(path, None, Propagation::Background).await {
+                self.recorder.failure(package, "GarbageCollect", chain(&error), cause_of(&error));
+                return Err(Next::Retry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Write down how the package is doing.
+    async fn conclude(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        plan: &PackageRevisions,
+        resolved: &Resolved,
+    ) -> Next {
+        let current = self.manager.caches.of(kind).revisions.object("", &plan.current);
+        let health = self.health(kind, package, current.as_ref());
+        let was_healthy = status::holds(package, "Healthy");
+        let is_healthy = health.status == ferroplane_api::Status::True;
+        let fields: Fields = vec![
+            ("currentRevision", plan.current.clone().into()),
+            ("currentIdentifier", PackageSpec::of(package).package.into()),
+            ("resolvedPackage", resolved.image.request.image.clone().into()),
+            ("appliedImageConfigRefs", or_null(resolved.image.applied_refs())),
+        ];
+        let conditions = vec![installed(plan.is_active), health];
+        match self.say(kind, package, conditions, fields).await {
+            Ok(true) if is_healthy && !was_healthy => {
+                let message = format!("package revision `{}` is installed and healthy", plan.current);
+                self.recorder.normal(package, "InstallPackageRevision", message);
+            }
+            Ok(_) => {}
+            Err(next) => return next,
+        }
+        match resolved.image.request.policy {
+            PackagePullPolicy::Always => Next::After(ASK_AGAIN),
+            _ => Next::Rest,
+        }
+    }
+
+    /// Whether a package is healthy. One that is built in does not become unwell because its revision is new.
+    fn health(&self, kind: PackageKind, package: &Object, current: Option<&Object>) -> Condition {
+        let is_new = current.is_none_or(|current| status::conditions_of(current).is_empty());
+        let native = self.native(kind, package).filter(|_| is_new);
+        let built_in = native.and_then(|native| FunctionStanding::BuiltIn(native).conditions().pop());
+        built_in.unwrap_or_else(|| package_health(kind, current))
+    }
+
+    async fn pause(&self, kind: PackageKind, package: &Object) -> Next {
+        match self.say(kind, package, vec![status::paused()], Fields::new()).await {
+            Ok(true) => self.recorder.normal(package, PAUSED_EVENT, PAUSED_MESSAGE),
+            Ok(false) => {}
+            Err(next) => return next,
+        }
+        Next::Rest
+    }
+
+    /// Write a status, if it is news. Says whether it was; the error is what to do if it cannot be written.
+    async fn say(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        conditions: Vec<Condition>,
+        fields: Fields,
+    ) -> Result<bool, Next> {
+        let context = &self.manager.context;
+        // The newest: it may have been written since this look began. Whoever changed the spec has it looked at again.
+        let packages = &self.manager.caches.of(kind).packages;
+        let newest = packages.object("", meta::name(package));
+        let is_same = |newest: &Object| meta::generation(newest) == meta::generation(package);
+        let Some(newest) = newest.filter(is_same) else { return Ok(false) };
+        let Some(changed) = with_status(context, &newest, conditions, fields) else { return Ok(false) };
+        write_status(context, packages, &changed).await.map(|_| true)
+    }
+}
+
+/// A list, if anything is in it.
+fn or_null(list: Value) -> Value {
+    if list == json!([]) { Value::Null } else { list }
+}

@@ -1,0 +1,259 @@
+//! Gives the pods of providers rights on what they bring, and users roles that others gather, in the place of Crossplane's RBAC manager.
+//!
+//! # Invariants
+//! * A provider gains rights on kinds that it, or a provider of its family, owns, and on no others.
+//! * Roles and bindings that are as they should be cost no request, and those of somebody else are left alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{Cause, Object, PackageKind, meta};
+use ferroplane_client::{Change, Error, Informer, InformerScope, ObjectPath, Subresource};
+use ferroplane_engine::packages::{
+    DefinedResource, defined_resources, provider_binding, provider_roles, revision_of_role,
+    share_organization,
+};
+use ferroplane_engine::{adopt_role, chain};
+
+use super::{Manager, cluster_scoped, status};
+use crate::runtime::cause::cause_of_writes;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+use crate::runtime::refused::cause_of;
+use crate::setup::rights::reserved_groups;
+
+const CONTROLLER: &str = "rbac/providerrevision.pkg.crossplane.io";
+const CONCURRENCY: usize = 2;
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// On revisions: the family that their package says it is of.
+const FAMILY: &str = "pkg.crossplane.io/provider-family";
+
+/// Keeps the roles of all providers, until dropped.
+pub(super) async fn run(manager: Arc<Manager>) {
+    let roles = Arc::new(ProviderRoles::follow(manager));
+    roles.roles.synced().await;
+    roles.bindings.synced().await;
+    roles.listen();
+    roles.queue.work(CONCURRENCY, |name| roles.clone().reconcile(name)).await;
+}
+
+struct ProviderRoles {
+    manager: Arc<Manager>,
+    recorder: Recorder,
+    queue: Queue<String>,
+    roles: Arc<Informer>,
+    bindings: Arc<Informer>,
+}
+
+impl Drop for ProviderRoles {
+    fn drop(&mut self) {
+        self.roles.stop();
+        self.bindings.stop();
+    }
+}
+
+impl ProviderRoles {
+    fn follow(manager: Arc<Manager>) -> Self {
+        let follow = |kind: &str, plural: &str| {
+            let resource = cluster_scoped("rbac.authorization.k8s.io/v1", kind, plural);
+            Informer::start(manager.context.cluster.clone(), InformerScope::new(resource.into()))
+        };
+        Self {
+            roles: follow("ClusterRole", "clusterroles"),
+            bindings: follow("ClusterRoleBinding", "clusterrolebindings"),
+            recorder: manager.context.recorder.of(CONTROLLER),
+            queue: manager.context.queue(LONGEST_PAUSE, CONTROLLER),
+            manager,
+        }
+    }
+
+    fn revisions(&self) -> &Arc<Informer> {
+        &self.manager.caches.of(PackageKind::Provider).revisions
+    }
+
+    fn listen(&self) {
+        for informer in [&self.roles, &self.bindings] {
+            let queue = self.queue.clone();
+            informer.listen(move |_, change| {
+                if let Some(revision) = revision_of_role(&change.header().metadata.name) {
+                    queue.add(revision.to_owned());
+                }
+            });
+        }
+        if let Some(deployments) = &self.manager.deployments {
+            let queue = self.queue.clone();
+            deployments.informer.listen(move |_, change| owners(&change, |name| queue.add(name.to_owned())));
+        }
+        // What one of a family brings, all of it may use: when its definition is heard of, and when it says that it brought it.
+        let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
+        self.manager.context.kinds.listen(move |_, change| {
+            owners(&change, |name| {
+                queue.add(name.to_owned());
+                let Some(revisions) = revisions.upgrade() else { return };
+                if let Some(owner) = revisions.object("", name) {
+                    add_family(&queue, &revisions, meta::label(&owner, FAMILY));
+                }
+            });
+        });
+        let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
+        self.revisions().listen(move |_, change| {
+            queue.add(change.header().metadata.name.to_string());
+            let Some(revisions) = revisions.upgrade() else { return };
+            add_family(&queue, &revisions, change.header().label(FAMILY).unwrap_or_default());
+        });
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        let Some(revision) = self.revisions().object("", &name) else { return Next::Rest };
+        // When it goes, they go with it.
+        if meta::is_being_deleted(&revision) || status::is_paused(&revision) {
+            return Next::Rest;
+        }
+        cause_of_writes(&revision).scope(self.keep(&revision)).await
+    }
+
+    async fn keep(&self, revision: &Object) -> Next {
+        let roles = provider_roles(revision, self.resources(revision));
+        for role in &roles {
+            if let Err(next) = self.keep_one(revision, &self.roles, role, "ApplyClusterRoles").await {
+                return next;
+            }
+        }
+        let accounts = self.accounts(revision);
+        if roles.is_empty() || accounts.is_empty() {
+            return Next::Rest;
+        }
+        let binding = provider_binding(revision, &accounts);
+        self.keep_one(revision, &self.bindings, &binding, "BindClusterRole").await.err().unwrap_or(Next::Rest)
+    }
+
+    /// The kinds that a provider may work with: its own, and those of its family.
+    fn resources(&self, revision: &Object) -> Vec<DefinedResource> {
+        let mut found = self.own_resources(revision);
+        let family = meta::label(revision, FAMILY);
+        if family.is_empty() {
+            return found;
+        }
+        for member in self.revisions().objects() {
+            let is_other = meta::uid(&member) != meta::uid(revision);
+            let is_member =
+                meta::label(&member, FAMILY) == family && share_organization(image(revision), image(&member));
+            if is_other && is_member {
+                found.extend(self.own_resources(&member));
+            }
+        }
+        found
+    }
+
+    fn own_resources(&self, revision: &Object) -> Vec<DefinedResource> {
+        let reserved = reserved_groups();
+        let mut found = defined_resources(revision, |definition| {
+            let definition = self.manager.context.kinds.object("", definition);
+            definition.is_some_and(|definition| is_owned(&definition, revision))
+        });
+        found.retain(|it| !reserved.contains(&it.group) && !it.group.ends_with(".k8s.io"));
+        found
+    }
+
+    /// Whom the pods of a provider run as.
+    fn accounts(&self, revision: &Object) -> Vec<(String, String)> {
+        let deployments = self.manager.deployments.as_ref();
+        let deployments = deployments.map(|it| it.deployments_of(meta::uid(revision))).unwrap_or_default();
+        let account = |deployment: &Object| {
+            let pods = deployment.get("spec")?.get("template")?.get("spec")?;
+            let name = pods.get("serviceAccountName")?.as_str()?.to_owned();
+            Some((meta::namespace(deployment).to_owned(), name))
+        };
+        deployments.iter().filter_map(account).collect()
+    }
+
+    /// Have a role or a binding be as it should be. The error is what to do if that fails.
+    async fn keep_one(
+        &self,
+        revision: &Object,
+        informer: &Informer,
+        wanted: &Object,
+        reason: &str,
+    ) -> Result<(), Next> {
+        let name = meta::name(wanted);
+        let written = match informer.object("", name) {
+            None => self.manager.context.cluster.create(informer.resource(), "", wanted).await,
+            Some(present) => {
+                let adopted = match adopted(&present, wanted) {
+                    Ok(adopted) => adopted,
+                    Err(theirs) => {
+                        self.recorder.failure(revision, reason, theirs, Cause::ObjectControlled);
+                        return Ok(());
+                    }
+                };
+                if adopted == present {
+                    return Ok(());
+                }
+                let path = ObjectPath { resource: informer.resource(), namespace: "", name };
+                self.manager.context.cluster.replace(path, Subresource::None, &adopted).await
+            }
+        };
+        match written {
+            Ok(bytes) => {
+                informer.insert_written(&bytes);
+                Ok(())
+            }
+            Err(error) => Err(self.complain(revision, name, reason, &error)),
+        }
+    }
+
+    fn complain(&self, revision: &Object, name: &str, reason: &str, error: &Error) -> Next {
+        if error.is_conflict() || error.is_already_exists() || error.is_not_found() {
+            return Next::Conflict;
+        }
+        let message = format!("cannot write `{name}`: {}", chain(error));
+        self.recorder.failure(revision, reason, message, cause_of(error));
+        Next::Retry
+    }
+}
+
+/// What becomes of a role or binding that is there already.
+fn adopted(present: &Object, wanted: &Object) -> Result<Object, String> {
+    let refused = |theirs| format!("cannot keep `{}`: {theirs}", meta::name(wanted));
+    let mut object = adopt_role(present, wanted).map_err(refused)?;
+    if !wanted.contains_key("rules") {
+        object.remove("rules");
+    }
+    // What a binding refers to cannot be changed, and follows from its name.
+    if let Some(subjects) = wanted.get("subjects") {
+        object.insert("subjects".to_owned(), subjects.clone());
+    }
+    Ok(object)
+}
+
+/// Have all of a family looked at.
+fn add_family(queue: &Queue<String>, revisions: &Informer, family: &str) {
+    if family.is_empty() {
+        return;
+    }
+    for member in revisions.objects().iter().filter(|member| meta::label(member, FAMILY) == family) {
+        queue.add(meta::name(member).to_owned());
+    }
+}
+
+/// The revisions of providers that own what has changed.
+fn owners(change: &Change<'_>, mut found: impl FnMut(&str)) {
+    for owner in change.header().metadata.owner_references.iter().flatten() {
+        if owner.kind == PackageKind::Provider.revision() {
+            found(&owner.name);
+        }
+    }
+}
+
+/// Whether a revision, or a managed resource definition, owns a definition.
+fn is_owned(definition: &Object, revision: &Object) -> bool {
+    let owners = definition.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    owners.into_iter().flatten().any(|owner| {
+        owner["uid"] == meta::uid(revision)
+            || owner["kind"] == "ManagedResourceDefinition" && owner["name"] == meta::name(definition)
+    })
+}
+
+fn image(revision: &Object) -> &str {
+    revision.get("spec").and_then(|spec| spec.get("image")?.as_str()).unwrap_or_default()
+}

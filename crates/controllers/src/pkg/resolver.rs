@@ -1,0 +1,177 @@
+//! The `Lock`: what packages depend on is installed, and moved to another version where that is allowed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::image::ImageReference;
+use ferroplane_api::{Cause, Condition, Object, PackageKind, PackageSpec, Status, lock_packages, meta};
+use ferroplane_client::{Error, Subresource};
+use ferroplane_engine::chain;
+use ferroplane_engine::packages::{
+    InstalledPackage, KnownTags, PackageChange, Resolution, resolve_dependencies,
+};
+use futures_util::{StreamExt as _, stream};
+use serde_json::json;
+
+use super::Manager;
+use super::status::{Fields, with_status, write_status};
+use crate::runtime::cause::cause_of_writes;
+use crate::runtime::events::Recorder;
+use crate::runtime::queue::{Next, Queue};
+use crate::runtime::refused::cause_of;
+
+const COMPONENT: &str = "resolver/lock.pkg.crossplane.io";
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// When it is tried again to find versions that fit: somebody may have published one.
+const TRY_AGAIN: Duration = Duration::from_mins(5);
+/// How many registries are asked for their tags at the same time.
+const CONCURRENCY: usize = 4;
+const REASON: &str = "ResolveDependencies";
+
+/// Looks after the lock.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    manager: Arc<Manager>,
+    recorder: Recorder,
+    pub(super) queue: Queue<()>,
+}
+
+impl Resolver {
+    pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
+        let queue: Queue<()> = manager.context.queue(LONGEST_PAUSE, COMPONENT);
+        let lock_changes = queue.clone();
+        manager.locks.listen(move |_, _| lock_changes.add(()));
+        Arc::new(Self { recorder: manager.context.recorder.of(COMPONENT), manager, queue })
+    }
+
+    pub(super) async fn run(self: &Arc<Self>) {
+        self.queue.work(1, |()| self.clone().reconcile()).await;
+    }
+
+    async fn reconcile(self: Arc<Self>) -> Next {
+        let Some(lock) = self.manager.lock().filter(|lock| !meta::is_being_deleted(lock)) else {
+            return Next::Rest;
+        };
+        cause_of_writes(&lock).scope(self.resolve(&lock)).await
+    }
+
+    async fn resolve(&self, lock: &Object) -> Next {
+        let resolution = self.decide(lock).await;
+        let mut failed = None;
+        for change in &resolution.changes {
+            if let Err(error) = self.carry_out(change).await {
+                if error.is_conflict() {
+                    return Next::Conflict;
+                }
+                self.recorder.failure(lock, REASON, chain(&error), cause_of(&error));
+                failed = Some(chain(&error));
+            }
+        }
+        let mut problems: Vec<String> = resolution.conflicts.iter().map(ToString::to_string).collect();
+        problems.sort();
+        let has_conflicts = !problems.is_empty();
+        problems.extend(failed.clone());
+        if let Err(next) = self.conclude(lock, &problems).await {
+            return next;
+        }
+        match (failed, has_conflicts) {
+            (Some(_), _) => Next::Retry,
+            (None, true) => Next::After(TRY_AGAIN),
+            (None, false) => Next::Rest,
+        }
+    }
+
+    /// What follows from the lock. Registries are asked for tags where that depends on them.
+    async fn decide(&self, lock: &Object) -> Resolution {
+        let (packages, installed) = (lock_packages(lock), self.installed());
+        let mut tags = KnownTags::new();
+        loop {
+            let resolution =
+                resolve_dependencies(&packages, &installed, &tags, self.manager.options.dependencies);
+            if resolution.ask.is_empty() {
+                return resolution;
+            }
+            let asking: Vec<_> = resolution.ask.into_iter().map(|source| self.list_tags(source)).collect();
+            let answers: Vec<_> = stream::iter(asking).buffered(CONCURRENCY).collect().await;
+            tags.extend(answers);
+        }
+    }
+
+    async fn list_tags(&self, source: String) -> (String, Result<Vec<String>, String>) {
+        let prepared = self.manager.prepare_image(&source, &[], None).await;
+        let tags = match prepared {
+            Err(problem) => Err(chain(&problem)),
+            Ok(image) => {
+                let tags = self.manager.options.source.tags(image.request.clone()).await;
+                tags.map_err(|error| image.explain(&error))
+            }
+        };
+        (source, tags)
+    }
+
+    /// All packages that exist.
+    fn installed(&self) -> Vec<InstalledPackage> {
+        let read = |kind: PackageKind, package: &Object| {
+            let image = PackageSpec::of(package).package;
+            let parts = ImageReference::parse(&image);
+            InstalledPackage {
+                kind,
+                name: meta::name(package).to_owned(),
+                source: parts.repository.to_owned(),
+                version: parts.digest.or(parts.tag).unwrap_or_default().to_owned(),
+            }
+        };
+        let caches = self.manager.caches.all();
+        let packages = caches.flat_map(|(kind, cache)| {
+            cache.packages.objects().into_iter().map(move |package| (kind, package))
+        });
+        packages.map(|(kind, package)| read(kind, &package)).collect()
+    }
+
+    async fn carry_out(&self, change: &PackageChange) -> Result<(), Error> {
+        let context = &self.manager.context;
+        match change {
+            PackageChange::Install { kind, name, image } => {
+                let packages = &self.manager.caches.of(*kind).packages;
+                let mut package = Object::new();
+                packages.resource().add_kind(&mut package);
+                meta::set_field(&mut package, "name", name);
+                package.insert("spec".to_owned(), json!({"package": image}));
+                match context.cluster.create(packages.resource(), "", &package).await {
+                    Ok(bytes) => packages.insert_written(&bytes),
+                    // Somebody has one of that name. Whether it is the right one is seen in the lock.
+                    Err(error) if error.is_already_exists() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            PackageChange::Move { kind, name, image } => {
+                let packages = &self.manager.caches.of(*kind).packages;
+                let Some(mut package) = packages.object("", name) else { return Ok(()) };
+                meta::child(&mut package, "spec").insert("package".to_owned(), image.clone().into());
+                let path =
+                    ferroplane_client::ObjectPath { resource: packages.resource(), namespace: "", name };
+                let bytes = context.cluster.replace(path, Subresource::None, &package).await?;
+                packages.insert_written(&bytes);
+            }
+        }
+        Ok(())
+    }
+
+    async fn conclude(&self, lock: &Object, problems: &[String]) -> Result<(), Next> {
+        let condition = if problems.is_empty() {
+            Condition::new("Resolved", Status::True, "DependencyResolutionSucceeded")
+        } else {
+            Condition::new("Resolved", Status::False, "DependencyResolutionFailed")
+                .with_message(problems.join("; "))
+                .with_failure(Cause::PackageDependenciesUnmet.into())
+        };
+        let message = condition.message.clone();
+        let context = &self.manager.context;
+        let Some(changed) = with_status(context, lock, vec![condition], Fields::new()) else { return Ok(()) };
+        write_status(context, &self.manager.locks, &changed).await?;
+        if !message.is_empty() {
+            self.recorder.failure(lock, REASON, message, Cause::PackageDependenciesUnmet);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,548 @@
+//! Revisions: each is fetched and checked, waits for what it depends on, and writes the objects that it brings.
+//!
+//! # Invariants
+//! * The newest active revision of a package controls what it brings; all others only remember it.
+//! * A revision leaves the `Lock` before it goes, and before it says that it is inactive.
+//! * What is read of a package is in memory for as long as it is being written, and never for more packages than are looked at at
+//!   the same time.
+
+mod memory;
+mod report;
+mod runtime;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ferroplane_api::{Cause, ImageConfig, LockPackage, NameReference, Object, PackageKind, keys, meta};
+use ferroplane_client::{Change, ObjectPath, Subresource};
+use ferroplane_engine::chain;
+use ferroplane_engine::packages::{
+    Establishing, Party, WebhookAddress, converts_by_webhook, copied_labels, examine_dependencies,
+    is_webhook_configuration, with_webhook_address,
+};
+use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Manager;
+use super::caches::{PackageCache, PackageKey, PackageQueue};
+use super::deployments::Program;
+use super::establish::{establish_all, release_all};
+use super::images::PreparedImage;
+use super::lock::entry;
+use super::status::{self, write};
+use super::verification::VerificationProblem;
+use crate::runtime::cause::cause_of_writes;
+use crate::runtime::events::Recorder;
+use crate::runtime::finalizers;
+use crate::runtime::queue::{Next, Slot};
+use crate::runtime::refused::cause_of;
+use crate::setup::rights::reserved_groups;
+use memory::{Known, Memory};
+use report::{Report, Trouble};
+use runtime::RuntimeStanding;
+
+const COMPONENT: &str = "revisions/pkg.crossplane.io";
+const CONCURRENCY: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Keeps a revision until it has left the lock.
+const FINALIZER: &str = "revision.pkg.crossplane.io";
+const ACTIVE: &str = "Active";
+/// The version of Crossplane that packages find here.
+const CROSSPLANE: &str = "v2.4.0";
+
+/// Looks after revisions.
+#[derive(Debug)]
+pub(super) struct Revisions {
+    pub(super) manager: Arc<Manager>,
+    recorder: Recorder,
+    pub(super) queue: PackageQueue,
+    memory: Arc<Memory>,
+}
+
+/// A revision that is looked at, and what it belongs to.
+struct Look {
+    key: PackageKey,
+    package: Object,
+    revision: Object,
+    siblings: Vec<Object>,
+    spec: RevisionSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RevisionSpec {
+    desired_state: String,
+    image: String,
+    revision: i64,
+    package_pull_secrets: Vec<NameReference>,
+    package_pull_policy: Option<String>,
+    ignore_crossplane_constraints: Option<bool>,
+    skip_dependency_resolution: Option<bool>,
+    common_labels: BTreeMap<String, String>,
+    common_annotations: BTreeMap<String, String>,
+}
+
+impl RevisionSpec {
+    fn of(revision: &Object) -> Self {
+        serde_json::from_value(revision.get("spec").cloned().unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl Look {
+    fn kind(&self) -> PackageKind {
+        self.key.0
+    }
+
+    fn is_active(&self) -> bool {
+        self.spec.desired_state == ACTIVE
+    }
+
+    /// Whether no other active revision is newer.
+    fn is_leading(&self) -> bool {
+        let number =
+            |revision: &Object| (RevisionSpec::of(revision).revision, meta::name(revision).to_owned());
+        let own = number(&self.revision);
+        let is_newer =
+            |other: &Object| RevisionSpec::of(other).desired_state == ACTIVE && number(other) > own;
+        !self.siblings.iter().any(is_newer)
+    }
+
+    /// What it takes to run the revision in pods.
+    fn program<'a>(
+        &'a self,
+        siblings: &'a BTreeSet<String>,
+        image: &'a str,
+        image_configs: &'a [ImageConfig],
+    ) -> Program<'a> {
+        let party = Party { package: &self.package, revision: &self.revision, siblings };
+        Program { kind: self.kind(), party, siblings: &self.siblings, image, image_configs }
+    }
+
+    fn sibling_uids(&self) -> BTreeSet<String> {
+        self.siblings.iter().map(|sibling| meta::uid(sibling).to_owned()).collect()
+    }
+}
+
+impl Revisions {
+    pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
+        let queue = manager.context.queue(LONGEST_PAUSE, COMPONENT);
+        let recorder = manager.context.recorder.of(COMPONENT);
+        Arc::new(Self { manager, recorder, queue, memory: Arc::default() })
+    }
+
+    /// Hear of what concerns revisions beside themselves.
+    pub(super) fn listen(&self) {
+        let (memory, queue) = (self.memory.clone(), self.queue.clone());
+        self.manager.locks.listen(move |_, _| {
+            for key in memory.dependents() {
+                queue.add(key);
+            }
+        });
+        if let Some(deployments) = &self.manager.deployments {
+            let names = self.manager.caches.names();
+            deployments.listen(&self.queue, move || names().1);
+        }
+        let (memory, queue) = (self.memory.clone(), self.queue.clone());
+        // A definition that somebody deletes is written again.
+        self.manager.context.kinds.listen(move |_, change| {
+            let Change::Deleted { header, .. } = change else { return };
+            for owner in header.metadata.owner_references.iter().flatten() {
+                let Some(kind) = PackageKind::of_revision(&owner.kind) else { continue };
+                let key = (kind, owner.name.to_string());
+                memory.forget_objects(&key);
+                queue.add(key);
+            }
+        });
+    }
+
+    pub(super) async fn run(self: &Arc<Self>) {
+        self.queue.work_in_slots(CONCURRENCY, |key, slot| self.clone().reconcile(key, slot)).await;
+    }
+
+    /// Look at the revisions of Functions again whenever one of those that somebody runs changes.
+    pub(super) async fn follow_functions(&self) {
+        let Some(functions) = &self.manager.options.functions else { return };
+        let mut changes = functions.changes();
+        while changes.changed().await.is_ok() {
+            for name in self.cache(PackageKind::Function).revisions.names() {
+                self.queue.add((PackageKind::Function, name));
+            }
+        }
+    }
+
+    /// Have a revision served no longer.
+    fn release(&self, key: &PackageKey) {
+        if let Some(functions) =
+            self.manager.options.functions.as_ref().filter(|_| key.0 == PackageKind::Function)
+        {
+            functions.release(&key.1);
+        }
+    }
+
+    fn cache(&self, kind: PackageKind) -> &Arc<PackageCache> {
+        self.manager.caches.of(kind)
+    }
+
+    async fn reconcile(self: Arc<Self>, key: PackageKey, slot: Slot) -> Next {
+        let Some(revision) = self.cache(key.0).revisions.object("", &key.1) else {
+            self.memory.forget(&key);
+            self.release(&key);
+            return Next::Rest;
+        };
+        cause_of_writes(&revision).scope(self.look_after(key, revision.clone(), &slot)).await
+    }
+
+    async fn look_after(&self, key: PackageKey, revision: Object, slot: &Slot) -> Next {
+        if meta::is_being_deleted(&revision) {
+            return self.let_go(&key, &revision).await;
+        }
+        if status::is_paused(&revision) {
+            return self.pause(key.0, &revision).await;
+        }
+        let name = meta::label(&revision, keys::PACKAGE).to_owned();
+        // Without a package it will go soon, or somebody made it by hand.
+        let Some(package) = self.cache(key.0).packages.object("", &name) else { return Next::Rest };
+        if meta::is_being_deleted(&package) || meta::controller_uid(&revision) != Some(meta::uid(&package)) {
+            return Next::Rest;
+        }
+        let mut siblings = self.cache(key.0).revisions_of(&name);
+        siblings.retain(|sibling| meta::name(sibling) != key.1);
+        let spec = RevisionSpec::of(&revision);
+        let mut look = Look { key, package, revision, siblings, spec };
+        if let Err(next) = self.add_finalizer(&mut look).await {
+            return next;
+        }
+        let mut report = Report::default();
+        let outcome = if look.is_active() {
+            self.install(&mut look, &mut report, slot).await
+        } else {
+            self.stand_by(&mut look, &mut report, slot).await
+        };
+        let runtime = match &outcome {
+            Ok(()) if look.is_active() => self.runtime(&look, &mut report).await,
+            _ => RuntimeStanding::default(),
+        };
+        self.conclude(&look, report, outcome, runtime).await
+    }
+
+    /// The story of an active revision. Each line must hold before the next may happen.
+    async fn install(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
+        let (image, known) = self.contents_of(look, report, slot).await?;
+        report.runs = Some(image.pinned(&known.digest));
+        self.adopt_metadata(look, &known.manifest).await?;
+        if look.spec.ignore_crossplane_constraints != Some(true) {
+            known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
+        }
+        self.depend(look, &known.manifest, report).await?;
+        self.establish(look, &image, &known, report).await
+    }
+
+    /// A revision that is not active controls nothing, and is checked once.
+    async fn stand_by(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
+        self.release(&look.key);
+        // Whoever listed it lists it no longer, so that it can end as soon as nobody calls it.
+        drop(self.manager.registry.current());
+        self.end_pods(look).await?;
+        self.leave(&look.key.1).await?;
+        let references = object_refs(&look.revision);
+        let siblings = look.sibling_uids();
+        let party = Party { package: &look.package, revision: &look.revision, siblings: &siblings };
+        // What a Function brings has no controller: there is nothing to let go.
+        if look.kind() != PackageKind::Function {
+            release_all(&self.manager.context.cluster, &references, party)
+                .await
+                .map_err(|error| Trouble::establishing(&error))?;
+        }
+        self.memory.forget_objects(&look.key);
+        if references.is_empty() && !status::holds(&look.revision, "RevisionHealthy") {
+            self.contents_of(look, report, slot).await?;
+        }
+        Ok(())
+    }
+
+    /// What is known of the package in the image. It is fetched and checked, unless it was.
+    async fn contents_of(
+        &self,
+        look: &Look,
+        report: &mut Report,
+        slot: &Slot,
+    ) -> Result<(PreparedImage, Known), Trouble> {
+        let RevisionSpec { image, package_pull_secrets, package_pull_policy, .. } = &look.spec;
+        let prepared =
+            self.manager.prepare_image(image, package_pull_secrets, package_pull_policy.as_deref()).await;
+        let prepared = prepared.map_err(|problem| Trouble::unavailable(chain(&problem)))?;
+        report.image(&prepared);
+        let digest = self.digest_of(look, &prepared, slot).await?;
+        if let Err(problem) = self.manager.verify(&prepared, &digest, slot).await {
+            return Err(self.refuse(look, &prepared, &problem));
+        }
+        if let Some(known) = self.memory.get(&look.key, meta::uid(&look.revision), &digest) {
+            report.manifest(&known.manifest);
+            return Ok((prepared, known));
+        }
+        let contents = self.fetch(&prepared, &digest, slot).await?;
+        let manifest = validate(look.kind(), &contents).map_err(|error| Trouble::invalid(&error))?;
+        for lint in lint(look.kind(), &contents).1 {
+            self.recorder.warning(&look.revision, "LintPackage", lint.to_string());
+        }
+        report.manifest(&manifest);
+        let known = Known { digest, manifest: Arc::new(manifest), established: None };
+        self.memory.set(&look.key, meta::uid(&look.revision), known.clone());
+        Ok((prepared, known))
+    }
+
+    /// An image that is not signed as it should be does not run, even if it did until now.
+    fn refuse(&self, look: &Look, image: &PreparedImage, problem: &VerificationProblem) -> Trouble {
+        match problem {
+            VerificationProblem::Source(error) => Trouble::source(image, error),
+            VerificationProblem::Unverified { .. } => {
+                self.release(&look.key);
+                Trouble::unverified(problem.to_string())
+            }
+        }
+    }
+
+    /// The digest that the revision was made of. One that Crossplane made does not say it.
+    async fn digest_of(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<String, Trouble> {
+        let noted = meta::annotation(&look.revision, keys::PACKAGE_DIGEST);
+        if let Some(digest) = Some(noted).filter(|noted| !noted.is_empty()).or_else(|| image.digest()) {
+            return Ok(digest.to_owned());
+        }
+        let asking = self.manager.options.source.resolve(image.request.clone());
+        slot.wait_for(asking).await.map_err(|error| Trouble::source(image, &error))
+    }
+
+    async fn fetch(
+        &self,
+        image: &PreparedImage,
+        digest: &str,
+        slot: &Slot,
+    ) -> Result<Arc<PackageContents>, Trouble> {
+        let (source, request) = (&self.manager.options.source, image.pinned(digest));
+        // Only the transfer waits without a slot: what is read is in memory.
+        let fetched = slot.wait_for(source.fetch(request.clone())).await;
+        fetched.map_err(|error| Trouble::source(image, &error))?;
+        source.read(request).await.map_err(|error| Trouble::source(image, &error))
+    }
+
+    /// The labels and annotations of the package are also those of its revision.
+    async fn adopt_metadata(&self, look: &mut Look, manifest: &PackageManifest) -> Result<(), Trouble> {
+        let mut revision = look.revision.clone();
+        // What a user says of a Function counts more than what its author says of the package.
+        let copied = copied_labels(&revision);
+        let is_free = |key: &str| key != keys::PACKAGE && !copied.contains(key);
+        for (key, value) in manifest.labels.iter().filter(|(key, _)| is_free(key)) {
+            meta::set_label(&mut revision, key, value);
+        }
+        // A package must not say what only users may say.
+        let is_reserved = |key: &str| key == keys::PAUSED || key.starts_with("ferroplane.io/");
+        for (key, value) in manifest.annotations.iter().filter(|(key, _)| !is_reserved(key)) {
+            meta::set_annotation(&mut revision, key, value);
+        }
+        if revision != look.revision {
+            let revisions = &self.cache(look.kind()).revisions;
+            let written = write(&self.manager.context, revisions, &revision, Subresource::None).await;
+            look.revision = written.map_err(Trouble::again)?;
+        }
+        Ok(())
+    }
+
+    /// Stand in the lock, with what it depends on, and have all of that.
+    async fn depend(
+        &self,
+        look: &Look,
+        manifest: &PackageManifest,
+        report: &mut Report,
+    ) -> Result<(), Trouble> {
+        if look.spec.skip_dependency_resolution == Some(true) || !look.is_leading() {
+            return self.leave(&look.key.1).await;
+        }
+        let own = LockPackage {
+            dependencies: manifest.dependencies.clone(),
+            ..entry(look.kind(), &look.revision, &look.spec.image)
+        };
+        let packages = self.manager.join(&own).await.map_err(|error| Trouble::writing("Lock", &error))?;
+        let standing = examine_dependencies(&packages, &own);
+        let problem = standing.problem.clone();
+        report.dependencies = Some(standing);
+        match problem {
+            None => Ok(()),
+            // The lock will change before this does.
+            Some(problem) => Err(Trouble {
+                reason: "ResolveDependencies",
+                message: format!("cannot resolve package dependencies: {problem}"),
+                cause: Cause::PackageDependenciesUnmet,
+                next: Next::Rest,
+                is_unreachable: false,
+            }),
+        }
+    }
+
+    async fn leave(&self, revision: &str) -> Result<(), Trouble> {
+        self.manager.leave(revision).await.map_err(|error| Trouble::writing("Lock", &error))
+    }
+
+    /// Write what the package brings.
+    async fn establish(
+        &self,
+        look: &Look,
+        image: &PreparedImage,
+        known: &Known,
+        report: &mut Report,
+    ) -> Result<(), Trouble> {
+        let control = look.is_leading();
+        let mode = Some((meta::generation(&look.revision), control));
+        if known.established == mode {
+            return Ok(());
+        }
+        let read = self.manager.options.source.read(image.pinned(&known.digest)).await;
+        let contents = read.map_err(|error| {
+            // It was here a moment ago: it is fetched anew.
+            self.memory.forget(&look.key);
+            Trouble::source(image, &error)
+        })?;
+        let (objects, _) = lint(look.kind(), &contents);
+        refuse_reserved(&objects)?;
+        let pointed = if self.manager.runs_in_pods(look.kind()) {
+            self.with_webhooks(look, image, &objects).await?
+        } else {
+            self.without_webhooks(look, objects)?.into_iter().map(Cow::Borrowed).collect()
+        };
+        let objects: Vec<&Object> = pointed.iter().map(|object| &**object).collect();
+        let siblings = look.sibling_uids();
+        let how = Establishing {
+            party: Party { package: &look.package, revision: &look.revision, siblings: &siblings },
+            control,
+            common_labels: &look.spec.common_labels,
+            common_annotations: &look.spec.common_annotations,
+        };
+        let cluster = &self.manager.context.cluster;
+        let references = establish_all(cluster, look.kind(), &objects, &how).await;
+        report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
+        self.memory.set(&look.key, meta::uid(&look.revision), Known { established: mode, ..known.clone() });
+        Ok(())
+    }
+
+    /// The objects, with the address of the webhooks that the program of the package serves.
+    async fn with_webhooks<'a>(
+        &self,
+        look: &Look,
+        image: &PreparedImage,
+        objects: &[&'a Object],
+    ) -> Result<Vec<Cow<'a, Object>>, Trouble> {
+        let names_webhooks =
+            |object: &&Object| is_webhook_configuration(object) || converts_by_webhook(object);
+        let deployments = self.manager.deployments.as_ref().filter(|_| objects.iter().any(names_webhooks));
+        let Some(deployments) = deployments else {
+            return Ok(objects.iter().map(|object| Cow::Borrowed(*object)).collect());
+        };
+        let (siblings, image_configs) = (look.sibling_uids(), self.image_configs());
+        let program = look.program(&siblings, &image.request.image, &image_configs);
+        let service = deployments.service_of(&program).map_err(|problem| Trouble::running(&problem))?;
+        let authority = deployments.authority().await.map_err(|problem| Trouble::running(&problem))?;
+        let authority = BASE64_STANDARD.encode(authority.certificate());
+        let package = meta::name(&look.package);
+        let address = WebhookAddress { kind: look.kind(), package, service: &service, authority: &authority };
+        let pointed = |object: &&'a Object| match with_webhook_address(object, &address) {
+            Some(object) => Cow::Owned(object),
+            None => Cow::Borrowed(*object),
+        };
+        Ok(objects.iter().map(pointed).collect())
+    }
+
+    /// The objects without those that only work if the program of the package serves webhooks.
+    fn without_webhooks<'a>(
+        &self,
+        look: &Look,
+        objects: Vec<&'a Object>,
+    ) -> Result<Vec<&'a Object>, Trouble> {
+        let (webhooks, objects): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|object| is_webhook_configuration(object));
+        for webhook in webhooks {
+            let (kind, name) = (meta::kind(webhook), meta::name(webhook));
+            let message = format!("{kind} `{name}` is left out: this release does not run what serves it");
+            self.recorder.warning(&look.revision, "LintPackage", message);
+        }
+        match objects.iter().find(|object| converts_by_webhook(object)) {
+            None => Ok(objects),
+            Some(object) => {
+                let why =
+                    "its versions are converted by a webhook of the package, which this release does not run";
+                Err(refused(object, why))
+            }
+        }
+    }
+
+    async fn add_finalizer(&self, look: &mut Look) -> Result<(), Next> {
+        let revisions = &self.cache(look.kind()).revisions;
+        let path = ObjectPath { resource: revisions.resource(), namespace: "", name: &look.key.1 };
+        let added = finalizers::add(&self.manager.context.cluster, path, &look.revision, FINALIZER).await;
+        match added {
+            Ok(None) => Ok(()),
+            Ok(Some(bytes)) => {
+                revisions.insert_written(&bytes);
+                look.revision = serde_json::from_slice(&bytes).map_err(|_| Next::Retry)?;
+                Ok(())
+            }
+            Err(error) if error.is_conflict() => Err(Next::Conflict),
+            Err(error) if error.is_not_found() => Err(Next::Rest),
+            Err(error) => {
+                self.recorder.failure(&look.revision, "AddFinalizer", chain(&error), cause_of(&error));
+                Err(Next::Retry)
+            }
+        }
+    }
+
+    /// A revision that is being deleted leaves the lock, and may go.
+    async fn let_go(&self, key: &PackageKey, revision: &Object) -> Next {
+        self.memory.forget(key);
+        self.release(key);
+        let revisions = &self.cache(key.0).revisions;
+        let path = ObjectPath { resource: revisions.resource(), namespace: "", name: &key.1 };
+        let gone = match self.manager.leave(&key.1).await {
+            Ok(()) => {
+                finalizers::remove(&self.manager.context.cluster, path, revision, FINALIZER).await.map(drop)
+            }
+            Err(error) => Err(error),
+        };
+        match gone {
+            Ok(()) => Next::Rest,
+            Err(error) if error.is_conflict() => Next::Conflict,
+            Err(error) => {
+                self.recorder.failure(revision, "RemoveFinalizer", chain(&error), cause_of(&error));
+                Next::Retry
+            }
+        }
+    }
+}
+
+/// No object of a package may define a kind of ours.
+fn refuse_reserved(objects: &[&Object]) -> Result<(), Trouble> {
+    match objects.iter().find(|object| is_reserved(object)) {
+        None => Ok(()),
+        Some(object) => Err(refused(object, "its group belongs to Kubernetes or to the control plane")),
+    }
+}
+
+fn refused(object: &Object, why: &str) -> Trouble {
+    Trouble::unacceptable(format!("cannot write {} `{}`: {why}", meta::kind(object), meta::name(object)))
+}
+
+/// Whether an object defines a kind in a group that no package may touch: it could change what everybody else relies on.
+fn is_reserved(object: &Object) -> bool {
+    let group = object.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
+    let is_ours = || reserved_groups().iter().any(|reserved| reserved == group);
+    meta::kind(object).ends_with("ResourceDefinition")
+        && (group.is_empty() || group.ends_with(".k8s.io") || is_ours())
+}
+
+/// What a revision says that it brought.
+fn object_refs(revision: &Object) -> Vec<Value> {
+    let references = revision.get("status").and_then(|status| status.get("objectRefs")?.as_array());
+    references.cloned().unwrap_or_default()
+}

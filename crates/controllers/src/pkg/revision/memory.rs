@@ -1,0 +1,60 @@
+//! What is known of revisions since this process began. Losing it costs another look at the package, and no write.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferroplane_package::PackageManifest;
+
+use crate::pkg::caches::PackageKey;
+
+/// What is known of all revisions.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<HashMap<PackageKey, (String, Known)>>);
+
+/// What is known of a revision.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) digest: String,
+    pub(super) manifest: Arc<PackageManifest>,
+    /// The generation for which its objects were written, and whether it controls them.
+    pub(super) established: Option<(i64, bool)>,
+}
+
+impl Memory {
+    /// What is known of this very revision, if its image is still the same.
+    pub(super) fn get(&self, key: &PackageKey, uid: &str, digest: &str) -> Option<Known> {
+        let all = self.lock();
+        let (of, known) = all.get(key)?;
+        (of == uid && known.digest == digest).then(|| known.clone())
+    }
+
+    pub(super) fn set(&self, key: &PackageKey, uid: &str, known: Known) {
+        self.lock().insert(key.clone(), (uid.to_owned(), known));
+    }
+
+    pub(super) fn forget(&self, key: &PackageKey) {
+        self.lock().remove(key);
+    }
+
+    /// Its objects may not be there any more.
+    pub(super) fn forget_objects(&self, key: &PackageKey) {
+        if let Some((_, known)) = self.lock().get_mut(key) {
+            known.established = None;
+        }
+    }
+
+    /// Those that depend on other packages.
+    pub(super) fn dependents(&self) -> Vec<PackageKey> {
+        let all = self.lock();
+        let depends = |known: &Known| !known.manifest.dependencies.is_empty();
+        let mut keys: Vec<_> =
+            all.iter().filter(|(_, (_, known))| depends(known)).map(|(key, _)| key.clone()).collect();
+        // The order of a map is another one each time.
+        keys.sort();
+        keys
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PackageKey, (String, Known)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,161 @@
+//! What runs the program of a revision, and whether it answers.
+
+use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, Status, keys, meta};
+use ferroplane_engine::packages::revision_health;
+use ferroplane_engine::versions::Replacement;
+use ferroplane_engine::{built_in_message, chain};
+use serde_json::Value;
+
+use super::report::{Report, Trouble};
+use super::{ACTIVE, Look, RevisionSpec, Revisions};
+use crate::packaged_functions::{PackagedFunction, PackagedImage};
+use crate::pkg::ImageRequest;
+use crate::pkg::deployments::Deployments;
+use crate::runtime::queue::Next;
+
+/// What is said of the program of a provider where nothing runs it.
+const PROVIDER_IS_NOT_RUN: &str =
+    "this release does not run the programs of providers: its kinds are installed; run the provider yourself";
+
+/// How the program of a revision is doing.
+#[derive(Debug)]
+pub(super) struct RuntimeStanding {
+    pub(super) conditions: Vec<Condition>,
+    /// What failed, to be told in an event.
+    pub(super) failure: Option<(String, Cause)>,
+    pub(super) next: Next,
+}
+
+impl Default for RuntimeStanding {
+    fn default() -> Self {
+        Self { conditions: Vec::new(), failure: None, next: Next::Rest }
+    }
+}
+
+impl From<Condition> for RuntimeStanding {
+    fn from(condition: Condition) -> Self {
+        Self { conditions: vec![condition], ..Self::default() }
+    }
+}
+
+impl Revisions {
+    /// Whether what the revision runs answers, if there is anything to run.
+    pub(super) async fn runtime(&self, look: &Look, report: &mut Report) -> RuntimeStanding {
+        let kind = look.kind();
+        let native = match kind {
+            PackageKind::Configuration => return RuntimeStanding::default(),
+            PackageKind::Provider => None,
+            PackageKind::Function => {
+                self.manager.registry.native_runtime(&look.package, &look.spec.image).ok()
+            }
+        };
+        if let Some(replacement) = native {
+            self.release(&look.key);
+            return running(built_in_message(&replacement, &self.twins(look, &replacement))).into();
+        }
+        if self.manager.leaves_running_to_others(kind) {
+            // They say how it is doing, too.
+            return RuntimeStanding::default();
+        }
+        match &self.manager.deployments {
+            Some(deployments) => self.run_in_pods(look, report, deployments).await,
+            None if kind == PackageKind::Provider => {
+                not_running(PROVIDER_IS_NOT_RUN, Cause::PackageNotRun).into()
+            }
+            None => self.function_runtime(look, report.runs.take()).into(),
+        }
+    }
+
+    /// Who runs a revision of a Function that is not built in: whoever serves its endpoint, or whoever runs packages.
+    fn function_runtime(&self, look: &Look, image: Option<ImageRequest>) -> Condition {
+        let status = look.revision.get("status");
+        let endpoint = status.and_then(|status| status.get("endpoint")?.as_str()).unwrap_or_default();
+        if !endpoint.is_empty() {
+            return running(format!("is called at {endpoint}"));
+        }
+        let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
+            let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
+            let remedy = why.map(|why| why.remedy()).unwrap_or_default();
+            return not_running(&remedy, Cause::FunctionNotRunnable);
+        };
+        let grants = meta::annotation(&look.package, keys::WASM_GRANTS).to_owned();
+        functions.want(&look.key.1, PackagedImage { image, grants });
+        match functions.state(&look.key.1) {
+            Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
+            Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
+            _ => revision_health("RuntimeHealthy", Some("its program is being started")),
+        }
+    }
+
+    /// The other active revisions that run the same code: something that is built in.
+    fn twins(&self, look: &Look, replacement: &Replacement) -> Vec<String> {
+        let is_twin = |sibling: &&Object| {
+            let spec = RevisionSpec::of(sibling);
+            let code = self.manager.registry.native_runtime(&look.package, &spec.image);
+            spec.desired_state == ACTIVE && code.is_ok_and(|code| code == *replacement)
+        };
+        look.siblings.iter().filter(is_twin).map(|sibling| meta::name(sibling).to_owned()).collect()
+    }
+
+    /// Have pods run the revision.
+    async fn run_in_pods(
+        &self,
+        look: &Look,
+        report: &mut Report,
+        deployments: &Deployments,
+    ) -> RuntimeStanding {
+        let image = report.resolved_image().unwrap_or_default().to_owned();
+        let image_configs = self.image_configs();
+        let siblings = look.sibling_uids();
+        let program = look.program(&siblings, &image, &image_configs);
+        let spec = look.revision.get("spec");
+        for field in ["tlsServerSecretName", "tlsClientSecretName"] {
+            let name = spec.and_then(|spec| spec.get(field)).cloned();
+            report.pods.push((field, name.unwrap_or(Value::Null)));
+        }
+        let running = match deployments.run(&program).await {
+            Ok(running) => running,
+            Err(problem) if problem.is_conflict() => {
+                return RuntimeStanding { next: Next::Conflict, ..RuntimeStanding::default() };
+            }
+            Err(problem) => {
+                let (message, cause) = (chain(&problem), problem.cause());
+                let conditions = vec![not_running(&message, cause)];
+                return RuntimeStanding { conditions, failure: Some((message, cause)), next: Next::Retry };
+            }
+        };
+        if let Some(config) = running.configured_by {
+            report.configured_by(config);
+        }
+        if let Some(endpoint) = running.endpoint {
+            report.pods.push(("endpoint", endpoint.into()));
+        }
+        if let Some(trouble) = running.trouble {
+            // The Deployment will change before this does.
+            return revision_health("RuntimeHealthy", Some(&trouble)).into();
+        }
+        let active = Condition::new("RuntimeActive", Status::True, "ActiveRuntime");
+        let conditions = vec![revision_health("RuntimeHealthy", None), active];
+        RuntimeStanding { conditions, ..RuntimeStanding::default() }
+    }
+
+    /// Have no pods run a revision any more that is not active.
+    pub(super) async fn end_pods(&self, look: &Look) -> Result<(), Trouble> {
+        let deployments = self.manager.deployments.as_ref().filter(|it| it.runs(look.kind()));
+        let Some(deployments) = deployments else { return Ok(()) };
+        deployments.end(&look.revision).await.map_err(|problem| Trouble::running(&problem))
+    }
+
+    pub(super) fn image_configs(&self) -> Vec<ImageConfig> {
+        self.manager.image_configs.objects().iter().map(ImageConfig::of).collect()
+    }
+}
+
+/// The condition of a revision whose program answers.
+fn running(message: String) -> Condition {
+    revision_health("RuntimeHealthy", None).with_message(message)
+}
+
+fn not_running(why: &str, cause: Cause) -> Condition {
+    revision_health("RuntimeHealthy", Some(why)).with_failure(cause.into())
+}

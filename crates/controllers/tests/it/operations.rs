@@ -1,0 +1,253 @@
+//! Operations and schedules, from manifest to what is applied.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use serde_json::{Value, json};
+
+const OPERATIONS: &str = "/apis/ops.crossplane.io/v1alpha1/operations";
+const CRONS: &str = "/apis/ops.crossplane.io/v1alpha1/cronoperations";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const FUNCTION: &str = "function-operate";
+
+/// A plane with a function that answers this.
+async fn plane_that_answers(answer: impl Fn(&RunFunctionRequest) -> Value + Send + Sync + 'static) -> Plane {
+    let answer = move |request: &RunFunctionRequest| {
+        ferroplane_wire::from_json::<RunFunctionResponse>(&answer(request)).unwrap()
+    };
+    Plane::with_function(FUNCTION, answer).await
+}
+
+fn spec() -> Value {
+    json!({"mode": "Pipeline", "pipeline": [{"step": "work", "functionRef": {"name": FUNCTION}}]})
+}
+
+fn operation(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": name}, "spec": spec})
+}
+
+fn map(name: &str, data: &Value) -> Value {
+    json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}})
+}
+
+async fn until_succeeded(plane: &Plane, name: &str, wanted: &str) -> Value {
+    let path = format!("{OPERATIONS}/{name}");
+    plane.until(&path, |it| condition(it, "Succeeded").as_deref() == Some(wanted)).await
+}
+
+#[tokio::test]
+async fn operation_applies_what_its_functions_want_once_and_says_so() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_that_answers(move |request| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        assert!(request.observed.is_none());
+        json!({
+            "desired": {"resources": {"b": map("b", &json!({"k": "v"})), "a": map("a", &json!({"k": "v"}))}},
+            "output": {"made": 2},
+            "results": [{"severity": "SEVERITY_NORMAL", "message": "did it"}],
+        })
+    })
+    .await;
+    plane
+        .apply(
+            &format!("{MAPS}/a"),
+            &json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "other"},
+            }),
+        )
+        .await;
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    let done = until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+    assert_eq!(condition(&done, "Synced").as_deref(), Some("True/ReconcileSuccess"));
+    assert_eq!(done["status"]["pipeline"], json!([{"step": "work", "output": {"made": 2}}]));
+    let names: Vec<_> = done["status"]["appliedResourceRefs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(plane.get(&format!("{MAPS}/a")).await["data"], json!({"k": "v"}));
+    plane.until_said("o", "did it").await;
+    // Done is done, whatever becomes of the spec.
+    plane.merge(&format!("{OPERATIONS}/o"), &json!({"spec": {"retryLimit": 7}})).await;
+    plane.quiet().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    // What was applied stays.
+    plane.delete(&format!("{OPERATIONS}/o")).await;
+    plane.quiet().await;
+    assert_eq!(plane.get(&format!("{MAPS}/b")).await["data"], json!({"k": "v"}));
+}
+
+#[tokio::test]
+async fn operation_that_keeps_failing_is_given_up_after_its_limit() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_that_answers(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})
+    })
+    .await;
+    let mut limited = spec();
+    limited["retryLimit"] = 2.into();
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &limited)).await;
+    let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
+    assert_eq!(failed["status"]["failures"], 2);
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    let message = failed["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["type"] == "Succeeded")
+        .unwrap();
+    let words = message["message"].as_str().unwrap();
+    assert!(words.starts_with("failure limit of 2 reached: ") && words.ends_with("no"), "{words}");
+}
+
+#[tokio::test]
+async fn operation_that_calls_a_function_which_does_not_exist_says_so() {
+    let plane = Plane::new().await;
+    let mut spec = spec();
+    spec["retryLimit"] = 1.into();
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec)).await;
+    let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
+    let conditions = failed["status"]["conditions"].as_array().unwrap();
+    let succeeded = conditions.iter().find(|it| it["type"] == "Succeeded").unwrap();
+    assert_eq!((&succeeded["code"], &succeeded["step"]), (&json!("FunctionNotFound"), &json!("work")));
+}
+
+#[tokio::test]
+async fn operation_that_is_paused_waits() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_that_answers(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        json!({"desired": {}})
+    })
+    .await;
+    let mut paused = operation("o", &spec());
+    paused["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"});
+    plane.apply(&format!("{OPERATIONS}/o"), &paused).await;
+    plane.quiet().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    plane
+        .merge(
+            &format!("{OPERATIONS}/o"),
+            &json!({"metadata": {"annotations": {"crossplane.io/paused": null}}}),
+        )
+        .await;
+    until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+}
+
+#[tokio::test]
+async fn function_of_an_operation_is_given_what_it_requires() {
+    let plane = plane_that_answers(|request| {
+        let Some(found) = request.required_resources.get("settings") else {
+            return json!({"requirements": {"resources": {"settings": {
+                "apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"labels": {"role": "settings"}}, "namespace": "default",
+            }}}});
+        };
+        let names: Vec<_> = found
+            .items
+            .iter()
+            .map(|it| it.resource.as_ref().unwrap().json().unwrap()["metadata"]["name"].clone())
+            .collect();
+        json!({"output": {"found": names}, "requirements": {"resources": {"settings": {
+            "apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"labels": {"role": "settings"}}, "namespace": "default",
+        }}}})
+    })
+    .await;
+    for (name, role) in [("b", "settings"), ("a", "settings"), ("c", "other")] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"role": role}}});
+        plane.apply(&format!("{MAPS}/{name}"), &map).await;
+    }
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    let done = until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+    assert_eq!(done["status"]["pipeline"][0]["output"]["found"], json!(["a", "b"]));
+}
+
+fn cron(schedule: &str) -> Value {
+    json!({
+        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "CronOperation", "metadata": {"name": "c"},
+        "spec": {
+            "schedule": schedule, "successfulHistoryLimit": 1,
+            "operationTemplate": {"metadata": {"labels": {"team": "a"}}, "spec": spec()},
+        },
+    })
+}
+
+#[tokio::test]
+async fn schedule_makes_operations_and_keeps_as_many_as_it_says() {
+    let plane = plane_that_answers(|_| json!({"desired": {}})).await;
+    plane.apply(&format!("{CRONS}/c"), &cron("@every 1s")).await;
+    let first = plane.until(&format!("{CRONS}/c"), |it| it["status"]["lastScheduleTime"].is_string()).await;
+    assert_eq!(condition(&first, "Scheduling").as_deref(), Some("True/ScheduleActive"));
+    let later = plane
+        .until(&format!("{CRONS}/c"), |it| {
+            it["status"]["lastScheduleTime"] != first["status"]["lastScheduleTime"]
+                && it["status"]["lastSuccessfulTime"].is_string()
+        })
+        .await;
+    assert_eq!(condition(&later, "Synced").as_deref(), Some("True/ReconcileSuccess"));
+    plane.merge(&format!("{CRONS}/c"), &json!({"spec": {"suspend": true}})).await;
+    plane
+        .until(&format!("{CRONS}/c"), |it| {
+            condition(it, "Scheduling").as_deref() == Some("False/SchedulePaused")
+        })
+        .await;
+    plane.quiet().await;
+    let list = plane.get(OPERATIONS).await;
+    let operations = list["items"].as_array().unwrap();
+    assert_eq!(operations.len(), 1, "{operations:?}");
+    let metadata = &operations[0]["metadata"];
+    assert_eq!(metadata["labels"], json!({"team": "a", "ops.crossplane.io/cronoperation": "c"}));
+    assert_eq!(metadata["ownerReferences"][0]["kind"], "CronOperation");
+    assert!(metadata["name"].as_str().unwrap().starts_with("c-"));
+}
+
+#[tokio::test]
+async fn schedule_that_cannot_be_read_says_so() {
+    let plane = Plane::new().await;
+    plane.apply(&format!("{CRONS}/c"), &cron("often")).await;
+    let refused = plane
+        .until(&format!("{CRONS}/c"), |it| {
+            condition(it, "Scheduling").as_deref() == Some("False/ScheduleInvalid")
+        })
+        .await;
+    let conditions = refused["status"]["conditions"].as_array().unwrap();
+    let scheduling = conditions.iter().find(|it| it["type"] == "Scheduling").unwrap();
+    assert_eq!(scheduling["code"], "ScheduleInvalid");
+    assert_eq!(
+        scheduling["message"],
+        "cannot schedule operations: expected exactly 5 fields, found 1: [often]"
+    );
+}
+
+/// As in the design of operations: an input without apiVersion and kind, a deadline as a duration, and all policies.
+#[tokio::test]
+async fn manifest_of_the_design_is_taken_as_it_is_written() {
+    let plane = plane_that_answers(|request| {
+        let input = request.input.as_ref().unwrap().json().unwrap();
+        json!({"output": {"batches": input["batches"]}})
+    })
+    .await;
+    let input = json!({"targets": {"apiVersion": "example.org/v1", "kind": "KubernetesCluster"}, "batches": [0.01, 0.1, 0.5, 1.0]});
+    let pipeline = json!([{"step": "rolling-upgrade", "functionRef": {"name": FUNCTION}, "input": input}]);
+    let template = json!({"spec": {"retryLimit": 5, "mode": "Pipeline", "pipeline": pipeline}});
+    let cron = json!({
+        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "CronOperation", "metadata": {"name": "cluster-rolling-upgrade"},
+        "spec": {
+            "schedule": "@every 1s", "startDeadline": "10m", "successfulHistoryLimit": 3, "failedHistoryLimit": 3,
+            "concurrencyPolicy": "Forbid", "operationTemplate": template,
+        },
+    });
+    plane.apply(&format!("{CRONS}/cluster-rolling-upgrade"), &cron).await;
+    let is_done = |list: &Value| {
+        let mut items = list["items"].as_array().unwrap().iter();
+        items.any(|it| it["status"]["pipeline"][0]["output"] == json!({"batches": [0.01, 0.1, 0.5, 1]}))
+    };
+    plane.until(OPERATIONS, is_done).await;
+}

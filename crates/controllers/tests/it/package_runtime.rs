@@ -1,0 +1,326 @@
+//! Programs of packages run in pods: Deployments, Services and certificates are what Crossplane would make, and change hands safely.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ferroplane_api::PackageKind::{Function, Provider};
+use ferroplane_testkit::plane::registry::NAMESPACE;
+use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, master};
+use serde_json::{Value, json};
+
+use crate::packages::{PKG, apply, crd, healthy, message, owners, package_yaml, revisions};
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const CONFIGS: &str = "/apis/pkg.crossplane.io/v1beta1/deploymentruntimeconfigs";
+
+fn deployments() -> String {
+    format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
+}
+
+fn of_core(plural: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{name}")
+}
+
+fn registry_of(kind: &str, name: &str, versions: &[&str]) -> FakeRegistry {
+    let registry = FakeRegistry::default();
+    for version in versions {
+        // Different contents, so that each has a digest of its own.
+        let package =
+            package_yaml(kind, &json!({"crossplane": {"version": format!(">=v1, !={version}")}}), &[]);
+        registry.push(&format!("registry.example.org/acme/{name}:{version}"), &package);
+    }
+    registry
+}
+
+/// Wait for a Deployment.
+async fn deployed(plane: &Plane, name: &str) -> Value {
+    plane.until(&format!("{}/{name}", deployments()), |deployment| !deployment.is_null()).await
+}
+
+/// Do what Kubernetes does when enough pods answer, or do not any more.
+async fn set_available(plane: &Plane, name: &str, status: &str) {
+    deployed(plane, name).await;
+    let condition =
+        json!({"type": "Available", "status": status, "reason": "r", "message": "pods of a test"});
+    let path = format!("{}/{name}/status", deployments());
+    plane.merge(&path, &json!({"status": {"conditions": [condition]}})).await;
+}
+
+/// The name of the newest revision, once there are so many.
+async fn newest(plane: &Plane, kind: &str, count: usize) -> String {
+    let list = format!("{PKG}/{kind}revisions");
+    plane.until(&list, |list| list["items"].as_array().is_some_and(|items| items.len() == count)).await;
+    let all = revisions(plane, kind).await;
+    all.last().unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn controllers(object: &Value) -> Vec<String> {
+    owners(object).into_iter().filter(|(_, controls)| *controls).map(|(name, _)| name).collect()
+}
+
+fn selected(service: &Value) -> &str {
+    service["spec"]["selector"]["pkg.crossplane.io/revision"].as_str().unwrap_or_default()
+}
+
+fn conditions_are(object: &Value, expected: &[(&str, &str)]) -> bool {
+    expected.iter().all(|(kind, value)| condition(object, kind).as_deref() == Some(*value))
+}
+
+#[tokio::test]
+async fn function_runs_in_pods_and_says_where_it_is_called() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0"]);
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    let deployment = deployed(&plane, &name).await;
+    assert_eq!(controllers(&deployment), std::slice::from_ref(&name));
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "registry.example.org/acme/function-own:v1.0.0");
+    let service = plane.until(&of_core("services", "own"), |service| !service.is_null()).await;
+    assert_eq!((selected(&service), &service["spec"]["clusterIP"]), (&*name, &json!("None")));
+    let account = plane.get(&of_core("serviceaccounts", &name)).await;
+    assert_eq!(controllers(&account), std::slice::from_ref(&name));
+    let secret = plane.get(&of_core("secrets", "own-tls-server")).await;
+    let authority = plane.get(&of_core("secrets", "crossplane-root-ca")).await;
+    assert_eq!(secret["data"]["ca.crt"], authority["data"]["tls.crt"]);
+    assert!(certifies(&secret, "own.crossplane-system.svc"), "{secret}");
+
+    let revision = format!("{PKG}/functionrevisions/{name}");
+    let waiting =
+        plane.until(&revision, |it| message(it, "RuntimeHealthy").contains("\"Available\" yet")).await;
+    assert_eq!(waiting["status"]["endpoint"], "dns:///own.crossplane-system:9443");
+    assert_eq!(waiting["status"]["tlsServerSecretName"], "own-tls-server");
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    let expected =
+        [("RuntimeHealthy", "True/HealthyPackageRevision"), ("RuntimeActive", "True/ActiveRuntime")];
+    assert!(conditions_are(&plane.get(&revision).await, &expected));
+    set_available(&plane, &name, "False").await;
+    plane
+        .until(&path, |it| message(it, "Healthy").contains("unavailable with message: pods of a test"))
+        .await;
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+
+    plane.quiet().await;
+    plane.stop().await;
+    plane.start_as(master("ferroplane")).await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
+    plane.delete(&of_core("services", "own")).await;
+    plane.until(&of_core("services", "own"), |service| selected(service) == name).await;
+    plane.merge(&format!("{}/{name}", deployments()), &json!({"spec": {"replicas": 3}})).await;
+    plane.until(&format!("{}/{name}", deployments()), |it| it["spec"]["replicas"] == 1).await;
+}
+
+/// Whether the certificate in a Secret names this host. Names of hosts stand in certificates as they are.
+fn certifies(secret: &Value, host: &str) -> bool {
+    let decode = |text: &str| BASE64_STANDARD.decode(text).unwrap_or_default();
+    let pem = String::from_utf8(decode(secret["data"]["tls.crt"].as_str().unwrap_or_default())).unwrap();
+    let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    decode(&body).windows(host.len()).any(|window| window == host.as_bytes())
+}
+
+#[tokio::test]
+async fn upgrade_leads_callers_to_new_pods_once_they_answer_and_then_ends_the_old_ones() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let first = newest(&plane, "function", 1).await;
+    set_available(&plane, &first, "True").await;
+    healthy(&plane, &path).await;
+    let secret = plane.get(&of_core("secrets", "own-tls-server")).await["data"].clone();
+
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &json!({})).await;
+    let second = newest(&plane, "function", 2).await;
+    deployed(&plane, &second).await;
+    plane.quiet().await;
+    let service = plane.get(&of_core("services", "own")).await;
+    assert_eq!((selected(&service), controllers(&service)), (&*first, vec![first.clone()]));
+
+    set_available(&plane, &second, "True").await;
+    let service = plane.until(&of_core("services", "own"), |service| selected(service) == second).await;
+    assert_eq!(controllers(&service), std::slice::from_ref(&second));
+    plane.until(&format!("{}/{first}", deployments()), Value::is_null).await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    let states: Vec<_> =
+        revisions(&plane, "function").await.iter().map(|it| it["spec"]["desiredState"].clone()).collect();
+    assert_eq!(states, ["Inactive", "Active"]);
+    let kept = plane.get(&of_core("secrets", "own-tls-server")).await;
+    assert_eq!(kept["data"], secret, "the certificate is in use");
+    assert_eq!(controllers(&kept), std::slice::from_ref(&second));
+    assert_eq!(selected(&plane.get(&of_core("services", "own")).await), second);
+}
+
+#[tokio::test]
+async fn config_names_everything_and_a_fixed_name_changes_hands() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let custom = json!({"runtimeConfigRef": {"name": "custom"}});
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &custom).await;
+    let first = newest(&plane, "function", 1).await;
+    let revision = format!("{PKG}/functionrevisions/{first}");
+    plane
+        .until(&revision, |it| {
+            message(it, "RuntimeHealthy") == "there is no DeploymentRuntimeConfig `custom`"
+        })
+        .await;
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "custom"},
+        "spec": {
+            "deploymentTemplate": {"metadata": {"name": "fixed"}, "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": []}}}},
+            "serviceTemplate": {"metadata": {"name": "front"}}, "serviceAccountTemplate": {"metadata": {"name": "account"}},
+        },
+    });
+    plane.apply(&format!("{CONFIGS}/custom"), &config).await;
+    let deployment = deployed(&plane, "fixed").await;
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "account");
+    set_available(&plane, "fixed", "True").await;
+    healthy(&plane, &path).await;
+    assert_eq!(plane.get(&revision).await["status"]["endpoint"], "dns:///front.crossplane-system:9443");
+    assert!(certifies(
+        &plane.get(&of_core("secrets", "own-tls-server")).await,
+        "front.crossplane-system.svc"
+    ));
+    plane
+        .merge(
+            &format!("{CONFIGS}/custom"),
+            &json!({"spec": {"deploymentTemplate": {"spec": {"replicas": 5}}}}),
+        )
+        .await;
+    plane.until(&format!("{}/fixed", deployments()), |it| it["spec"]["replicas"] == 5).await;
+
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &custom).await;
+    let second = newest(&plane, "function", 2).await;
+    plane.until(&format!("{}/fixed", deployments()), |it| controllers(it) == [second.clone()]).await;
+    set_available(&plane, "fixed", "True").await;
+    plane.until(&revision, |it| it["spec"]["desiredState"] == "Inactive").await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    let kept = plane.get(&format!("{}/fixed", deployments())).await;
+    assert_eq!(
+        controllers(&kept),
+        [second],
+        "an inactive revision deletes what is its own, and nothing else"
+    );
+}
+
+#[tokio::test]
+async fn revision_without_its_dependencies_is_not_run_and_secrets_of_others_stay() {
+    let registry = FakeRegistry::default();
+    let depends = json!({"dependsOn": [{"provider": "registry.example.org/acme/none", "version": "v1.0.0"}]});
+    registry.push("registry.example.org/acme/lonely:v1.0.0", &package_yaml("Function", &depends, &[]));
+    registry.push("registry.example.org/acme/own:v1.0.0", &package_yaml("Function", &json!({}), &[]));
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own-tls-server", "namespace": NAMESPACE},
+        "stringData": {"tls.crt": "theirs", "tls.key": "theirs"},
+    });
+    plane.apply(&of_core("secrets", "own-tls-server"), &theirs).await;
+    let lonely = apply(&plane, "Function", "lonely", "acme/lonely:v1.0.0", &json!({})).await;
+    plane.until(&lonely, |it| message(it, "Healthy").contains("missing dependencies")).await;
+    let path = apply(&plane, "Function", "own", "acme/own:v1.0.0", &json!({})).await;
+    plane.until(&path, |it| message(it, "Healthy").contains("does not belong to the package")).await;
+    plane.quiet().await;
+    let all = plane.get(&deployments()).await;
+    assert_eq!(all["items"], json!([]), "nothing runs");
+    let secret = plane.get(&of_core("secrets", "own-tls-server")).await;
+    assert_eq!(secret["data"]["tls.crt"], BASE64_STANDARD.encode("theirs"));
+}
+
+#[tokio::test]
+async fn provider_gets_rights_on_its_kinds_and_those_of_its_family_and_serves_webhooks() {
+    let registry = FakeRegistry::default();
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validating-webhook-configuration"},
+        "webhooks": [{
+            "name": "a.acme.org", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": {"service": {"name": "webhook-service", "namespace": "system", "path": "/validate"}},
+            "rules": [{"apiGroups": ["s3.acme.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["buckets"]}],
+        }],
+    });
+    let push = |name: &str, objects: &[Value]| {
+        let manifest = json!({
+            "apiVersion": "meta.pkg.crossplane.io/v1", "kind": "Provider",
+            "metadata": {"name": name, "labels": {"pkg.crossplane.io/provider-family": "acme"}}, "spec": {},
+        });
+        let documents: Vec<_> = [&manifest].into_iter().chain(objects).map(Value::to_string).collect();
+        registry.push(&format!("registry.example.org/acme/{name}:v1.0.0"), &documents.join("\n---\n"));
+        registry.push(&format!("registry.example.org/evil/{name}:v1.0.0"), &documents.join("\n---\n"));
+    };
+    push("s3", &[crd("buckets", "s3.acme.org"), hooks]);
+    let mut configs = crd("configs", "acme.org");
+    configs["spec"]["names"]["kind"] = "Config".into();
+    push("family", &[configs]);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    apply(&plane, "Provider", "s3", "acme/s3:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "provider", 1).await;
+    let deployment = deployed(&plane, &name).await;
+    assert_eq!(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "s3-tls-client");
+    let secret = plane.get(&of_core("secrets", "s3-tls-client")).await;
+    assert_eq!(controllers(&secret), ["s3"], "certificates of a provider are the package's");
+    let webhooks =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-provider-s3";
+    let hooks = plane.get(webhooks).await;
+    let client = &hooks["webhooks"][0]["clientConfig"];
+    assert_eq!(
+        client["service"],
+        json!({"name": "s3", "namespace": NAMESPACE, "path": "/validate", "port": 9443})
+    );
+    assert_eq!(client["caBundle"], secret["data"]["ca.crt"]);
+
+    let system = format!("{ROLES}/crossplane:provider:{name}:system");
+    let groups = |role: &Value| -> Vec<Value> {
+        role["rules"].as_array().into_iter().flatten().map(|rule| rule["apiGroups"][0].clone()).collect()
+    };
+    let role = plane.until(&system, |role| !role.is_null()).await;
+    assert!(
+        groups(&role).contains(&json!("s3.acme.org")) && !groups(&role).contains(&json!("acme.org")),
+        "{role}"
+    );
+    let edit = plane.get(&format!("{ROLES}/crossplane:provider:{name}:aggregate-to-edit")).await;
+    assert_eq!(edit["metadata"]["labels"]["rbac.crossplane.io/aggregate-to-crossplane"], "true");
+    let binding =
+        plane.until(&format!("{BINDINGS}/crossplane:provider:{name}:system"), |it| !it.is_null()).await;
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}])
+    );
+
+    apply(&plane, "Provider", "family", "acme/family:v1.0.0", &json!({})).await;
+    plane.until(&system, |role| groups(role).contains(&json!("acme.org"))).await;
+    plane.quiet().await;
+    apply(&plane, "Provider", "evil", "evil/s3:v1.0.0", &json!({})).await;
+    plane
+        .until(&format!("{PKG}/providers/evil"), |it| message(it, "Healthy").contains("already controlled"))
+        .await;
+    plane.quiet().await;
+    let roles = plane.get(ROLES).await;
+    let of_evil = roles["items"].as_array().unwrap().iter().filter(|role| {
+        role["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("crossplane:provider:evil"))
+    });
+    assert_eq!(of_evil.count(), 0, "who claims a family and kinds of others gains nothing");
+}
+
+#[tokio::test]
+async fn programs_that_others_run_are_left_to_them() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0"]);
+    let plane = Plane::with_pods(&registry, &[Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    let revision = format!("{PKG}/functionrevisions/{name}");
+    let installed = plane
+        .until(&revision, |it| conditions_are(it, &[("RevisionHealthy", "True/HealthyPackageRevision")]))
+        .await;
+    assert_eq!(condition(&installed, "RuntimeHealthy"), None);
+    assert_eq!(installed["spec"].get("tlsServerSecretName"), None);
+    let healthy_runtime = json!({"type": "RuntimeHealthy", "status": "True", "reason": "HealthyPackageRevision", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut conditions = installed["status"]["conditions"].as_array().cloned().unwrap();
+    conditions.push(healthy_runtime);
+    plane.merge(&format!("{revision}/status"), &json!({"status": {"conditions": conditions}})).await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    assert_eq!(plane.get(&deployments()).await["items"], json!([]));
+}

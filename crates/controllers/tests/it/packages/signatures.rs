@@ -1,0 +1,130 @@
+//! Packages whose signatures somebody wants verified.
+
+use ferroplane_testkit::plane::registry::NAMESPACE;
+use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition};
+use serde_json::{Value, json};
+
+use super::{PKG, apply, healthy, message, package_yaml};
+
+const IMAGE: &str = "registry.example.org/acme/function-own:v1.0.0";
+const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify";
+
+fn function(about: &str) -> String {
+    package_yaml("Function", &json!({"capabilities": ["composition", about]}), &[])
+}
+
+/// Demand signatures of these authorities for all images.
+async fn demand(plane: &Plane, authorities: &Value) {
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "verify"},
+        "spec": {
+            "matchImages": [{"prefix": "registry.example.org/"}],
+            "verification": {"provider": "Cosign", "cosign": {"authorities": authorities}},
+        },
+    });
+    plane.apply(CONFIG, &config).await;
+}
+
+fn by_key(name: &str) -> Value {
+    json!({"name": name, "key": {"secretRef": {"name": "keys", "key": name}, "hashAlgorithm": "sha256"}})
+}
+
+/// Have the public key of somebody in a Secret.
+async fn trust(plane: &Plane, name: &str, signer: &ImageSigner) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": NAMESPACE},
+        "stringData": {name: signer.public_key()},
+    });
+    plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/keys"), &secret).await;
+}
+
+/// The failure that a condition names.
+fn code(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+    found.and_then(|condition| condition["code"].as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn package_is_installed_only_if_somebody_who_is_trusted_has_signed_it() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let (ours, other) = (ImageSigner::generate(), ImageSigner::generate());
+    registry.sign(&digest, other.sign(&digest));
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    assert!(said.contains("ImageConfig `verify`"), "{said}");
+    assert!(said.contains("authority `ours`: no signature of the image was made with its key"), "{said}");
+    let revisions = plane.get(&format!("{PKG}/functionrevisions")).await;
+    assert_eq!(revisions["items"], json!([]), "nothing is made of an image that is not trusted");
+
+    registry.sign(&digest, ours.sign(&digest));
+    // Whoever changes the policy has packages looked at again.
+    demand(&plane, &json!([by_key("nobody"), by_key("ours")])).await;
+    let package = plane
+        .until(&path, |package| {
+            condition(package, "Installed").as_deref() == Some("True/ActivePackageRevision")
+        })
+        .await;
+    let applied = &package["status"]["appliedImageConfigRefs"];
+    assert_eq!(*applied, json!([{"name": "verify", "reason": "VerifyImage"}]));
+}
+
+#[tokio::test]
+async fn policy_that_comes_later_counts_for_what_is_installed_and_stops_it() {
+    let registry = FakeRegistry::default();
+    registry.push(IMAGE, &function("one"));
+    let functions = registry.run_functions();
+    let plane = Plane::with_registry(&registry).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+    demand(&plane, &json!([by_key("ours")])).await;
+    wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    assert!(said.contains(&format!("there is no Secret `keys` in namespace `{NAMESPACE}`")), "{said}");
+    plane.delete(CONFIG).await;
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_verified_is_refused_with_the_reason() {
+    let registry = FakeRegistry::default();
+    registry.push(IMAGE, &function("one"));
+    let plane = Plane::with_registry(&registry).await;
+    let keyless = json!({"name": "robot", "keyless": {"identities": [{"issuer": "https://issuer.example.org", "subject": "robot"}]}});
+    demand(&plane, &json!([keyless])).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    assert!(said.contains("authority `robot`: this release verifies signatures by keys only"), "{said}");
+}
+
+#[tokio::test]
+async fn upgrade_that_is_not_signed_leaves_what_is_installed_in_use() {
+    let registry = FakeRegistry::default();
+    let signer = ImageSigner::generate();
+    let image = |version: &str| format!("registry.example.org/acme/platform:{version}");
+    let platform = |about: &str| package_yaml("Configuration", &json!({}), &[super::definition(about)]);
+    let first = registry.push(&image("v1.0.0"), &platform("one"));
+    registry.push(&image("v1.1.0"), &platform("two"));
+    registry.sign(&first, signer.sign(&first));
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &signer).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
+    healthy(&plane, &path).await;
+    apply(&plane, "Configuration", "platform", "acme/platform:v1.1.0", &json!({})).await;
+    plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let revisions = plane.get(&format!("{PKG}/configurationrevisions")).await;
+    let states: Vec<&Value> =
+        revisions["items"].as_array().unwrap().iter().map(|it| &it["spec"]["desiredState"]).collect();
+    assert_eq!(states, ["Active"]);
+}

@@ -1,0 +1,141 @@
+//! Functions run in pods, are upgraded and removed in bad weather, and whenever controllers are killed.
+
+use std::time::Duration;
+
+use ferroplane_api::PackageKind;
+use ferroplane_testkit::plane::FakeRegistry;
+use ferroplane_testkit::plane::registry::NAMESPACE;
+use serde_json::{Value, json};
+
+use super::checker::{calm_down, stay_still};
+use super::in_virtual_time;
+use super::world::World;
+use crate::packages::{PKG, owners, package_yaml};
+
+/// As many writes as running, upgrading or removing takes at most.
+const WRITES: u64 = 24;
+const SEEDS: u64 = 4;
+const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
+
+/// A world with two versions of a function, on a cluster.
+async fn cluster(seed: u64) -> World {
+    let registry = FakeRegistry::default();
+    for version in ["v1.0.0", "v1.1.0"] {
+        let package = package_yaml("Function", &json!({"capabilities": ["composition", version]}), &[]);
+        registry.push(&format!("registry.example.org/acme/own:{version}"), &package);
+    }
+    registry.run_in_pods(&[PackageKind::Function, PackageKind::Provider]);
+    let world = World::with_registry(seed, &registry).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    world.plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
+    world
+}
+
+async fn install(world: &World, version: &str) {
+    let package = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "own"},
+        "spec": {"package": format!("registry.example.org/acme/own:{version}")},
+    });
+    world.plane.apply(FUNCTION, &package).await;
+}
+
+async fn deployments(world: &World) -> Vec<Value> {
+    let list = world.plane.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments")).await;
+    list["items"].as_array().cloned().unwrap_or_default()
+}
+
+/// Do what Kubernetes does: pods of every Deployment answer. Says whether any did not before.
+async fn start_pods(world: &World) -> bool {
+    let mut has_started = false;
+    for deployment in deployments(world).await {
+        if deployment["status"]["conditions"].is_array() {
+            continue;
+        }
+        has_started = true;
+        let name = deployment["metadata"]["name"].as_str().unwrap();
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}/status");
+        let conditions = json!([{"type": "Available", "status": "True"}]);
+        world.plane.merge(&path, &json!({"status": {"conditions": conditions}})).await;
+    }
+    has_started
+}
+
+/// Everything is as it should be, and stays so. Without a version, nothing runs.
+async fn settle(world: &World, version: Option<&str>) -> Vec<String> {
+    let mut wrongs = Vec::new();
+    loop {
+        wrongs.extend(calm_down(world).await.err());
+        if !start_pods(world).await {
+            break;
+        }
+    }
+    let running = deployments(world).await;
+    let core = |plural: &str, name: &str| format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{name}");
+    let service = world.plane.get(&core("services", "own")).await;
+    let secret = world.plane.get(&core("secrets", "own-tls-server")).await;
+    let Some(version) = version else {
+        if !running.is_empty() || !service.is_null() || !secret.is_null() {
+            wrongs.push(format!("something is left: {running:?} {service} {secret}"));
+        }
+        wrongs.extend(stay_still(world).await.err());
+        return wrongs;
+    };
+    let revisions = world.plane.get(&format!("{PKG}/functionrevisions")).await;
+    let revisions = revisions["items"].as_array().cloned().unwrap_or_default();
+    let active: Vec<_> = revisions.iter().filter(|it| it["spec"]["desiredState"] == "Active").collect();
+    let image = format!("registry.example.org/acme/own:{version}");
+    let name =
+        active.first().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).unwrap_or_default();
+    let controlled = |object: &Value| {
+        let mut controllers = owners(object).into_iter().filter(|(_, controls)| *controls);
+        controllers.next() == Some((name.clone(), true)) && controllers.next().is_none()
+    };
+    let is_so = active.len() == 1
+        && active[0]["spec"]["image"] == image
+        && running.len() == 1
+        && running[0]["metadata"]["name"] == name
+        && service["spec"]["selector"]["pkg.crossplane.io/revision"] == name
+        && [&running[0], &service, &secret].into_iter().all(controlled);
+    if !is_so {
+        wrongs.push(format!("{version} does not run: {revisions:?} {running:?} {service}"));
+    }
+    wrongs.extend(stay_still(world).await.err());
+    wrongs
+}
+
+#[test]
+fn function_runs_in_pods_and_changes_hands_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let world = cluster(0).await;
+        for write in 1..=WRITES {
+            for version in [Some("v1.0.0"), Some("v1.1.0"), None] {
+                world.weather.kill_soon(write, write % 2 == 0);
+                match version {
+                    Some(version) => install(&world, version).await,
+                    None => world.plane.delete(FUNCTION).await,
+                }
+                assert_eq!(settle(&world, version).await, Vec::<String>::new(), "killed at write {write}");
+            }
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn function_runs_in_pods_after_bad_weather() {
+    for seed in 0..SEEDS {
+        in_virtual_time(async {
+            let world = cluster(seed).await;
+            world.weather.set_stormy(true);
+            for version in ["v1.0.0", "v1.1.0", "v1.0.0"] {
+                install(&world, version).await;
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                start_pods(&world).await;
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            world.weather.set_stormy(false);
+            assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "seed {seed}");
+            world.end().await;
+        });
+    }
+}

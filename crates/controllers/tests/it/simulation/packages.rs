@@ -1,0 +1,120 @@
+//! Packages are installed, upgraded and removed in bad weather, and whenever controllers are killed.
+
+use std::time::Duration;
+
+use ferroplane_testkit::plane::{FakeRegistry, condition};
+use serde_json::{Value, json};
+
+use super::checker::{calm_down, stay_still};
+use super::in_virtual_time;
+use super::world::World;
+use crate::packages::{LOCK, PKG, XRD, definition, owners, package_yaml};
+
+/// As many writes as installing, upgrading or removing takes at most.
+const WRITES: u64 = 30;
+const SEEDS: u64 = 6;
+const CONFIGURATION: &str = "/apis/pkg.crossplane.io/v1/configurations/platform";
+
+/// A registry with two versions of a platform, which depends on a provider.
+fn registry() -> FakeRegistry {
+    let registry = FakeRegistry::default();
+    let provider = package_yaml("Provider", &json!({}), &[]);
+    registry.push("registry.example.org/acme/provider:v1.0.0", &provider);
+    let spec =
+        json!({"dependsOn": [{"provider": "registry.example.org/acme/provider", "version": "v1.0.0"}]});
+    for version in ["v1.0.0", "v1.1.0"] {
+        let package = package_yaml("Configuration", &spec, &[definition(version)]);
+        registry.push(&format!("registry.example.org/acme/platform:{version}"), &package);
+    }
+    registry
+}
+
+async fn install(world: &World, version: &str) {
+    let package = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Configuration", "metadata": {"name": "platform"},
+        "spec": {"package": format!("registry.example.org/acme/platform:{version}")},
+    });
+    world.plane.apply(CONFIGURATION, &package).await;
+}
+
+async fn remove(world: &World) {
+    world.plane.delete(CONFIGURATION).await;
+}
+
+/// Everything is as it should be, and stays so. Without a version, nothing is installed.
+async fn settle(world: &World, version: Option<&str>) -> Vec<String> {
+    let mut wrongs: Vec<String> = calm_down(world).await.err().into_iter().collect();
+    if version.is_none() {
+        // Only now: as long as somebody depends on it, it is installed again.
+        world.plane.delete(&format!("{PKG}/providers/acme-provider")).await;
+        wrongs.extend(calm_down(world).await.err());
+    }
+    let (xrd, lock) = (world.plane.get(XRD).await, world.plane.get(LOCK).await);
+    let revisions = world.plane.get(&format!("{PKG}/configurationrevisions")).await;
+    let revisions = revisions["items"].as_array().cloned().unwrap_or_default();
+    let active: Vec<&Value> = revisions.iter().filter(|it| it["spec"]["desiredState"] == "Active").collect();
+    let locked = lock["packages"].as_array().map(Vec::len).unwrap_or_default();
+    match version {
+        None if xrd.is_null() && revisions.is_empty() && locked == 0 => {}
+        None => wrongs.push(format!("something is left: {xrd} {revisions:?} {lock}")),
+        Some(version) => {
+            let package = world.plane.get(CONFIGURATION).await;
+            let is_healthy = condition(&package, "Healthy").as_deref() == Some("True/HealthyPackageRevision");
+            let about = &xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"];
+            let controllers: Vec<_> = owners(&xrd).into_iter().filter(|(_, controls)| *controls).collect();
+            let is_owned = active.len() == 1 && controllers == [(text(&active[0]["metadata"]["name"]), true)];
+            if !is_healthy || about != version || !is_owned || locked != 2 {
+                wrongs.push(format!("{version} is not installed: {package} {xrd} {revisions:?} {lock}"));
+            }
+        }
+    }
+    wrongs.extend(stay_still(world).await.err());
+    wrongs
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn packages_are_installed_upgraded_and_removed_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let world = World::with_registry(0, &registry()).await;
+        for write in 1..=WRITES {
+            for version in [Some("v1.0.0"), Some("v1.1.0"), None] {
+                world.weather.kill_soon(write, write % 2 == 0);
+                match version {
+                    Some(version) => install(&world, version).await,
+                    None => remove(&world).await,
+                }
+                assert_eq!(settle(&world, version).await, Vec::<String>::new(), "killed at write {write}");
+            }
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn packages_become_as_they_should_after_bad_weather() {
+    for seed in 0..SEEDS {
+        in_virtual_time(async {
+            let registry = registry();
+            let world = World::with_registry(seed, &registry).await;
+            world.weather.set_stormy(true);
+            for (step, version) in ["v1.0.0", "v1.1.0", "v1.0.0"].into_iter().enumerate() {
+                install(&world, version).await;
+                registry.set_down((step == 1).then_some("cannot connect"));
+                tokio::time::sleep(Duration::from_secs(40)).await;
+            }
+            world.weather.set_stormy(false);
+            registry.set_down(None);
+            assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "seed {seed}");
+            world.weather.set_stormy(true);
+            remove(&world).await;
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            world.weather.set_stormy(false);
+            assert_eq!(settle(&world, None).await, Vec::<String>::new(), "seed {seed}");
+            world.end().await;
+        });
+    }
+}
