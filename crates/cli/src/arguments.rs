@@ -15,6 +15,7 @@ use crate::commands::composition::Composition;
 use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
 use crate::commands::man::Man;
+use crate::commands::operation::Operation;
 use crate::commands::render::Render;
 use crate::commands::replay::Replay;
 use crate::commands::resource::Resource;
@@ -24,6 +25,7 @@ use crate::commands::up::Up;
 use crate::commands::validate::Validate;
 use crate::commands::version::Version;
 use crate::commands::why::Why;
+use crate::commands::xpkg::Xpkg;
 use crate::terminal::Terminal;
 
 /// A Crossplane-compatible control plane in one binary
@@ -58,6 +60,9 @@ enum Command {
     Validate(Box<Validate>),
     #[command(alias = "function")]
     Functions(Functions),
+    #[command(alias = "op")]
+    Operation(Operation),
+    Xpkg(Box<Xpkg>),
     Audit(Audit),
     Backup(Backup),
     Restore(Restore),
@@ -100,6 +105,8 @@ impl Arguments {
             Command::Resource(resource) => resource.run(terminal),
             Command::Composition(composition) => composition.run(terminal),
             Command::Functions(functions) => functions.run(terminal),
+            Command::Operation(operation) => operation.run(terminal),
+            Command::Xpkg(xpkg) => xpkg.run(terminal),
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),
             Command::Man(man) => man.run(&Self::command()),

@@ -1,7 +1,10 @@
 //! Images and webhooks, as the commands call them.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use ferroplane_engine::Isolation;
-use ferroplane_runner::{CallError, External, ImageCall, ImageOutput, ImageRunner};
+use ferroplane_runner::{CallError, External, ImageRunner, ImageSettings, Images};
 
 /// What programs run with that are in no container.
 const YOUR_RIGHTS: &str =
@@ -20,19 +23,67 @@ pub(crate) enum Trust {
     Grants,
 }
 
+/// Whose credentials registries are shown, beside those of pull secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RegistryUser {
+    /// The user of this command, who has logged in with `docker login`.
+    Own,
+    /// Nobody: others decide which images are pulled.
+    Nobody,
+}
+
+/// Where and how images are run on this machine.
+pub(crate) fn image_settings(user: RegistryUser) -> anyhow::Result<ImageSettings> {
+    let host = ["/proc/self/exe", "internal", "host"].map(Into::into);
+    let settings = ImageSettings::new(directory()?, host.into());
+    Ok(ImageSettings { uses_docker_config: user == RegistryUser::Own, ..settings })
+}
+
+/// Where images are kept. They can be fetched again, so that it is a cache.
+fn directory() -> anyhow::Result<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
+    let home = || std::env::home_dir().and_then(absolute).map(|home| home.join(".cache"));
+    let cache =
+        cache.or_else(home).context("cannot find a directory for images; set HOME or XDG_CACHE_HOME")?;
+    Ok(cache.join("ferroplane/images"))
+}
+
 /// Calls images and webhooks.
-pub(crate) fn external(trust: Trust) -> External {
-    let external = External::new(ImageRunner::new(move |call| std::future::ready(run(&call, trust))));
+pub(crate) fn external(trust: Trust, user: RegistryUser) -> External {
+    let runner = match image_settings(user) {
+        Ok(settings) => Images::new(settings).runner(),
+        Err(error) => refusing(&error),
+    };
+    external_with(trust, runner)
+}
+
+/// The same, where images are run by this.
+pub(crate) fn external_with(trust: Trust, runner: ImageRunner) -> External {
     match trust {
-        Trust::Containers => external.refusing_webhooks(YOUR_NETWORK),
-        Trust::Grants => external,
+        Trust::Containers => External::new(in_containers(runner)).refusing_webhooks(YOUR_NETWORK),
+        Trust::Grants => External::new(runner),
     }
 }
 
-fn run(call: &ImageCall, trust: Trust) -> Result<ImageOutput, CallError> {
-    let image = call.image.reference.clone();
-    if call.image.isolation == Isolation::Chroot && trust == Trust::Containers {
-        return Err(CallError::Image { image, reason: YOUR_RIGHTS.to_owned() });
-    }
-    Err(CallError::Image { image, reason: "this build cannot run images".to_owned() })
+/// Runs nothing without a container.
+fn in_containers(runner: ImageRunner) -> ImageRunner {
+    ImageRunner::new(move |call| {
+        let runner = runner.clone();
+        async move {
+            if call.image.isolation == Isolation::Chroot {
+                let (image, reason) = (call.image.reference, YOUR_RIGHTS.to_owned());
+                return Err(CallError::Image { image, reason });
+            }
+            runner.run(call).await
+        }
+    })
+}
+
+/// Says why no image can be run.
+fn refusing(error: &anyhow::Error) -> ImageRunner {
+    let reason = format!("{error:#}");
+    ImageRunner::new(move |call| {
+        std::future::ready(Err(CallError::Image { image: call.image.reference, reason: reason.clone() }))
+    })
 }

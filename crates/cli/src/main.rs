@@ -2,6 +2,8 @@
 
 mod address;
 mod arguments;
+#[cfg(feature = "wasm")]
+mod cache;
 mod client;
 mod commands;
 mod duration;
@@ -9,12 +11,16 @@ mod explain;
 mod external;
 mod functions;
 mod interrupt;
+mod operations;
+mod package_source;
 mod recordings;
+mod remote_templates;
 mod size;
 mod start;
 mod telemetry;
 mod terminal;
 mod up;
+mod xpkg;
 
 use std::process::ExitCode;
 
@@ -52,6 +58,8 @@ impl From<Verdict> for ExitCode {
 fn main() -> ExitCode {
     let arguments = Arguments::read();
     let mut terminal = Terminal::new();
+    #[cfg(feature = "wasm")]
+    enable_webassembly();
     match arguments.run(&mut terminal) {
         Ok(verdict) => verdict.into(),
         Err(error) => {
@@ -59,4 +67,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Scripts can be run from now on, and what is compiled is kept for the next process.
+#[cfg(feature = "wasm")]
+fn enable_webassembly() {
+    let cache = cache::code_cache();
+    if let Some(directory) = cache.clone() {
+        ferroplane_runner::set_code_cache(directory);
+    }
+    ferroplane_runner::enable_starlark(cache);
 }

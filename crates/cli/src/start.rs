@@ -5,6 +5,7 @@ mod dry_run;
 mod health;
 mod initialise;
 mod options;
+mod packages;
 mod pages;
 mod site;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use tracing::{info, warn};
 
 use crate::Verdict;
 use crate::interrupt::Interrupts;
+use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
 use crate::up::controllers::{built_ins, response_cache};
 pub(crate) use options::{Configuration, File, Options};
@@ -61,6 +63,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
         let site = Site {
             recorder: site::recorder(configuration)?,
             metadata: telemetry.metadata(),
+            packages: configuration.packages.as_ref().map(packages::Packages::open).transpose()?,
             ..Site::connect(configuration, term)?
         };
         site.health.add_metrics(telemetry.metrics());
@@ -290,18 +293,30 @@ async fn stand_by(
     if let Some(max_ttl) = configuration.max_answer_ttl {
         answers = answers.with_max_ttl(max_ttl);
     }
+    let templates = template_fetcher(
+        &configuration.remote_templates,
+        configuration.remote_templates_directory.clone(),
+        Patience::NeverWaits,
+    )?;
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions)?,
+        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
         calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
         // Whoever may write Functions of a cluster may not run programs in its pods.
         local_functions: Arc::default(),
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
+        runs_operations: configuration.runs_operations,
         composer: site.composer.clone(),
         recorder: site.recorder.clone(),
         allows_development_functions: configuration.allows_development_functions,
         tuning: configuration.tuning.clone(),
+        enables_function_revision_selectors: configuration.enables_function_revision_selectors,
+        packages: configuration
+            .packages
+            .as_ref()
+            .zip(site.packages.as_ref())
+            .map(|(packages, source)| packages.manager(configuration, source)),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

@@ -115,6 +115,14 @@ impl Terminal {
         ProgressBar::new(total as u64).with_style(style).with_message(words)
     }
 
+    /// Show how many bytes have come or gone, if anybody looks. The number of all of them is known later.
+    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    pub(crate) fn transfer(&mut self, words: &'static str) -> ProgressBar {
+        let style = "{msg} {wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)";
+        let style = ProgressStyle::with_template(style).expect("the template is valid");
+        ProgressBar::new(0).with_style(style).with_message(words)
+    }
+
     /// Start with an empty screen, if there is one.
     pub(crate) fn clear(&mut self) {
         if io::stdout().is_terminal() {

@@ -4,6 +4,7 @@ mod audit;
 pub(crate) mod controllers;
 mod demo;
 mod follow;
+mod function_containers;
 mod kubeconfig;
 mod manifests;
 mod plane;
@@ -35,6 +36,7 @@ pub(crate) use simulate::Selection;
 
 /// What to run, and where.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(crate) struct Configuration {
     /// None keeps nothing.
     pub(crate) data_dir: Option<PathBuf>,
@@ -47,6 +49,12 @@ pub(crate) struct Configuration {
     pub(crate) has_controllers: bool,
     /// Whether images are run and webhooks called that Compositions name.
     pub(crate) enables_alpha_functions: bool,
+    /// Whether steps may name revisions and labels of functions.
+    pub(crate) enables_function_revision_selectors: bool,
+    /// Whether packages are installed.
+    pub(crate) installs_packages: bool,
+    /// Where templates may be fetched from.
+    pub(crate) remote_templates: Vec<String>,
     /// Where the certificates are that functions are called with.
     pub(crate) client_certificates: Option<PathBuf>,
     /// Whether to show what this is for.

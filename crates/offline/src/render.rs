@@ -9,14 +9,18 @@ mod composite;
 mod defaults;
 mod from_recording;
 mod functions;
+mod image_functions;
 mod input_files;
 mod observed;
+mod operation;
 mod output;
 mod recorded_responses;
 mod renderer;
 mod runtimes;
+pub(crate) mod scripts;
 pub mod seam;
 pub(crate) mod templates;
+mod wasm;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +30,7 @@ use ferroplane_engine::composite::{
     Begin, Circuit, Conclusion, Ending, Facts, Published, composite_connection_secret, conclude, disown,
     selection_events,
 };
-use ferroplane_engine::{Event, Failure, Inputs, Outcome, Pipeline, Plan, Want};
+use ferroplane_engine::{CompositeSubject, Event, Failure, Inputs, Outcome, Pipeline, Plan, Subject, Want};
 use ferroplane_runner::{Directory, drive};
 use ferroplane_wire::Struct;
 use serde_json::{Map, Value};
@@ -39,7 +43,7 @@ pub use batch::PrintedComposite;
 pub use from_recording::{WrittenTest, write_test};
 pub use input_files::InputFiles;
 pub use output::{Format, PrintOptions};
-pub use renderer::Renderer;
+pub use renderer::{Callers, Renderer};
 
 /// One composite resource to render, and what it is rendered with.
 #[derive(Debug)]
@@ -89,10 +93,12 @@ pub(crate) async fn render(
     let Composite { object, layout, .. } = &input.composite;
     let secret = composite_connection_secret(object, *layout);
     let inputs = Inputs {
-        composite: Struct::try_from(object.clone())?,
-        layout: *layout,
-        connection_details: cluster.connection_details(object, secret)?,
-        observed: observe(&input.composite, cluster)?,
+        subject: Subject::Composite(CompositeSubject {
+            object: Struct::try_from(object.clone())?,
+            layout: *layout,
+            connection_details: cluster.connection_details(object, secret)?,
+            observed: observe(&input.composite, cluster)?,
+        }),
         pipeline: input.pipeline.clone(),
         // Rendering has no last time: a function asks for everything anew.
         remembered: Vec::new(),
@@ -143,7 +149,7 @@ fn facts_as_read(input: &RenderInput) -> Facts<'_> {
         kept_status: status.cloned().unwrap_or_default(),
         circuit: Circuit::Closed,
         contested: None,
-        records_requests: false,
+        has_own_fields: false,
         now: input.now.clone(),
     }
 }

@@ -21,6 +21,7 @@ mod packages;
 mod parallel;
 mod patches;
 mod pipelines;
+mod scripts;
 mod served;
 mod split;
 mod templates;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::{self, Files, Located, Manifest};
 use documents::Documents;
-use ferroplane_api::{keys, meta};
+use ferroplane_api::{Object, keys, meta};
 use finding::{Problem, ProblemKind};
 use judge::Judge;
 use packages::Cache;
@@ -78,20 +79,24 @@ pub(crate) fn composite_problems(definition: &Manifest, xr: &Manifest) -> Vec<Pr
     problems.into_iter().filter(|problem| problem.kind != ProblemKind::UnknownField).collect()
 }
 
-/// What is wrong with the Compositions among manifests, as far as the manifests themselves tell. Functions that are not among
-/// them may be where the Compositions go to.
-pub fn composition_mistakes(manifests: &[Manifest]) -> Vec<Located> {
-    let judge = Judge::of(manifests);
-    let is_composition = |manifest: &&Manifest| {
-        let object = manifest.object();
-        meta::kind(object) == "Composition" && meta::group(meta::api_version(object)) == keys::APIEXTENSIONS
-    };
-    let mistakes = manifests.iter().filter(is_composition).flat_map(|manifest| {
+/// What is wrong with the Compositions among manifests, by the kinds that the manifests define and by those that the plane serves
+/// to which they go. Functions that are not among the manifests may be on that plane.
+pub fn composition_mistakes(manifests: &[Manifest], served: &[Object]) -> Vec<Located> {
+    let mut judge = Judge::of(manifests);
+    // The manifests come first: they are about to replace what is served.
+    judge.add_served(served);
+    let mistakes = manifests.iter().filter(|manifest| is_composition(manifest)).flat_map(|manifest| {
         let problems = judge.pipeline_problems(manifest).into_iter();
         let problems = problems.filter(|problem| problem.kind != ProblemKind::UnknownFunction);
         problems.map(|it| Located::new(manifest.source(), Some(it.line), it.message))
     });
     mistakes.collect()
+}
+
+/// Whether a manifest is a Composition.
+pub fn is_composition(manifest: &Manifest) -> bool {
+    let object = manifest.object();
+    meta::kind(object) == "Composition" && meta::group(meta::api_version(object)) == keys::APIEXTENSIONS
 }
 
 impl Validation {

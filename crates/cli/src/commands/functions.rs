@@ -1,8 +1,11 @@
 //! `ferroplane functions`: what can be called, and what does it answer?
 
+mod declare;
 mod explain;
+mod image;
 mod run;
 mod versions;
+mod wasm;
 
 use clap::Subcommand;
 
@@ -20,6 +23,7 @@ pub(crate) struct Functions {
 enum Command {
     Versions(versions::Versions),
     Explain(explain::Explain),
+    Declare(declare::Declare),
     #[command(alias = "test")]
     Run(run::Run),
 }
@@ -29,6 +33,7 @@ impl Functions {
         match self.command {
             Command::Versions(versions) => versions.run(terminal),
             Command::Explain(explain) => explain.run(terminal),
+            Command::Declare(declare) => declare.run(terminal),
             Command::Run(run) => run.run(terminal),
         }
     }

@@ -7,19 +7,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::ValueEnum;
-use ferroplane_functions::Library;
+use clap::{Args as _, ValueEnum};
+use ferroplane_functions::{Library, prepare_scripts};
 use ferroplane_offline::manifest::Files;
-use ferroplane_offline::render::{self, InputFiles, PrintOptions, PrintedComposite, Renderer};
-use ferroplane_runner::{Directory, grpc};
+use ferroplane_offline::render::{self, Callers, InputFiles, PrintOptions, PrintedComposite, Renderer};
+use ferroplane_runner::{Directory, Images, grpc};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
 use super::internal::supervising_command;
 use crate::Verdict;
 use crate::duration;
-use crate::external::{Trust, external};
+use crate::external::{RegistryUser, Trust, external_with, image_settings};
 use crate::interrupt::Interrupts;
+use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
 use from_recording::Recorded;
 use inputs::Inputs;
@@ -28,13 +29,16 @@ use inputs::Inputs;
 ///
 /// Runs the functions of a Composition on a composite resource (XR) and prints the XR's status, the resources it
 /// would be composed of and those that would be deleted. Needs neither Docker nor a cluster: functions are built
-/// in, started as programs, or already running.
+/// in, pulled as images and run in containers, started as programs, or already running. Containers need `crun` or `runc`.
 ///
 /// Annotations of a Function say how to call it. `render.ferroplane.io/command` starts a program, such as
 /// "./my-function" or "python main.py --address {address} --insecure", if --allow-commands says that you trust it.
 /// `render.crossplane.io/runtime: Development` calls a function that is running at localhost:9443, or at
 /// `render.crossplane.io/runtime-development-target`, with mutual TLS if `render.ferroplane.io/tls-certs-dir` names
 /// a directory with ca.crt, tls.crt and tls.key. Relative paths start at the directory of the Function's file.
+///
+/// An Operation, a CronOperation or a WatchOperation takes the place of both XR and Composition. What is printed is the operation's status,
+/// and what it would apply.
 ///
 /// Exits with 3 when a function returns a fatal result; what was rendered before it is still printed.
 #[derive(Debug, clap::Args)]
@@ -44,6 +48,8 @@ use inputs::Inputs;
   ferroplane render xrs/ composition.yaml functions/ --include-function-results
   kubectl get app my-app -o yaml | ferroplane render - composition.yaml functions.yaml --output json
   ferroplane render xr.yaml composition.yaml functions.yaml --allow-commands --watch
+  ferroplane render operation.yaml functions.yaml
+  ferroplane render watch-operation.yaml functions.yaml --watched-resource app.yaml
   ferroplane render --from-recording app/shop --into tests/shop")]
 pub(crate) struct Render {
     #[command(flatten)]
@@ -68,6 +74,12 @@ pub(crate) struct Render {
     /// Print above each resource which line of a Go template printed it
     #[arg(long)]
     show_sources: bool,
+
+    /// Host, or host and beginning of a path, from which templates may be fetched; can be given several times
+    ///
+    /// For steps of function-go-templating with `source: Remote`.
+    #[arg(long, value_name = "PLACE", value_delimiter = ',')]
+    allow_remote_templates: Vec<String>,
 
     /// Output format; in JSON, each XR and its resources are one List
     #[arg(long, value_enum, default_value_t)]
@@ -127,6 +139,12 @@ impl Render {
             terminal.note(&format!("{flag} is ignored: Ferroplane is the engine"));
         }
         let inputs = InputFiles::from(self.inputs.clone());
+        if self.inputs.lacks_composition() && !inputs.is_operation() {
+            let words = "the following required arguments were not provided:\n  <COMPOSITION>";
+            Self::augment_args(clap::Command::new("ferroplane render"))
+                .error(clap::error::ErrorKind::MissingRequiredArgument, words)
+                .exit();
+        }
         if self.watch && inputs.reads_standard_input() {
             bail!("standard input cannot be watched: give a file instead of `-`, or leave out --watch");
         }
@@ -180,17 +198,31 @@ impl Render {
         for advisory in renderer.advisories() {
             terminal.warn(&advisory);
         }
+        if renderer.runs_scripts() {
+            // What takes seconds when it is done for the first time is not the script's to pay for.
+            let spinner = terminal.spinner("preparing the interpreter of Starlark");
+            tokio::task::spawn_blocking(prepare_scripts).await?;
+            spinner.finish_and_clear();
+        }
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let spinner = terminal.spinner("starting functions");
-        let functions = self.start_functions(&renderer, &options, terminal).await;
+        let runs_images = renderer.calls_external() || renderer.serves_images();
+        let images = runs_images.then(|| image_settings(RegistryUser::Own)).transpose()?.map(Images::new);
+        let functions = self.start_functions(&renderer, &options, images.as_ref(), terminal).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
         functions.set_deadline(deadline);
+        if let Some(templates) = template_fetcher(&self.allow_remote_templates, None, Patience::Waits)? {
+            functions.fetch_templates(templates);
+        }
         let progress = terminal.progress(renderer.composites().len(), "rendering");
         let mut results = Results { verdict: Verdict::Yes, errors: Vec::new(), progress };
         let print = |result| results.print(result, terminal);
         renderer.render_all(functions, self.max_concurrency as usize, self.print_options(), print).await?;
+        if let Some(images) = images {
+            images.close().await;
+        }
         results.conclude(terminal)
     }
 
@@ -200,19 +232,21 @@ impl Render {
         &self,
         renderer: &Renderer,
         options: &grpc::Options,
+        images: Option<&Images>,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Directory> {
         // A render that is killed can end nothing any more.
         let supervisor = supervising_command();
         let trust = if self.inputs.allows_commands() { Trust::Grants } else { Trust::Containers };
-        let external = renderer.calls_external().then(|| external(trust));
-        let mut starting = std::pin::pin!(renderer.start_functions(options, &supervisor, external.as_ref()));
+        let external = images.map(|images| external_with(trust, images.runner()));
+        let callers = Callers { supervisor: &supervisor, external: external.as_ref(), images };
+        let mut starting = std::pin::pin!(renderer.start_functions(options, &callers));
         if let Ok(started) = tokio::time::timeout(UNREMARKABLE, &mut starting).await {
             return started;
         }
         let seconds = self.timeout.as_secs_f64();
         terminal.note(&format!(
-            "still waiting for the programs of functions to listen, for up to {seconds}s (--timeout)"
+            "still waiting for functions: images are pulled, and programs have up to {seconds}s to listen (--timeout)"
         ));
         starting.await
     }

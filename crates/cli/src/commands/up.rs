@@ -85,6 +85,27 @@ pub(crate) struct Up {
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     enable_alpha_functions: bool,
 
+    /// Let steps choose revisions of functions, and several revisions of a Function be active
+    ///
+    /// Steps choose with functionRevisionRef and functionRevisionSelector, and `activeRevisionLimit` of a Function says how many revisions
+    /// are active. See docs/rollout.md.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    enable_function_revision_selectors: bool,
+
+    /// Install the packages of Functions, Providers and Configurations from their registries
+    ///
+    /// Without it no registry is asked. Functions that are built in run either way.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    install_packages: bool,
+
+    /// Host, or host and beginning of a path, from which templates may be fetched; can be given several times
+    ///
+    /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or digest.
+    #[arg(long, value_name = "PLACE", env = "ALLOW_REMOTE_TEMPLATES", value_delimiter = ',')]
+    allow_remote_templates: Vec<String>,
+
     /// Directory of the client certificate for calls to functions: ca.crt, tls.crt and tls.key
     #[arg(long, value_name = "DIR", env = "TLS_CLIENT_CERTS_DIR")]
     tls_client_certs_dir: Option<PathBuf>,
@@ -176,6 +197,9 @@ impl Up {
             audit: self.audit,
             has_controllers: !self.no_controllers,
             enables_alpha_functions: self.enable_alpha_functions,
+            enables_function_revision_selectors: self.enable_function_revision_selectors,
+            installs_packages: self.install_packages,
+            remote_templates: self.allow_remote_templates,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
             recording_size: self.recording_size,

@@ -104,6 +104,7 @@ impl Options {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         self.explain_ignored(terminal);
+        ferroplane_functions::wait_for_interpreter();
         let mut validation = Validation::read(files, schemas, self.cache_dir.as_deref())?;
         if let (true, Some(path)) = (validation.is_cache_missing, &self.cache_dir) {
             terminal.warn(&format!("{}: there is no such cache", path.display()));

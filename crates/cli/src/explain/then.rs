@@ -51,7 +51,7 @@ fn snapshot(recording: &Recording) -> (Id, Snapshot) {
     snapshot.put_list(definitions(), vec![definition(head)]);
     snapshot.put_events(id.clone(), events(recording));
     snapshot.put(id.clone(), State::Here(Box::new(xr)));
-    for object in last.into_iter().flat_map(|take| take.inputs.observed.values()) {
+    for object in last.into_iter().flat_map(|take| take.inputs.subject.observed().values()) {
         if let Ok(object) = object.object.json() {
             snapshot.put(Id::of(object), State::Here(Box::new(object.clone())));
         }
@@ -66,7 +66,7 @@ fn snapshot(recording: &Recording) -> (Id, Snapshot) {
 /// The composite resource as it was read, with what was written to it.
 fn composite(recording: &Recording, last: Option<&Take>) -> Object {
     let head = &recording.head;
-    let read = last.and_then(|take| take.inputs.composite.json().ok()).cloned();
+    let read = last.and_then(|take| take.inputs.subject.object().json().ok()).cloned();
     // One for which no pipeline could be run was not recorded itself.
     let mut xr = read.unwrap_or_else(|| object(json!({"spec": {"crossplane": {}}})));
     xr.insert("apiVersion".to_owned(), head.api_version.as_str().into());

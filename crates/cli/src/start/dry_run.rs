@@ -32,7 +32,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     let found = inventory(&cluster).await.context("cannot count what is there")?;
     if !found.is_empty() {
         text += "\nObjects that exist:\n";
-        text += &tell_inventory(&found);
+        text += &tell_inventory(&found, configuration.packages.is_some());
     }
     let mut objection = company.objection();
     if objection.is_none() && !has_namespace(&cluster, &configuration.namespace).await {
@@ -117,13 +117,18 @@ fn tell_company(company: &Neighbours) -> String {
     if text.is_empty() { "  none found\n".to_owned() } else { text }
 }
 
-fn tell_inventory(found: &[Counted]) -> String {
+fn tell_inventory(found: &[Counted], installs_packages: bool) -> String {
+    let about = if installs_packages {
+        "installed packages are looked after from now on"
+    } else {
+        "installed packages keep running, but are not updated"
+    };
     let mut text = String::new();
     for Counted { what, count, names, is_package } in found {
         text += &format!("  {count:6} {what}\n");
         if *is_package && *count > 0 {
             let names = names.join(", ");
-            text += &format!("         {names}: installed packages keep running, but are not updated\n");
+            text += &format!("         {names}: {about}\n");
         }
     }
     text

@@ -8,10 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
 use ferroplane_controllers::{CircuitBreakerTuning, Tuning};
+use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_recorder::{BadFieldName, FieldName};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
+use super::packages::{Packages, kinds_in_pods};
 use crate::telemetry::{LogFormat, Telemetry};
 use crate::{address, duration, size};
 
@@ -111,6 +113,70 @@ pub(crate) struct Options {
     #[arg(long, env = "ENABLE_ALPHA_FUNCTIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     enable_alpha_functions: Option<bool>,
+
+    /// Let steps choose revisions of functions, and several revisions of a Function be active [default: false]
+    ///
+    /// Steps choose with functionRevisionRef and functionRevisionSelector. Without this flag, a step that has one of these fields fails,
+    /// and one revision of each Function is active. See docs/rollout.md.
+    #[arg(long, env = "ENABLE_FUNCTION_REVISION_SELECTORS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_function_revision_selectors: Option<bool>,
+
+    /// Run Operations, CronOperations and WatchOperations, an alpha feature [default: false]
+    ///
+    /// They are cluster scoped: whoever may create one reads what its functions ask for, and writes what they want, with the rights of
+    /// the control plane or of the user that `--compose-as` names.
+    #[arg(long, env = "ENABLE_OPERATIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_operations: Option<bool>,
+
+    /// Hosts, or hosts and beginnings of paths, from which templates may be fetched [default: none]
+    ///
+    /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or
+    /// digest. They are fetched in the background.
+    #[arg(long, env = "ALLOW_REMOTE_TEMPLATES", value_name = "PLACES", value_delimiter = ',')]
+    allow_remote_templates: Option<Vec<String>>,
+
+    /// Directory of templates that were fetched [default: in memory]
+    #[arg(long, env = "REMOTE_TEMPLATES_DIR", value_name = "DIR")]
+    remote_templates_dir: Option<PathBuf>,
+
+    /// Install and run packages: Functions, Providers and Configurations [default: false]
+    ///
+    /// Off, packages stay as they are, whoever installed them. See docs/package-manager.md before you turn this on for a cluster whose
+    /// packages Crossplane installed.
+    #[arg(long, env = "ENABLE_PACKAGES", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_packages: Option<bool>,
+
+    /// What runs packages: Deployment or External, for all kinds or as `Kind=Runtime;Kind=Runtime` [default: Deployment]
+    ///
+    /// Has an effect with --enable-packages only.
+    #[arg(long, env = "PACKAGE_RUNTIME", value_name = "RUNTIME")]
+    package_runtime: Option<String>,
+
+    /// Directory of package images [default: a temporary directory]
+    #[arg(short = 'c', long, alias = "cache-dir", env = "XPKG_CACHE_DIR", value_name = "DIR")]
+    xpkg_cache_dir: Option<PathBuf>,
+
+    /// File with certificate authorities of registries, in PEM, beside those of the system
+    #[arg(long, env = "CA_BUNDLE_PATH", value_name = "FILE")]
+    ca_bundle_path: Option<PathBuf>,
+
+    /// Upgrade packages that others depend on [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    enable_dependency_version_upgrades: Option<bool>,
+
+    /// Downgrade packages that others depend on, too [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    enable_dependency_version_downgrades: Option<bool>,
+
+    /// Honour `DeploymentRuntimeConfigs` [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    enable_deployment_runtime_configs: Option<bool>,
 
     /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
     #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
@@ -265,7 +331,9 @@ impl Options {
             self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
-            enable_alpha_functions,
+            enable_alpha_functions, enable_function_revision_selectors, enable_operations, allow_remote_templates,
+            remote_templates_dir, enable_packages, package_runtime, xpkg_cache_dir, ca_bundle_path,
+            enable_dependency_version_upgrades, enable_dependency_version_downgrades, enable_deployment_runtime_configs,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
             recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
@@ -275,6 +343,22 @@ impl Options {
 }
 
 impl Options {
+    /// How packages are installed and run, if they are.
+    fn packages(&self) -> anyhow::Result<Option<Packages>> {
+        // Looked at in any case: a flag that makes no sense is told before it is needed.
+        let kinds = kinds_in_pods(self.package_runtime.as_deref().unwrap_or_default())?;
+        let downgrades = self.enable_dependency_version_downgrades.unwrap_or(false);
+        let upgrades = downgrades || self.enable_dependency_version_upgrades.unwrap_or(false);
+        let packages = Packages {
+            kinds,
+            cache: self.xpkg_cache_dir.clone(),
+            authorities: self.ca_bundle_path.clone().filter(|file| !file.as_os_str().is_empty()),
+            dependencies: ResolveOptions { upgrades, downgrades },
+            uses_configs: self.enable_deployment_runtime_configs.unwrap_or(true),
+        };
+        Ok(self.enable_packages.unwrap_or(false).then_some(packages))
+    }
+
     fn tuning(&self) -> anyhow::Result<Tuning> {
         let usual = Tuning::default();
         let breaker = usual.circuit_breaker;
@@ -301,6 +385,7 @@ impl Options {
 
 /// How to run, everything said.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(crate) struct Configuration {
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) context: Option<String>,
@@ -318,6 +403,14 @@ pub(crate) struct Configuration {
     pub(super) max_answer_ttl: Option<Duration>,
     pub(super) allows_development_functions: bool,
     pub(super) enables_alpha_functions: bool,
+    pub(super) enables_function_revision_selectors: bool,
+    pub(super) runs_operations: bool,
+    /// Where templates may be fetched from.
+    pub(super) remote_templates: Vec<String>,
+    /// None keeps them in memory.
+    pub(super) remote_templates_directory: Option<PathBuf>,
+    /// None leaves packages alone.
+    pub(super) packages: Option<Packages>,
     pub(super) tuning: Tuning,
     pub(super) recordings: Option<Recordings>,
     pub(super) writes_roles: bool,
@@ -353,7 +446,7 @@ pub(super) struct Webhooks {
 
 impl Configuration {
     pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
-        let tuning = options.tuning()?;
+        let (tuning, packages) = (options.tuning()?, options.packages()?);
         let address = |address: Option<SocketAddr>, port: Option<u16>, usual| {
             let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
             address.unwrap_or_else(|| SocketAddr::new(everywhere, port.unwrap_or(usual)))
@@ -402,6 +495,11 @@ impl Configuration {
             max_answer_ttl: options.xfn_cache_max_ttl.map(|span| span.0),
             allows_development_functions: options.allow_development_functions.unwrap_or(false),
             enables_alpha_functions: options.enable_alpha_functions.unwrap_or(false),
+            enables_function_revision_selectors: options.enable_function_revision_selectors.unwrap_or(false),
+            runs_operations: options.enable_operations.unwrap_or(false),
+            remote_templates: options.allow_remote_templates.unwrap_or_default(),
+            remote_templates_directory: options.remote_templates_dir,
+            packages,
             tuning,
             recordings: (recordings.size > 0).then_some(recordings),
             writes_roles: options.write_roles.unwrap_or(true),
@@ -487,6 +585,9 @@ mod tests {
             "--xfn-cache-max-ttl=1h",
             "--allow-development-functions",
             "--enable-alpha-functions",
+            "--enable-function-revision-selectors",
+            "--enable-operations",
+            "--allow-remote-templates=git.example.org,registry.example.org/platform",
         ]))
         .unwrap();
         let circuit_breaker =
@@ -499,10 +600,29 @@ mod tests {
         );
         assert_eq!(configuration.max_answer_ttl, Some(Duration::from_hours(1)));
         assert!(configuration.allows_development_functions && configuration.enables_alpha_functions);
+        assert!(configuration.enables_function_revision_selectors);
+        assert!(configuration.runs_operations);
         let usual = Configuration::new(Options::default()).unwrap();
+        assert!(!usual.enables_function_revision_selectors, "design 000 has it off at first");
         assert!(usual.tuning == Tuning::default() && !usual.allows_development_functions);
-        assert!(!usual.enables_alpha_functions);
+        assert_eq!(configuration.remote_templates, ["git.example.org", "registry.example.org/platform"]);
+        assert!(
+            !usual.enables_alpha_functions && !usual.runs_operations && usual.remote_templates.is_empty()
+        );
         assert!(Configuration::new(flags(&["--circuit-breaker-burst=0"])).is_err());
+    }
+
+    #[test]
+    fn packages_are_left_alone_unless_an_administrator_says_otherwise() {
+        let packages = |line: &[&str]| Configuration::new(flags(line)).unwrap().packages;
+        assert!(packages(&["--package-runtime=External", "-c", "/cache"]).is_none());
+        let found =
+            packages(&["--enable-packages", "--enable-dependency-version-downgrades", "--cache-dir=/cache"]);
+        let found = found.unwrap();
+        assert!(found.dependencies.upgrades && found.dependencies.downgrades);
+        assert_eq!(found.cache.as_deref(), Some(Path::new("/cache")));
+        assert!(found.uses_configs && found.kinds.len() == 2);
+        assert!(Configuration::new(flags(&["--package-runtime=Docker"])).is_err());
     }
 
     #[test]

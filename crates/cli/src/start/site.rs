@@ -16,6 +16,7 @@ use super::callers::Callers;
 use super::health::{Health, Listening};
 use super::options::Recordings;
 use crate::client;
+use crate::package_source::RegistryPackages;
 use crate::up::controllers::recorder_in;
 
 /// How soon to ask again a server that does not answer.
@@ -38,6 +39,8 @@ pub(super) struct Site {
     pub(super) callers: Callers,
     /// What functions are told beside requests.
     pub(super) metadata: Option<grpc::Metadata>,
+    /// Where packages come from, if they are installed.
+    pub(super) packages: Option<RegistryPackages>,
     pub(super) server: String,
     /// By which certificates are made and renewed.
     pub(super) clock: Clock,
@@ -72,6 +75,7 @@ impl Site {
             recorder: Recorder::off(),
             callers,
             metadata: None,
+            packages: None,
             server,
             clock: Clock::system(),
             glance: GLANCE,

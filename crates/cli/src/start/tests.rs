@@ -86,6 +86,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
         recorder: Recorder::off(),
         callers: callers::Callers::of(&ferroplane_client::Endpoint::default()),
         metadata: None,
+        packages: None,
         server: String::new(),
         clock,
         glance: Duration::from_millis(10),

@@ -24,13 +24,12 @@ use Answer::{AlwaysOn, Ignored, NeverOn};
 struct Flag {
     name: &'static str,
     short: Option<char>,
-    alias: Option<&'static str>,
     variable: Option<&'static str>,
     answer: Answer,
 }
 
 const fn flag(name: &'static str, answer: Answer) -> Flag {
-    Flag { name, short: None, alias: None, variable: None, answer }
+    Flag { name, short: None, variable: None, answer }
 }
 
 const fn with_variable(flag: Flag, variable: &'static str) -> Flag {
@@ -39,20 +38,13 @@ const fn with_variable(flag: Flag, variable: &'static str) -> Flag {
 
 const NO_POLLING: Answer =
     Ignored("changes are noticed when they happen; only connection Secrets are polled (--poll-interval)");
-const NO_PACKAGES: Answer = Ignored("packages are not run yet");
 const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
 
-const FLAGS: [Flag; 25] = [
+const FLAGS: [Flag; 18] = [
     Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
     flag("min-poll-interval", NO_POLLING),
-    flag("max-concurrent-package-establishers", NO_PACKAGES),
-    with_variable(
-        Flag { short: Some('c'), alias: Some("cache-dir"), ..flag("xpkg-cache-dir", NO_PACKAGES) },
-        "XPKG_CACHE_DIR",
-    ),
-    with_variable(flag("package-runtime", NO_PACKAGES), "PACKAGE_RUNTIME"),
-    with_variable(flag("ca-bundle-path", NO_PACKAGES), "CA_BUNDLE_PATH"),
-    with_variable(flag("user-agent", NO_PACKAGES), "USER_AGENT"),
+    flag("max-concurrent-package-establishers", Ignored("ten objects of a package are written at a time")),
+    with_variable(flag("user-agent", Ignored("registries are told the name of this program")), "USER_AGENT"),
     with_variable(flag("tls-server-certs-dir", FROM_SECRETS), "TLS_SERVER_CERTS_DIR"),
     with_variable(flag("tls-client-certs-dir", FROM_SECRETS), "TLS_CLIENT_CERTS_DIR"),
     with_variable(
@@ -62,16 +54,15 @@ const FLAGS: [Flag; 25] = [
     flag("profile", Ignored("there is no profiler")),
     flag("restrict-namespaced-events", Ignored("events are written beside what they are about")),
     flag("watch-cache-namespaced", Ignored("what is followed depends on what is composed")),
-    flag("enable-dependency-version-upgrades", NO_PACKAGES),
-    flag("enable-dependency-version-downgrades", NO_PACKAGES),
-    flag("enable-signature-verification", NO_PACKAGES),
+    flag("enable-signature-verification", AlwaysOn),
     flag("enable-function-response-cache", AlwaysOn),
-    flag("enable-deployment-runtime-configs", NO_PACKAGES),
     flag("enable-usages", AlwaysOn),
     flag("enable-ssa-claims", AlwaysOn),
     flag("enable-realtime-compositions", AlwaysOn),
-    flag("enable-custom-to-managed-resource-conversion", NO_PACKAGES),
-    flag("enable-operations", NeverOn("Operations are not run yet")),
+    flag(
+        "enable-custom-to-managed-resource-conversion",
+        Ignored("the CustomResourceDefinitions of providers are installed as they are"),
+    ),
     flag("enable-pipeline-inspector", NeverOn("pipelines cannot be inspected by a sidecar")),
     flag("enable-provider-deletion-protection", NeverOn("providers are not protected yet")),
 ];
@@ -112,9 +103,6 @@ impl Args for Upstream {
                 .hide(true);
             if let Some(short) = flag.short {
                 argument = argument.short(short);
-            }
-            if let Some(alias) = flag.alias {
-                argument = argument.alias(alias);
             }
             if let Some(variable) = flag.variable {
                 argument = argument.env(variable);
@@ -168,16 +156,19 @@ mod tests {
         assert_eq!(told.len(), 3, "{told:#?}");
         let words = "--min-poll-interval makes no difference: changes are noticed when they happen";
         assert!(told.iter().any(|told| told.starts_with(words)), "{told:#?}");
-        assert_eq!(advice(&["--enable-usages", "--enable-operations=false"]).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            advice(&["--enable-usages", "--enable-pipeline-inspector=false"]).unwrap(),
+            Vec::<String>::new()
+        );
         assert_eq!(advice(&["--enable-usages=false"]).unwrap().len(), 1);
     }
 
     #[test]
     fn what_would_be_missed_is_refused() {
-        let error = advice(&["--enable-operations"]).unwrap_err().to_string();
+        let error = advice(&["--enable-provider-deletion-protection"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot do what --enable-operations asks for: Operations are not run yet; leave it out"
+            "cannot do what --enable-provider-deletion-protection asks for: providers are not protected yet; leave it out"
         );
     }
 }

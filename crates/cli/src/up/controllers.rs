@@ -11,20 +11,27 @@ use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
     ADVISOR_PATH, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, LocalFunctions,
-    PROTECTION_PATH, Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
+    PROTECTION_PATH, PackageManager, PackagedFunctions, Protection, ServedDefinitions, Settings, Tuning,
+    grant_rights, install,
 };
+use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
 use ferroplane_recorder::{FieldName, Recorder};
-use ferroplane_runner::{Directory, ResponseCache, grpc};
+use ferroplane_runner::{Directory, ResponseCache, TemplateFetcher, grpc};
 use serde_json::json;
 use tracing::warn;
 
+use super::function_containers::FunctionContainers;
 use super::{Configuration, plane};
-use crate::external::{Trust, external};
+use crate::external::{RegistryUser, Trust, external};
+use crate::package_source::RegistryPackages;
+use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
 
+/// The namespace of pull secrets. Crossplane's, so that manifests for it work here.
+const PULL_SECRETS: &str = "crossplane-system";
 /// Where the API server finds what protects objects that are in use: in this process.
 const PROTECTION: &str = "protection.ferroplane.internal";
 /// Where it finds what knows the versions of functions.
@@ -37,7 +44,7 @@ pub(super) async fn start(
     recorder: Recorder,
     local_functions: Arc<LocalFunctions>,
     telemetry: &Installed,
-) -> anyhow::Result<Controllers> {
+) -> anyhow::Result<(Controllers, Option<FunctionContainers>)> {
     let administrator = ApiClient::new(plane::administrator(server));
     grant_rights(&administrator, CUSTOM_RESOURCES)
         .await
@@ -49,24 +56,52 @@ pub(super) async fn start(
     }
     let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
+    let templates = template_fetcher(
+        &configuration.remote_templates,
+        configuration.data_dir.as_ref().map(|directory| directory.join("templates")),
+        Patience::NeverWaits,
+    )?;
+    let (functions, packages) = (Arc::<PackagedFunctions>::default(), packages(configuration)?);
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions)?,
+        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
         calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
         writes_roles: true,
+        runs_operations: true,
         composer: Some(ApiClient::new(client_of(server, COMPOSER))),
         allows_development_functions: true,
         tuning: Tuning::default(),
+        enables_function_revision_selectors: configuration.enables_function_revision_selectors,
+        packages: packages.as_ref().map(|packages| package_manager(packages, &functions)),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot advise on versions of functions")?;
-    Ok(controllers)
+    let containers = packages.map(|packages| FunctionContainers::start(functions, packages));
+    Ok((controllers, containers.transpose()?))
+}
+
+/// How packages are installed.
+fn package_manager(packages: &RegistryPackages, functions: &Arc<PackagedFunctions>) -> PackageManager {
+    PackageManager {
+        source: Arc::new(packages.clone()),
+        namespace: PULL_SECRETS.to_owned(),
+        dependencies: ResolveOptions::default(),
+        functions: Some(functions.clone()),
+        deployments: None,
+    }
+}
+
+/// Where packages come from, if any are installed.
+fn packages(configuration: &Configuration) -> anyhow::Result<Option<RegistryPackages>> {
+    let directory = configuration.data_dir.as_ref().map(|directory| directory.join("images"));
+    let open = || RegistryPackages::open(directory.as_deref());
+    configuration.installs_packages.then(open).transpose()
 }
 
 /// The random values that templates print are drawn from a secret that outlives this process: the key of the authority.
@@ -155,12 +190,19 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
     }))
 }
 
-/// The functions that are built in, and whether those among them are on that run images and call webhooks.
-pub(crate) fn built_ins(enables_alpha_functions: bool) -> anyhow::Result<BuiltIns> {
+/// The functions that are built in, whether those among them are on that run images and call webhooks, and what fetches templates for
+/// them.
+pub(crate) fn built_ins(
+    enables_alpha_functions: bool,
+    templates: Option<TemplateFetcher>,
+) -> anyhow::Result<BuiltIns> {
     let library = Arc::new(Library::built_in().context("cannot list the functions that are built in")?);
     let mut directory = Directory::built_in(&library);
     if enables_alpha_functions {
-        directory.enable_external(&external(Trust::Grants));
+        directory.enable_external(&external(Trust::Grants, RegistryUser::Nobody));
+    }
+    if let Some(templates) = templates {
+        directory.fetch_templates(templates);
     }
     Ok(BuiltIns {
         catalogue: library.catalogue().clone(),

@@ -17,11 +17,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{
-    ApiClient, ApplyOptions, Error, InformerScope, ObjectHeader, ObjectPath, Propagation, Resource,
+    ApiClient, ApplyOptions, Error, InformerScope, ObjectHeader, ObjectPath, Propagation, Query, Resource,
     Subresource,
 };
 use ferroplane_offline::manifest::{Files, Located, Manifest, ManifestSource};
-use ferroplane_offline::validate::composition_mistakes;
+use ferroplane_offline::validate::{composition_mistakes, is_composition};
 
 use super::Wanted;
 use super::follow::Followed;
@@ -107,9 +107,7 @@ impl Manifests {
     pub(super) async fn apply(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Files {
         let mut files = Files::default();
         let (mut manifests, is_complete) = self.read(&mut files, terminal);
-        for mistake in composition_mistakes(&manifests) {
-            terminal.warn(&mistake.to_string());
-        }
+        self.warn_of_mistakes(&manifests, terminal).await;
         // Before anything calls them.
         programs.keep(&manifests, is_complete, terminal).await;
         manifests.sort_by_key(|manifest| rank(manifest.object()));
@@ -126,6 +124,24 @@ impl Manifests {
         }
         terminal.note(&tally.to_string());
         files
+    }
+
+    /// Say what `validate` finds in Compositions, by what the files define and what the plane serves already.
+    async fn warn_of_mistakes(&self, manifests: &[Manifest], terminal: &mut Terminal) {
+        if !manifests.iter().any(is_composition) {
+            return;
+        }
+        let mut served = Vec::new();
+        // Those of composite resources come first: they say more than the definitions that are made of them.
+        for definitions in [composite_definitions(), definitions()] {
+            // Whoever cannot read them is told so when the manifests are applied.
+            served.extend(
+                self.client.list_objects(&definitions, "", &Query::default()).await.unwrap_or_default(),
+            );
+        }
+        for mistake in composition_mistakes(manifests, &served) {
+            terminal.warn(&mistake.to_string());
+        }
     }
 
     /// The objects in all files, and whether every file could be read.
@@ -276,6 +292,16 @@ fn read_source(files: &mut Files, source: &ManifestSource) -> anyhow::Result<Vec
         manifest.require_sane_metadata()?;
     }
     Ok(manifests)
+}
+
+fn composite_definitions() -> Resource {
+    Resource {
+        // As the controllers read them, so that both see the same.
+        api_version: "apiextensions.crossplane.io/v1".to_owned(),
+        kind: "CompositeResourceDefinition".to_owned(),
+        plural: "compositeresourcedefinitions".to_owned(),
+        is_namespaced: false,
+    }
 }
 
 fn definitions() -> Resource {

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::function_containers::FunctionContainers;
 use super::renewal::Renewal;
 use super::{Configuration, controllers};
 use crate::telemetry::Installed;
@@ -37,6 +38,7 @@ pub(super) struct Plane {
     door: JoinHandle<usize>,
     renewal: JoinHandle<()>,
     controllers: Option<Controllers>,
+    containers: Option<FunctionContainers>,
     recorder: Recorder,
     local_functions: Arc<LocalFunctions>,
     /// Holds the kubeconfig of a plane that keeps nothing else.
@@ -69,13 +71,14 @@ impl Plane {
             let _ = ended.await;
         }));
         let renewal = tokio::spawn(renewal.keep(Timestamp::now));
-        let (mut controllers, mut recorder) = (None, Recorder::off());
+        let (mut controllers, mut containers, mut recorder) = (None, None, Recorder::off());
         let local_functions = Arc::<LocalFunctions>::default();
         if configuration.has_controllers {
             recorder = controllers::recorder(configuration)?;
             let local = local_functions.clone();
             let started = controllers::start(&server, configuration, recorder.clone(), local, telemetry);
-            controllers = Some(started.await?);
+            let (started, functions) = started.await?;
+            (controllers, containers) = (Some(started), functions);
         }
         serve_metrics(&server, controllers.as_ref(), telemetry);
         Ok(Self {
@@ -86,6 +89,7 @@ impl Plane {
             door,
             renewal,
             controllers,
+            containers,
             recorder,
             local_functions,
             _temporary: temporary,
@@ -114,6 +118,10 @@ impl Plane {
     pub(super) async fn stop(self) {
         if let Some(controllers) = self.controllers {
             controllers.stop().await;
+        }
+        // Until controllers have stopped, they may still call functions.
+        if let Some(containers) = self.containers {
+            containers.stop().await;
         }
         // What is recorded and not yet written is not lost.
         let _ = tokio::task::spawn_blocking(move || self.recorder.stop()).await;

@@ -158,8 +158,16 @@ fn mistakes_in_the_functions_are_located() {
             "error: functions.yaml:6: function `f`: the command has an unclosed quote",
         ),
         (
-            function("x: z"),
-            "error: functions.yaml:4: function `f`: the image `registry.example/f:v1` cannot be run here",
+            function("render.crossplane.io/runtime-docker-pull-policy: Never"),
+            "error: functions.yaml:4: function `f`: cannot run the image `registry.example/f:v1`: cannot pull image",
+        ),
+        (
+            function("render.crossplane.io/runtime-docker-pull-policy: Sometimes"),
+            "error: functions.yaml:6: function `f`: expected `Always`, `IfNotPresent` or `Never`",
+        ),
+        (
+            function("render.crossplane.io/runtime-docker-env: A"),
+            "error: functions.yaml:6: function `f`: expected variables as in `A=1,B=2`",
         ),
     ];
     let development = function("render.crossplane.io/runtime: Development")
@@ -271,7 +279,7 @@ fn program_that_takes_long_to_start_is_told_of_before_it_is_given_up_on() {
         .with("functions.yaml", &started("f", "sleep 60 {port}"));
     let said = sandbox.render_with_commands(&["--timeout", "5s"]).fails_with(1);
     let told =
-        said.find("note: still waiting for the programs of functions to listen, for up to 5s (--timeout)");
+        said.find("note: still waiting for functions: images are pulled, and programs have up to 5s to listen (--timeout)");
     assert!(told.is_some_and(|told| told < said.find("did not listen").unwrap()), "{said}");
 }
 

@@ -10,6 +10,66 @@ use crate::sandbox::Ran;
 
 const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  namespace: default\ndata:\n  theme: light\n";
 
+const BUCKETS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: buckets.cloud.example.org}
+spec:
+  group: cloud.example.org
+  scope: Namespaced
+  names: {kind: Bucket, plural: buckets}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {region: {type: string}}}}}
+";
+
+const COMPOSITION_WITH_A_MISTAKE: &str = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: wrong}
+spec:
+  compositeTypeRef: {apiVersion: demo.ferroplane.io/v1, kind: App}
+  mode: Pipeline
+  pipeline:
+  - step: bucket
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: bucket
+        base: {apiVersion: cloud.example.org/v1, kind: Bucket}
+        patches:
+        - {fromFieldPath: spec.greeting, toFieldPath: spec.regoin}
+";
+
+const STORES: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: stores.shop.example.org}
+spec:
+  group: shop.example.org
+  names: {kind: Store, plural: stores}
+  versions:
+  - {name: v1alpha1, served: true, referenceable: false, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object}}}
+";
+
+const COMPOSITION_OF_ANOTHER_VERSION: &str = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: another-version}
+spec:
+  compositeTypeRef: {apiVersion: shop.example.org/v1alpha1, kind: Store}
+  mode: Pipeline
+  pipeline:
+  - step: ready
+    functionRef: {name: function-auto-ready}
+";
+
 /// The example that everybody tries first, in a directory of its own.
 fn hello() -> TempDir {
     let directory = TempDir::new().unwrap();
@@ -131,6 +191,37 @@ fn what_somebody_else_changed_is_taken_back_and_said() {
     );
     plane.until("app.demo.ferroplane.io/hello in default changed");
     assert_eq!(plane.says("kubectl get app hello -o jsonpath={.spec.greeting}"), "Hello again");
+}
+
+#[test]
+fn compositions_are_checked_against_kinds_that_are_on_the_plane_already() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = watching(&[]);
+    save(&plane, "bucket.crd", BUCKETS);
+    plane.says("kubectl apply -f manifests/bucket.crd");
+    plane.says("kubectl wait --for=condition=Established crd/buckets.cloud.example.org --timeout=20s");
+    save(&plane, "wrong.yaml", COMPOSITION_WITH_A_MISTAKE);
+    let said = plane.until("manifests/wrong.yaml:");
+    assert!(said.contains("Bucket has no field `spec.regoin`"), "{said}");
+}
+
+#[test]
+fn compositions_are_checked_against_definitions_that_are_on_the_plane_already() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = watching(&[]);
+    save(&plane, "store.xrd", STORES);
+    plane.says("kubectl apply -f manifests/store.xrd");
+    plane.says("kubectl wait --for=condition=Established xrd/stores.shop.example.org --timeout=20s");
+    save(&plane, "another.yaml", COMPOSITION_OF_ANOTHER_VERSION);
+    let said = plane.until("manifests/another.yaml:");
+    assert!(
+        said.contains("compositions of Store are for its referenceable version, shop.example.org/v1"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Plane {
             &hooks,
         ]);
         command.args(["--webhook-url", &format!("https://{hooks}"), "--log-format", "json"]);
-        // `up` calls them, too.
-        command.arg("--allow-development-functions");
+        // `up` calls them, and lets steps choose, too.
+        command.args(["--allow-development-functions", "--enable-function-revision-selectors"]);
         let kubectl = Command::new(crate::peers::directory().join("kubectl"))
             .args(["create", "namespace", "crossplane-system", "--kubeconfig", "kubeconfig"])
             .current_dir(directory.path())

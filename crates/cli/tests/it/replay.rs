@@ -313,7 +313,8 @@ fn recordings_survive_a_kill_and_whatever_lies_among_them() {
         let mut bytes = std::fs::read(&newest).unwrap();
         bytes.extend_from_slice(&[7; 33]);
         std::fs::write(&newest, bytes).unwrap();
-        std::fs::write(recordings.join(format!("segment-{:012}", 900 + round)), b"garbage").unwrap();
+        // The plane goes on after the highest number: the next garbage must not take the place of what it wrote.
+        std::fs::write(recordings.join(format!("segment-{:012}", 900 + 100 * round)), b"garbage").unwrap();
     }
 }
 

@@ -88,6 +88,8 @@ fn first_example_becomes_ready_and_is_written_once() {
         std::fs::copy(example.join(name), directory.path().join(name)).unwrap();
     }
     let plane = Plane::start(directory, &[&["--in-memory", "--simulate"], &HELLO[..]].concat());
+    // There is nothing to wait for before it is applied.
+    plane.until("app.demo.ferroplane.io/hello in default created");
     plane.says("kubectl wait app/hello --for=condition=Ready --timeout=60s");
     assert_eq!(plane.says("kubectl get app hello -o jsonpath={.status.availableReplicas}"), "2");
     plane.says("kubectl patch app hello --type=merge -p '{\"spec\":{\"replicas\":5}}'");

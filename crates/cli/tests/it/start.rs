@@ -162,8 +162,8 @@ fn start_without_its_namespace_says_so() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("It would refuse to start: there is no namespace `nowhere`"), "{said}");
     assert!(said.contains("note: --sync-interval makes no difference"), "{said}");
-    let said = replica::refused(&ground, &["--enable-operations"]);
-    assert!(said.contains("Operations are not run yet"), "{said}");
+    let said = replica::refused(&ground, &["--enable-pipeline-inspector"]);
+    assert!(said.contains("pipelines cannot be inspected"), "{said}");
     std::fs::write(ground.path("options.yaml"), "namspace: x\n").unwrap();
     let said = replica::refused(&ground, &["--config", "options.yaml"]);
     assert!(said.contains("options.yaml") && said.contains("namspace"), "{said}");

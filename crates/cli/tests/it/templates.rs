@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ferroplane_testkit::{GitManner, GitServer};
 use serde_json::Value;
 
 use crate::peers::peer;
@@ -103,6 +104,38 @@ fn templates_come_from_a_config_map_that_the_step_requires() {
         said.contains("cannot read tmpl from the folder {/opt/templates}: there is no such ConfigMap"),
         "{said}"
     );
+}
+
+#[test]
+fn templates_are_fetched_from_places_that_are_allowed_and_from_no_others() {
+    let place = Sandbox::new();
+    let server = GitServer::start(&place.path(""), GitManner::Serves);
+    server.write(&[
+        ("web/zones.yaml", ZONES),
+        ("web/helpers.tpl", "{{ define \"zone\" }}far-{{ . }}{{ end }}"),
+    ]);
+    let remote = format!("{}#web", server.remote(&server.commit()));
+    let composition = composition(&format!("source: Remote\nremote: {remote}\n"));
+    let sandbox = Sandbox::new().with("xr.yaml", XR).with("composition.yaml", &composition);
+    let said = sandbox.run(&["render", "xr.yaml", "composition.yaml"]).fails_with(3);
+    assert!(said.contains("--allow-remote-templates"), "{said}");
+    let elsewhere = ["render", "xr.yaml", "composition.yaml", "--allow-remote-templates", "git.example.org"];
+    assert!(sandbox.run(&elsewhere).fails_with(1).contains("--allow-remote-templates"));
+    assert_eq!(server.connections(), 0);
+    let host = server.host();
+    let allowed = ["render", "xr.yaml", "composition.yaml", "--allow-remote-templates", &host];
+    assert_eq!(zones(&sandbox.run(&allowed).documents()), ["far-a", "far-b"]);
+    // A mistake is told with the file, and where it comes from is in the Composition.
+    server.write(&[("web/zones.yaml", "\n{{ nope }}")]);
+    let remote = format!("{}#web", server.remote(&server.commit()));
+    let composition = self::composition(&format!("source: Remote\nremote: {remote}\n"));
+    let sandbox = sandbox.with("composition.yaml", &composition);
+    let said = sandbox.run(&allowed).fails_with(3);
+    assert!(said.contains("(line 2 of file `zones.yaml`)"), "{said}");
+    // `validate` fetches nothing, and has nothing to say about what it does not see.
+    let connections = server.connections();
+    sandbox.run(&["validate", "composition.yaml"]).ok();
+    assert_eq!(server.connections(), connections);
 }
 
 #[test]

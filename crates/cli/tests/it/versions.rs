@@ -19,6 +19,8 @@ fn sandbox(package: &str, annotations: &str) -> Sandbox {
 const COVERED: &str = "registry.example/crossplane-contrib/function-dummy:v0.4.1";
 const FORKED: &str = "registry.example/somebody/function-dummy:v0.4.1";
 const NATIVE: &str = "ferroplane.io/native";
+/// No image is looked for in a registry that does not exist.
+const NEVER: &str = "render.crossplane.io/runtime-docker-pull-policy: Never";
 
 #[test]
 fn package_that_is_built_in_is_not_run_and_that_is_said() {
@@ -30,21 +32,21 @@ fn package_that_is_built_in_is_not_run_and_that_is_said() {
 #[test]
 fn package_of_another_maker_or_version_is_not_replaced() {
     let table = [
-        (FORKED.to_owned(), "and is not built in"),
+        (FORKED.to_owned(), "is not built in"),
         (
             COVERED.replace("v0.4.1", "v9.0.0"),
-            "and is no version that the built-in `function-dummy` covers (>=0.",
+            "is no version that the built-in `function-dummy` covers (>=0.",
         ),
         (
             COVERED.replace(":v0.4.1", "@sha256:abc"),
-            "and is no version that the built-in `function-dummy` covers",
+            "is no version that the built-in `function-dummy` covers",
         ),
     ];
     for (package, why) in table {
-        let said = sandbox(&package, "").render(&[]).fails_with(1);
-        let expected =
-            format!("error: functions.yaml:4: function `f`: the image `{package}` cannot be run here, {why}");
+        let said = sandbox(&package, NEVER).render(&[]).fails_with(1);
+        let expected = format!("error: functions.yaml:4: function `f`: cannot run the image `{package}`: ");
         assert!(said.starts_with(&expected), "{said}");
+        assert!(said.contains(&format!("The package {why}")), "{said}");
     }
 }
 
@@ -70,8 +72,8 @@ fn names_of_the_package_manager_and_mirrors_reach_the_built_in() {
 
 #[test]
 fn annotation_turns_replacing_off_and_insists_on_it() {
-    let said = sandbox(COVERED, &format!("{NATIVE}: 'false'")).render(&[]).fails_with(1);
-    assert!(said.contains("cannot be run here, and is not to be replaced"), "{said}");
+    let said = sandbox(COVERED, &format!("{NATIVE}: 'false', {NEVER}")).render(&[]).fails_with(1);
+    assert!(said.contains("The package is not to be replaced"), "{said}");
 
     let ran = sandbox(FORKED, &format!("{NATIVE}: 'true'")).render(&["-r"]);
     assert_eq!(ran.stderr, format!("note: function `f`: built-in v0.4.1 runs in place of {FORKED}\n"));

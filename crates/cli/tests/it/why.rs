@@ -234,8 +234,6 @@ fn more_faults() -> Vec<Fault> {
     let app = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: app}, spec: {selector: {matchLabels: {a: b}}, \
                template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}";
     let step = |function: &str| format!("{{step: compose, functionRef: {{name: {function}}}}}");
-    let operation = "---\napiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {name: o}\n\
-                     spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-dummy}}]}\n";
     let placed_nowhere = composing("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}");
     let placeless = composition("placeless", "Wide", &[placed_nowhere])
         + &xr("Wide", "placeless", "compositionRef: {name: placeless}");
@@ -290,9 +288,8 @@ fn more_faults() -> Vec<Fault> {
         other(
             "provider/p",
             package("Provider", "p", "acme/provider-p:v1.0.0"),
-            &["Provider p", "does not install providers"],
+            &["Provider p", "acme/provider-p:v1.0.0"],
         ),
-        other("operation/o", operation.to_owned(), &["Operation o", "does not run operations"]),
         other(
             "function/function-uncovered",
             package("Function", "function-uncovered", "crossplane-contrib/function-auto-ready:v99.0.0"),
@@ -312,6 +309,31 @@ fn more_faults() -> Vec<Fault> {
             "lonely/b",
             near + &xr("Lonely", "b", ""),
             &["no Composition composes Lonely", "Composition `near` composes Lonely (test.io/v1beta1)"],
+        ),
+    ]
+}
+
+/// Faults of operations.
+fn faults_of_operations() -> Vec<Fault> {
+    let operation = "---\napiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {name: o}\n\
+                     spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-missing}}], retryLimit: 1}\n";
+    let operations = "operationTemplate: {spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-missing}}]}}";
+    let making = |kind: &str, name: &str, spec: &str| {
+        format!(
+            "---\napiVersion: ops.crossplane.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{{spec}, {operations}}}\n"
+        )
+    };
+    vec![
+        other("operation/o", operation.to_owned(), &["Operation o", "function-missing"]),
+        other(
+            "cronoperation/odd",
+            making("CronOperation", "odd", "schedule: often"),
+            &["CronOperation odd", "cannot schedule operations: expected exactly 5 fields"],
+        ),
+        other(
+            "watchoperation/blind",
+            making("WatchOperation", "blind", "watch: {apiVersion: nowhere.io/v1, kind: Thing}"),
+            &["WatchOperation blind", "there is no such kind"],
         ),
     ]
 }
@@ -339,7 +361,7 @@ fn plane() -> Option<Plane> {
 #[test]
 fn injected_faults_are_named_in_the_first_line() {
     let Some(plane) = plane() else { return };
-    let faults: Vec<_> = faults().into_iter().chain(more_faults()).collect();
+    let faults: Vec<_> = [faults(), more_faults(), faults_of_operations()].into_iter().flatten().collect();
     let all: String = faults.iter().map(|fault| fault.manifest.as_str()).collect();
     plane.told("kubectl apply -f -", &all);
     for fault in faults.iter().filter(|fault| !fault.then.is_empty()) {
@@ -459,8 +481,7 @@ fn everything_that_is_not_ready_is_told_by_cause() {
     let ran = plane.shell(&format!("{ferroplane} why")).output().unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
     assert_eq!(ran.status.code(), Some(3), "{text}");
-    let (failing, idle) =
-        (text.find("no such region").unwrap(), text.find("does not install providers").unwrap());
+    let (failing, idle) = (text.find("no such region").unwrap(), text.find("Provider p").unwrap());
     assert!(failing < idle && text.contains("Affects 3: Fault default/"), "{text}");
     let ran = plane.shell(&format!("{ferroplane} why -n default -o json")).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();

@@ -117,13 +117,26 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
             || (is_composition && modes.iter().any(|end| path.ends_with(end)))
             || ["Composition.spec.x-kubernetes-validations", "CompositionRevision.status.warnings"]
                 .contains(&path.as_str())
-            || ["Function.spec.activeRevisionLimit", "Function.spec.x-kubernetes-validations"]
-                .contains(&path.as_str())
+            || path.ends_with(".spec.activeRevisionLimit")
+            || ["Function.spec.x-kubernetes-validations"].contains(&path.as_str())
             || ["code", "step", "resource"]
                 .iter()
                 .any(|end| path.ends_with(&format!("status.conditions.{end}")))
             || *path == "Composition.versions.v2alpha1"
+            || ["startDeadline", "suspend", "timeZone"]
+                .iter()
+                .any(|field| **path == format!("CronOperation.spec.{field}"))
+            || [
+                "spec.startDeadline",
+                "spec.startingDeadlineSeconds",
+                "spec.suspend",
+                "spec.watch.fields",
+                "status.handled",
+            ]
+            .iter()
+            .any(|field| **path == format!("WatchOperation.{field}"))
             || path.ends_with("operationTemplate.metadata")
+            || (path.contains("Operation.") && path.ends_with("input.x-kubernetes-embedded-resource"))
             || path.starts_with("DeploymentRuntimeConfig.spec.deploymentTemplate.spec")
     };
     let unlisted: Vec<_> = found.iter().filter(|path| !is_listed(path)).collect();

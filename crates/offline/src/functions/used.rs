@@ -1,10 +1,11 @@
 //! Which steps in manifests call versions that will not be there for ever.
 
-use ferroplane_api::{Composition, Function, keys, meta};
+use ferroplane_api::{Composition, Function, Step, keys, meta};
 use ferroplane_engine::versions::{Catalogue, LifecycleState, Unresolved, Version};
 use ferroplane_engine::{Pipeline, PipelineError, to_pipeline};
 use ferroplane_functions::{Library, Native};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::manifest::{Located, Manifest};
 
@@ -13,6 +14,7 @@ use crate::manifest::{Located, Manifest};
 #[serde(rename_all = "camelCase")]
 pub struct Use {
     pub file: String,
+    /// The Composition, or the kind and name of an operation.
     pub composition: String,
     pub step: String,
     pub function: String,
@@ -45,17 +47,16 @@ pub enum Error {
     Pipeline { composition: String, file: String, source: PipelineError },
 }
 
-/// Look at every Composition, as this release would. Functions say which packages are built in.
+/// Look at every Composition and operation, as this release would. Functions say which packages are built in.
 pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Result<Uses, Error> {
     let catalogue = catalogue(manifests, library, release)?;
     let mut uses = Uses::default();
-    for manifest in manifests.iter().filter(|manifest| is(manifest, keys::APIEXTENSIONS, "Composition")) {
-        let composition: Composition = manifest.parse()?;
-        let steps = to_pipeline(&composition.spec);
-        for step in steps.iter() {
+    for manifest in manifests {
+        let Some((composition, steps)) = steps_of(manifest)? else { continue };
+        for step in &steps {
             uses.steps += 1;
             let pipeline = Pipeline::new(std::slice::from_ref(step)).map_err(|source| Error::Pipeline {
-                composition: composition.name().to_owned(),
+                composition: composition.clone(),
                 file: manifest.source().to_string(),
                 source,
             })?;
@@ -84,7 +85,7 @@ pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Res
             };
             uses.found.push(Use {
                 file: manifest.source().to_string(),
-                composition: composition.name().to_owned(),
+                composition: composition.clone(),
                 step: step.step.clone(),
                 function: step.function_ref.name.clone(),
                 version,
@@ -95,6 +96,28 @@ pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Res
         }
     }
     Ok(uses)
+}
+
+/// What an object is called that has steps, and the steps. None if it can have none.
+fn steps_of(manifest: &Manifest) -> Result<Option<(String, Vec<Step>)>, Located> {
+    if is(manifest, keys::APIEXTENSIONS, "Composition") {
+        let composition: Composition = manifest.parse()?;
+        let steps = to_pipeline(&composition.spec).to_vec();
+        return Ok(Some((composition.name().to_owned(), steps)));
+    }
+    let object = manifest.object();
+    let kind = meta::kind(object);
+    let path: &[&str] = match kind {
+        _ if meta::group(meta::api_version(object)) != keys::OPS => return Ok(None),
+        "Operation" => &["spec", "pipeline"],
+        "CronOperation" | "WatchOperation" => &["spec", "operationTemplate", "spec", "pipeline"],
+        _ => return Ok(None),
+    };
+    let (first, rest) = (object.get(path[0]), &path[1..]);
+    let steps = rest.iter().try_fold(first, |value, key| Some(value?.get(*key))).flatten();
+    let steps = serde_json::from_value(steps.cloned().unwrap_or_else(|| Value::Array(Vec::new())));
+    let steps = steps.map_err(|error| manifest.error(path, format!("cannot read the pipeline: {error}")))?;
+    Ok(Some((format!("{kind}/{}", meta::name(object)), steps)))
 }
 
 fn state_of(error: &Unresolved) -> &'static str {

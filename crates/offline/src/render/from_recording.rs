@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{SecretReference, connection_secret};
-use ferroplane_engine::{Answer, Layout, Said, Turn, Want, replay};
+use ferroplane_engine::{Answer, Callee, Layout, Said, Turn, Want, replay};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Head, Recording, Take};
 use ferroplane_runner::{Directory, grpc};
@@ -17,7 +17,7 @@ use ferroplane_wire::{Struct, to_json};
 use serde_json::{Value, json};
 
 use super::functions::RESPONSES;
-use super::{InputFiles, PrintOptions, Renderer, output};
+use super::{Callers, InputFiles, PrintOptions, Renderer, output};
 use crate::file_name::file_name;
 use crate::manifest::{Files, yaml};
 
@@ -39,7 +39,7 @@ pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Resu
     let arguments = describe(recording, &library)?.write(directory)?;
     let input = InputFiles::from_arguments(&arguments);
     let renderer = Renderer::load(&input, &mut Files::default(), &library)?;
-    let functions = renderer.start_functions(&grpc::Options::default(), &[], None).await?;
+    let functions = renderer.start_functions(&grpc::Options::default(), &Callers::default()).await?;
     let xr = renderer.xrs.first().context("there is no composite resource in it")?;
     let mut result = renderer.render(xr, &functions).await?;
     let failure = result.take_fatal_result().context("cannot render what was recorded")?;
@@ -77,18 +77,20 @@ fn describe(recording: &Recording, library: &Library) -> anyhow::Result<TestFile
     let Some(take) = recording.takes.last() else {
         bail!("nothing was decided in this reconcile: there is nothing to render");
     };
+    let Some(composite) = take.inputs.subject.composite() else {
+        bail!("it is a recording of an operation, and only those of composite resources can be rendered");
+    };
     let mut files = TestFiles::default();
-    files.add("xr.yaml", [without_owners(&take.inputs.composite)]);
-    files
-        .add("observed.yaml", take.inputs.observed.values().map(|observed| without_owners(&observed.object)));
+    files.add("xr.yaml", [without_owners(&composite.object)]);
+    files.add("observed.yaml", composite.observed.values().map(|observed| without_owners(&observed.object)));
     files.add_pipeline(&recording.head, take, library);
     files.add_answers(take);
-    if take.inputs.layout == Layout::Legacy {
+    if composite.layout == Layout::Legacy {
         files.add("xrd.yaml", [definition(&recording.head)]);
     }
-    let composite = [(&take.inputs.composite, &take.inputs.connection_details)].into_iter();
-    let observed = take.inputs.observed.values().map(|it| (&it.object, &it.connection_details));
-    let secrets = composite.chain(observed).filter_map(|(object, details)| recorded_secret(object, details));
+    let own = [(&composite.object, &composite.connection_details)].into_iter();
+    let observed = composite.observed.values().map(|it| (&it.object, &it.connection_details));
+    let secrets = own.chain(observed).filter_map(|(object, details)| recorded_secret(object, details));
     files.add("required.yaml", secrets.collect::<Vec<_>>());
     Ok(files)
 }
@@ -116,6 +118,12 @@ impl TestFiles {
             if is_known && callee.is_some_and(|callee| directory.get(&callee.revision).is_some()) {
                 continue;
             }
+            let version = callee.and_then(|callee| built_in_version(callee, &step.function));
+            if let Some(version) = version.filter(|_| is_known) {
+                written["functionRef"] = json!({"name": step.function, "version": version});
+                remove_selectors(written);
+                continue;
+            }
             // One that two steps call says something else to each.
             let name = if names.insert(step.function.clone()) {
                 step.function.clone()
@@ -124,9 +132,7 @@ impl TestFiles {
             };
             written["functionRef"] = json!({"name": name});
             // A function that answers from a file has no revisions to choose from.
-            for field in ["functionRevisionRef", "functionRevisionSelector"] {
-                written.as_object_mut().map(|written| written.remove(field));
-            }
+            remove_selectors(written);
             let answers = format!("answers/{}.json", file_name(&name));
             let function = json!({
                 "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
@@ -229,6 +235,18 @@ fn without_owners(object: &Struct) -> Value {
         metadata.remove("managedFields");
     }
     Value::Object(object)
+}
+
+/// The version of a built-in function whose code ran for a revision of its package.
+fn built_in_version(callee: &Callee, function: &str) -> Option<String> {
+    let version = callee.built_in.as_deref()?.strip_prefix(function)?.strip_prefix('-')?;
+    Some(version.to_owned())
+}
+
+fn remove_selectors(step: &mut Value) {
+    for field in ["functionRevisionRef", "functionRevisionSelector"] {
+        step.as_object_mut().map(|step| step.remove(field));
+    }
 }
 
 /// Everything that a step said.

@@ -12,6 +12,7 @@ use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, Version
 use ferroplane_functions::{Implementation, Library};
 use ferroplane_runner::{AsyncFunction, Command, grpc};
 
+use super::image_functions::ImageFunction;
 use super::recorded_responses;
 use crate::file_name::file_below;
 use crate::manifest::{Files, Located, Manifest};
@@ -20,6 +21,8 @@ const OURS: &str = "render.ferroplane.io/";
 const TLS_DIRECTORY: &str = "render.ferroplane.io/tls-certs-dir";
 /// Names a file of answers, which are given in turn.
 pub(super) const RESPONSES: &str = "render.ferroplane.io/answers";
+/// Names a file of WebAssembly, which is run in this process and sees nothing of the machine.
+const WASM: &str = "render.ferroplane.io/wasm";
 /// What to do about a command that is not run.
 const COMMAND_IS_NOT_RUN: &str = "its command is not run, because programs run with your rights: pass --allow-commands if you trust \
      the programs that these files start";
@@ -109,6 +112,8 @@ pub(super) enum Runtime {
         tls: Option<grpc::Tls>,
     },
     Started(Command),
+    /// By a server in a container.
+    Image(Box<ImageFunction>),
     /// Not at all: it answers as it was recorded.
     Recorded(AsyncFunction),
 }
@@ -138,6 +143,16 @@ fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyh
             .map_err(|problem| error(RESPONSES, format!("function `{name}`: {problem:#}")))?;
         return Ok(Declared::Runtime(Runtime::Recorded(responses)));
     }
+    if let Some(path) = annotation(WASM) {
+        let path = file_below(&manifest.source().directory(), path).ok_or_else(|| {
+            let message = "expected a path below the directory of this file, without `..`";
+            error(WASM, format!("function `{name}`: {message}"))
+        })?;
+        let code = super::wasm::load(name, &path)
+            .map_err(|problem| error(WASM, format!("function `{name}`: {problem:#}")))?;
+        // It is called as what was recorded is: in this process.
+        return Ok(Declared::Runtime(Runtime::Recorded(code)));
+    }
     if let Some(text) = annotation(COMMAND) {
         let command = Command::parse(text, manifest.source().directory())
             .map_err(|problem| error(COMMAND, format!("function `{name}`: {problem}")))?;
@@ -160,11 +175,12 @@ fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyh
 fn check_annotations(function: &Function, manifest: &Manifest) -> Result<(), Located> {
     let (name, annotations) = (&function.metadata.name, &function.metadata.annotations);
     let error = |key: &str, message: String| Err(manifest.error(&["metadata", "annotations", key], message));
-    let is_unknown =
-        |key: &&String| key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY, RESPONSES].contains(&key.as_str());
+    let is_unknown = |key: &&String| {
+        key.starts_with(OURS) && ![COMMAND, TLS_DIRECTORY, RESPONSES, WASM].contains(&key.as_str())
+    };
     if let Some(key) = annotations.keys().find(is_unknown) {
         let message = format!(
-            "function `{name}`: unknown annotation: expected `{COMMAND}`, `{TLS_DIRECTORY}` or `{RESPONSES}`"
+            "function `{name}`: unknown annotation: expected `{COMMAND}`, `{TLS_DIRECTORY}`, `{RESPONSES}` or `{WASM}`"
         );
         return error(key, message);
     }
@@ -202,22 +218,29 @@ fn built_in(function: &Function, manifest: &Manifest, library: &Library) -> anyh
         Err(problem @ (NotReplaced::NoBuiltIn | NotReplaced::BadAnnotation(_))) => {
             Err(error(format!("function `{name}`: {problem}")).into())
         }
-        Err(problem) => Err(not_runnable(function, manifest, &problem.to_string()).into()),
+        Err(problem) if package.is_empty() => {
+            Err(not_runnable(function, manifest, &problem.to_string()).into())
+        }
+        Err(problem) => {
+            let image = ImageFunction::of(function, manifest, &problem.to_string())?;
+            Ok(Declared::Runtime(Runtime::Image(Box::new(image))))
+        }
     }
 }
 
 fn not_runnable(function: &Function, manifest: &Manifest, why: &str) -> Located {
-    let Function { metadata, spec, .. } = function;
-    manifest.error(
-        &["metadata", "name"],
-        format!(
-            "function `{}`: the image `{}` cannot be run here, and {why}; say how to reach the function with one of these \
-             annotations:\n  \
-             {COMMAND}: \"./my-function\"     # a program to start, with --allow-commands; gets --insecure --address HOST:PORT\n  \
-             {RUNTIME}: Development           # it is running already, at {DEFAULT_TARGET} or at\n  \
-             {TARGET}: \"HOST:PORT\"\n  \
-             {NATIVE}: \"true\"                  # call what is built in under this name",
-            metadata.name, spec.package
-        ),
+    let name = &function.metadata.name;
+    let message = format!("function `{name}` has no package, and {why}; {}", other_ways());
+    manifest.error(&["metadata", "name"], message)
+}
+
+/// What else can be done about a function that cannot be run.
+pub(super) fn other_ways() -> String {
+    format!(
+        "say how to reach the function with one of these annotations:\n  \
+         {COMMAND}: \"./my-function\"     # a program to start, with --allow-commands; gets --insecure --address HOST:PORT\n  \
+         {RUNTIME}: Development           # it is running already, at {DEFAULT_TARGET} or at\n  \
+         {TARGET}: \"HOST:PORT\"\n  \
+         {NATIVE}: \"true\"                  # call what is built in under this name"
     )
 }

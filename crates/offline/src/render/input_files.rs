@@ -22,8 +22,10 @@ use super::cluster_state::SharedState;
 use super::composite::{check_definition, check_type, layout_of};
 use super::defaults;
 use super::functions::Functions;
+use super::operation::{as_composition, is_operation, operation_in};
 use super::renderer::Renderer;
 use super::runtimes::Runtimes;
+use super::scripts::load_modules;
 use super::templates::TemplateSteps;
 use crate::manifest::{Files, Located, Manifest, yaml};
 use crate::validate::composite_problems;
@@ -51,6 +53,8 @@ pub struct InputFiles {
     pub function_annotations: Vec<(String, String)>,
     /// Whether to start the programs that Functions name.
     pub may_run_commands: bool,
+    /// The object that has changed, if a `WatchOperation` is rendered. Functions may ask for it, too.
+    pub watched_resource: Option<PathBuf>,
     /// The CompositeResourceDefinition of the composite resource, for its defaults and its layout.
     pub definition: Option<PathBuf>,
 }
@@ -75,6 +79,13 @@ impl InputFiles {
         }
     }
 
+    /// Whether the first file has an operation, or what makes one. What cannot be read is none.
+    pub fn is_operation(&self) -> bool {
+        let path = self.composite_resource.as_ref().filter(|path| path.as_os_str() != "-");
+        let found = path.and_then(|path| Files::default().load(path).ok());
+        found.into_iter().flatten().any(|manifest| is_operation(manifest.object()))
+    }
+
     /// Whether something is read from standard input.
     pub fn reads_standard_input(&self) -> bool {
         let lists = [&self.observed_resources, &self.required_resources, &self.function_credentials];
@@ -84,19 +95,29 @@ impl InputFiles {
 
     /// Read everything and check it. Nothing is started yet.
     pub(super) fn load(&self, files: &mut Files, library: &Library) -> anyhow::Result<Renderer> {
-        // The Composition first: everything else is checked against it, and its mistakes are the most likely ones.
-        let composition = self.composition.as_ref().context("a Composition is needed")?;
-        let manifest = files.load_one(composition, "Composition")?;
-        let mut composition = load_composition(&manifest)?;
         let mut notes = Vec::new();
-        check_mode(&manifest, &composition, &mut notes)?;
-        notes.extend(ineffective(&manifest));
-        let functions = match &self.functions {
+        let operation = self.load_operation(files)?;
+        let (manifest, mut composition) = if let Some(operation) = &operation {
+            (operation.clone(), as_composition(operation)?)
+        } else {
+            // The Composition first: everything else is checked against it, and its mistakes are the most likely ones.
+            let composition = self.composition.as_ref().context("a Composition is needed")?;
+            let manifest = files.load_one(composition, "Composition")?;
+            let composition = load_composition(&manifest)?;
+            check_mode(&manifest, &composition, &mut notes)?;
+            notes.extend(ineffective(&manifest));
+            (manifest, composition)
+        };
+        let functions =
+            if operation.is_some() { self.functions_of_operation()? } else { self.functions.as_ref() };
+        let functions = match functions {
             Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands)?,
             None => Functions::default(),
         };
         let is_built_in = |name: &str| functions.is_built_in(name, library);
-        let (templates, directories) = TemplateSteps::load(&manifest, &mut composition, files, is_built_in)?;
+        let (templates, mut directories) =
+            TemplateSteps::load(&manifest, &mut composition, files, is_built_in)?;
+        directories.extend(load_modules(&manifest, &mut composition, files, is_built_in)?);
         let steps = to_pipeline(&composition.spec);
         let pipeline = Pipeline::of(&composition.spec).map_err(|error| locate(&manifest, &steps, &error))?;
         let definition = match &self.definition {
@@ -108,7 +129,11 @@ impl InputFiles {
             .resolve(&runtimes.catalogue)
             .map_err(|error| unresolved(&manifest, &composition, &error))?;
         notes.extend(runtimes.notes(&pipeline));
-        let xrs = self.load_xrs(files, &composition, definition.as_ref())?;
+        let is_operation = operation.is_some();
+        let xrs = match operation {
+            Some(operation) => vec![operation],
+            None => self.load_xrs(files, &composition, definition.as_ref())?,
+        };
         let observed = load_all(files, &self.observed_resources)?;
         check_observed(&observed)?;
         Ok(Renderer {
@@ -119,11 +144,45 @@ impl InputFiles {
             context: self.load_context(files)?,
             pipeline: Arc::new(pipeline),
             composition: Arc::new(composition),
+            is_operation,
             definition: definition.map(|definition| definition.spec),
             runtimes,
             notes,
             templates: Arc::new(templates),
         })
+    }
+
+    /// The operation to render, if the first file has one, or what makes one.
+    fn load_operation(&self, files: &mut Files) -> anyhow::Result<Option<Manifest>> {
+        let path =
+            self.composite_resource.as_ref().context("a composite resource or an operation is needed")?;
+        // Standard input can be read once.
+        if self.composition.is_some() && path.as_os_str() == "-" {
+            return Ok(None);
+        }
+        let mut found = files.load(path)?;
+        if !found.iter().any(|manifest| is_operation(manifest.object())) {
+            return match &self.watched_resource {
+                Some(_) => bail!("--watched-resource is for WatchOperations"),
+                None => Ok(None),
+            };
+        }
+        if found.len() > 1 {
+            bail!("{}: expected one operation, found {} objects", path.display(), found.len());
+        }
+        let watched = self.watched_resource.as_ref().map(|path| files.load_one(path, "watched resource"));
+        let watched = watched.transpose()?;
+        operation_in(found.remove(0), watched.as_ref().map(Manifest::object)).map(Some)
+    }
+
+    /// An operation needs no Composition: the Functions come next to it.
+    fn functions_of_operation(&self) -> anyhow::Result<Option<&PathBuf>> {
+        if self.composition.is_some() && self.functions.is_some() {
+            bail!(
+                "an operation is rendered without a Composition: give the operation, and then the Functions"
+            );
+        }
+        Ok(self.composition.as_ref().or(self.functions.as_ref()))
     }
 
     fn load_xrs(
@@ -146,7 +205,9 @@ impl InputFiles {
         for directory in directories {
             shared.add(directory)?;
         }
-        for manifest in load_all(files, &self.required_resources)? {
+        let required =
+            self.required_resources.iter().chain(&self.watched_resource).cloned().collect::<Vec<_>>();
+        for manifest in load_all(files, &required)? {
             manifest.require_identity("required resource")?;
             if is_grant(manifest.object()) {
                 // Here, where the line of a mistake is known.

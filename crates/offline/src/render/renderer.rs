@@ -5,16 +5,29 @@ use std::sync::Arc;
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, Scope, keys, meta};
 use ferroplane_engine::{Pipeline, external_type};
 use ferroplane_functions::Library;
-use ferroplane_runner::{Directory, External, grpc};
+use ferroplane_runner::{Directory, External, Images, grpc};
 use ferroplane_wire::Struct;
 
 use super::cluster_state::{ClusterState, CompositeScope, SharedState};
 use super::composite::{Composite, layout_of};
 use super::observed::refer_to;
+use super::operation::{OperationInput, render_operation};
 use super::runtimes::Runtimes;
+use super::scripts::STARLARK;
 use super::templates::TemplateSteps;
 use super::{InputFiles, RenderInput, Rendered, output, render};
 use crate::manifest::{Files, Manifest};
+
+/// What calls functions that are not in this process. By default, nothing does but this process itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Callers<'a> {
+    /// A command that runs programs, and ends them when this process is gone. Without one, this process alone runs them.
+    pub supervisor: &'a [String],
+    /// Runs images for every call, and calls webhooks.
+    pub external: Option<&'a External>,
+    /// Serves functions whose packages are images.
+    pub images: Option<&'a Images>,
+}
 
 /// Composite resources and everything they are rendered with, read and checked.
 #[derive(Debug)]
@@ -23,6 +36,8 @@ pub struct Renderer {
     /// There is only one XR.
     pub(super) is_alone: bool,
     pub(super) composition: Arc<Composition>,
+    /// They are operations, and the Composition only has the steps of one.
+    pub(super) is_operation: bool,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Option<CompositeResourceDefinition>,
     pub(super) runtimes: Runtimes,
@@ -54,15 +69,18 @@ impl Renderer {
         self.pipeline.advisories().map(|advisory| advisory.to_string())
     }
 
-    /// Make every function that the pipeline calls ready to be called. Programs are run by the supervisor, a command that ends them when
-    /// this process is gone; by this process alone if there is none. Images and webhooks are called by `external`.
+    /// Make every function that the pipeline calls ready to be called.
     pub async fn start_functions(
         &self,
         options: &grpc::Options,
-        supervisor: &[String],
-        external: Option<&External>,
+        callers: &Callers<'_>,
     ) -> anyhow::Result<Directory> {
-        self.runtimes.start(&self.pipeline, &self.templates, options, supervisor, external).await
+        self.runtimes.start(&self.pipeline, &self.templates, options, callers).await
+    }
+
+    /// Whether a function is an image that is served.
+    pub fn serves_images(&self) -> bool {
+        self.runtimes.have_images(&self.pipeline)
     }
 
     /// Whether a step runs an image or calls a webhook, as far as that can be told before it runs.
@@ -70,8 +88,20 @@ impl Renderer {
         self.pipeline.steps().iter().any(|step| external_type(&step.function).is_some())
     }
 
+    /// Whether a step runs a script.
+    pub fn runs_scripts(&self) -> bool {
+        self.pipeline.steps().iter().any(|step| step.function == STARLARK)
+    }
+
     /// Render one of the composite resources.
     pub async fn render(&self, xr: &Manifest, functions: &Directory) -> anyhow::Result<Rendered> {
+        if self.is_operation {
+            let mut cluster = ClusterState::new(self.shared.clone());
+            cluster.set_composite_scope(CompositeScope::Cluster);
+            let (pipeline, context) = (self.pipeline.clone(), self.context.clone());
+            let input = OperationInput { operation: xr.object(), pipeline, context, now: output::NOW };
+            return Ok(render_operation(input, functions, &cluster).await?.with_identity_only());
+        }
         let layout = layout_of(self.definition.as_ref());
         let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
         let mut cluster = ClusterState::new(self.shared.clone());

@@ -8,10 +8,11 @@ use ferroplane_api::Function;
 use ferroplane_engine::versions::{Catalogue, Family, Lifecycle, Record, Revision, VersionSource};
 use ferroplane_engine::{ImageReference, Pipeline};
 use ferroplane_functions::{InvalidLibrary, Library};
-use ferroplane_runner::{Directory, External, Program, Runner, grpc};
+use ferroplane_runner::{Directory, Images, Program, Runner, grpc};
 use tokio::task::JoinSet;
 
 use super::functions::{Declared, Functions, Runtime};
+use super::renderer::Callers;
 use super::templates::{GO_TEMPLATING, TemplateSteps};
 
 /// The functions that a pipeline calls, and how. Nothing is started yet.
@@ -64,9 +65,7 @@ impl Runtimes {
         match declared {
             Declared::Runtime(runtime) => {
                 self.by_revision.insert(name.clone(), runtime);
-                self.catalogue
-                    .add(package_family(name, package))
-                    .map_err(|faults| InvalidLibrary(faults).into())
+                self.catalogue.add(package_family(name, package)).map_err(InvalidLibrary)?;
             }
             Declared::BuiltIn { function, version } => {
                 let family = library.catalogue().family(&function);
@@ -76,9 +75,11 @@ impl Runtimes {
                 }
                 self.catalogue.alias(name, family, version.as_ref());
                 self.add_code(family, library);
-                Ok(())
             }
         }
+        // Its current revision would have them.
+        self.catalogue.add_labels(name, &function.metadata.labels);
+        Ok(())
     }
 
     fn add_code(&mut self, family: &Family, library: &Library) {
@@ -105,26 +106,32 @@ impl Runtimes {
         pipeline.steps().iter().filter_map(note).collect()
     }
 
+    /// Whether the pipeline calls a function that is an image.
+    pub(super) fn have_images(&self, pipeline: &Pipeline) -> bool {
+        let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
+        let mut called = callees.filter_map(|callee| self.by_revision.get(&callee.revision));
+        called.any(|runtime| matches!(runtime, Runtime::Image(_)))
+    }
+
     /// Make everything that the pipeline calls ready to be called. Programs are started all at once.
     pub(super) async fn start(
         &self,
         pipeline: &Pipeline,
         templates: &Arc<TemplateSteps>,
         options: &grpc::Options,
-        supervisor: &[String],
-        external: Option<&External>,
+        with: &Callers<'_>,
     ) -> anyhow::Result<Directory> {
         let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
         let called = callees.filter_map(|callee| self.by_revision.get_key_value(&callee.revision));
         let called = called.map(|(name, runtime)| {
             let runtime = match (runtime, self.templating.get(name)) {
                 (Runtime::BuiltIn(code), Some(version)) => Runtime::BuiltIn(templates.traced(version, code)),
-                (runtime, _) => runtime.clone().supervised_by(supervisor),
+                (runtime, _) => runtime.clone().supervised_by(with.supervisor),
             };
             (name.clone(), runtime)
         });
-        let mut directory = start_all(called.collect(), options).await?;
-        if let Some(external) = external {
+        let mut directory = start_all(called.collect(), options, with.images).await?;
+        if let Some(external) = with.external {
             directory.enable_external(external);
         }
         Ok(directory)
@@ -140,6 +147,8 @@ fn package_family(name: &str, package: &str) -> Family {
         labels: BTreeMap::new(),
         lifecycle: Lifecycle::default(),
         is_active: true,
+        is_serving: true,
+        built_in: None,
         source: VersionSource::Package,
         is_implemented: true,
     };
@@ -149,12 +158,17 @@ fn package_family(name: &str, package: &str) -> Family {
 async fn start_all(
     runtimes: BTreeMap<String, Runtime>,
     options: &grpc::Options,
+    images: Option<&Images>,
 ) -> anyhow::Result<Directory> {
     // All at once: some programs compile themselves when they start.
     let mut starting = JoinSet::new();
     for (name, runtime) in runtimes {
-        let options = options.clone();
+        let (options, images) = (options.clone(), images.cloned());
         starting.spawn(async move {
+            // It says itself what it is about.
+            if let Runtime::Image(image) = runtime {
+                return Ok((name, image.start(images.as_ref(), options).await?));
+            }
             let runner =
                 start(runtime, options).await.with_context(|| format!("cannot start function `{name}`"))?;
             anyhow::Ok((name, runner))
@@ -185,6 +199,7 @@ async fn start(runtime: Runtime, options: grpc::Options) -> anyhow::Result<Runne
             Runner::Grpc(grpc::Client::new(target, grpc::Options { tls, ..options })?)
         }
         Runtime::Recorded(answers) => Runner::AsyncFunction(answers),
+        Runtime::Image(image) => image.start(None, options).await?,
         Runtime::Started(command) => Runner::Program(Program::start(&command, options).await?),
     })
 }

@@ -72,7 +72,7 @@ impl TemplateSteps {
                         manifest.error(&at, message)
                     })?;
                     let texts = files.load_texts(&path, &manifest.source().directory())?;
-                    objects.push(require(step, index, wanted, texts));
+                    objects.push(require(step, &format!("step-{index}"), wanted, texts));
                     Some(path)
                 }
                 None => None,
@@ -188,9 +188,13 @@ pub(crate) fn directory_of(input: &Object) -> Option<&str> {
 /// The directory that has to be read for a step, because the Composition does not say what stands for it.
 fn wanted_directory<'i>(input: &'i Object, step: &Step) -> Option<&'i str> {
     let path = directory_of(input)?;
-    let required = step.requirements.iter().flat_map(|all| &all.required_resources);
-    let is_required = required.into_iter().any(|required| required.requirement_name == path);
-    (!is_required).then_some(path)
+    (!is_required(step, path)).then_some(path)
+}
+
+/// Whether a step requires something under a name.
+pub(super) fn is_required(step: &Step, name: &str) -> bool {
+    let mut required = step.requirements.iter().flat_map(|all| &all.required_resources);
+    required.any(|required| required.requirement_name == name)
 }
 
 /// The directory beside a manifest that a path in a container stands for: all of the path, or the last part of it.
@@ -218,18 +222,17 @@ fn is_directory_within(directory: &Path, around: &Path) -> bool {
 }
 
 /// Lets a step require the files of a directory, as an object.
-fn require(step: &mut Step, index: usize, path: &str, texts: BTreeMap<String, String>) -> Object {
-    let name = format!("step-{index}");
+pub(super) fn require(step: &mut Step, name: &str, path: &str, texts: BTreeMap<String, String>) -> Object {
     let required = RequiredResource {
         requirement_name: path.to_owned(),
         api_version: DIRECTORY_VERSION.to_owned(),
         kind: DIRECTORY_KIND.to_owned(),
         namespace: None,
-        name: Some(name.clone()),
+        name: Some(name.to_owned()),
         match_labels: BTreeMap::new(),
     };
     step.requirements.get_or_insert_default().required_resources.push(required);
-    directory_object(&name, texts)
+    directory_object(name, texts)
 }
 
 /// The files of a directory, as an object.

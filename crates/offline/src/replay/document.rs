@@ -41,10 +41,12 @@ fn run(take: &Take) -> Value {
         });
     });
     let inputs = &take.inputs;
-    let observed = inputs.observed.iter().map(|(name, observed)| (name.clone(), object(&observed.object)));
+    let subject = if inputs.subject.composite().is_some() { "compositeResource" } else { "operation" };
+    let observed =
+        inputs.subject.observed().iter().map(|(name, observed)| (name.clone(), object(&observed.object)));
     json!({
         "pipeline": inputs.pipeline.written_steps(), "calls": inputs.pipeline.written_callees(),
-        "compositeResource": object(&inputs.composite),
+        subject: object(inputs.subject.object()),
         "observed": observed.collect::<serde_json::Map<_, _>>(), "grants": inputs.grants.to_json(),
         "turns": turns, "astray": end.err().map(|astray| astray.to_string()),
         "outcome": serde_json::from_slice::<Value>(&take.outcome).unwrap_or_default(),

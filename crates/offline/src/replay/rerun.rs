@@ -42,8 +42,8 @@ async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome 
                 let answers = fetch.wants().iter().map(|want| memory.read(want)).collect();
                 fetch.provide(answers)
             }
-            Turn::Call(call) if functions.get(call.callee()).is_some() => {
-                match functions.call(call.callee(), call.request()).await {
+            Turn::Call(call) if functions.get(call.code()).is_some() => {
+                match functions.call(call.code(), call.request()).await {
                     Ok(response) => call.answer(response),
                     Err(error) => call.fail(error.cause(), chain(&error)),
                 }

@@ -14,8 +14,9 @@ use super::finding::{Problem, ProblemKind};
 use super::kinds::Kinds;
 use super::patches::{self, Composite};
 use super::templates::Examples;
-use super::{bases, templates};
+use super::{bases, scripts, templates};
 use crate::manifest::Manifest;
+use crate::render::scripts::STARLARK;
 use crate::render::templates::GO_TEMPLATING;
 
 /// The function whose input has bases of resources in it.
@@ -108,6 +109,9 @@ impl Functions {
                     let found = templates::check(&version.to_string(), call, examples, manifest);
                     errors.extend(found.errors);
                     warnings.extend(found.warnings);
+                }
+                if function == STARLARK {
+                    errors.extend(scripts::check(call, manifest));
                 }
                 errors
             }

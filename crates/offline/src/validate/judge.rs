@@ -58,13 +58,18 @@ impl Judge {
     /// One that knows what an API server serves: definitions, the groups of all of them, and Functions.
     pub(crate) fn of_served(definitions: &[Object], groups: BTreeSet<String>, functions: &[Object]) -> Self {
         let mut judge = Self { kinds: Kinds::served(groups), ..Self::default() };
-        for known in definitions.iter().filter_map(definitions::kinds_of_object).flatten() {
-            judge.kinds.add(known);
-        }
+        judge.add_served(definitions);
         for function in functions {
             judge.functions.add(function);
         }
         judge
+    }
+
+    /// Take note of definitions that an API server serves.
+    pub(crate) fn add_served(&mut self, definitions: &[Object]) {
+        for known in definitions.iter().filter_map(definitions::kinds_of_object).flatten() {
+            self.kinds.add(known);
+        }
     }
 
     /// What is wrong with the pipeline of a composition, and what might be.

@@ -1,6 +1,7 @@
 //! Pipelines in compositions and operations: who is called with what, and for whom.
 
 use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
+use ferroplane_engine::operation::{CronSpec, FieldPath};
 use ferroplane_engine::{Pipeline, PipelineError, ineffective_fields, to_pipeline};
 use serde_json::Value;
 
@@ -24,7 +25,12 @@ pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, f
             }
         }
         (keys::OPS, "Operation") => check_steps(finding, spec, "spec", manifest, kinds, functions),
-        (keys::OPS, "CronOperation" | "WatchOperation") => {
+        (keys::OPS, kind @ ("CronOperation" | "WatchOperation")) => {
+            finding.errors.extend(if kind == "CronOperation" {
+                wrong_schedule(manifest)
+            } else {
+                wrong_field(manifest)
+            });
             let spec = spec.and_then(|spec| spec.get("operationTemplate")?.get("spec"));
             check_steps(finding, spec, "spec.operationTemplate.spec", manifest, kinds, functions);
         }
@@ -55,6 +61,32 @@ fn check_steps(
         finding.errors.extend(errors);
         finding.warnings.extend(warnings);
     }
+}
+
+/// A schedule that cannot be read, or never comes.
+fn wrong_schedule(manifest: &Manifest) -> Option<Problem> {
+    let schedule = manifest.object().get("spec").and_then(|spec| spec.get("schedule")?.as_str())?;
+    let reason = match CronSpec::of(manifest.object()).schedule {
+        Err(invalid) => invalid.to_string(),
+        Ok(read) if read.next(0).is_none() => "it never comes".to_owned(),
+        Ok(_) => return None,
+    };
+    let message = format!("spec.schedule: Invalid value: \"{schedule}\": {reason}");
+    let value = Some(schedule.into());
+    Some(Problem { value, ..Problem::new(ProblemKind::Schema, manifest, "spec.schedule", message) })
+}
+
+/// A path in the fields that are watched that is none.
+fn wrong_field(manifest: &Manifest) -> Option<Problem> {
+    let fields = manifest.object().get("spec").and_then(|spec| spec.get("watch")?.get("fields")?.as_array());
+    let paths = fields.into_iter().flatten().map(|field| field.get("fieldPath").and_then(Value::as_str));
+    let mut wrong = paths.enumerate().filter_map(|(index, path)| {
+        let invalid = FieldPath::parse(path?).err()?;
+        let field = format!("spec.watch.fields[{index}].fieldPath");
+        let message = format!("{field}: Invalid value: {invalid}");
+        Some(Problem::new(ProblemKind::Schema, manifest, &field, message))
+    });
+    wrong.next()
 }
 
 /// Check a composition that lists resources or functions instead of steps. Says whether it is one.

@@ -177,7 +177,7 @@ impl<'t> Templates<'t> {
 }
 
 /// The files of a directory beside a manifest. Where they are elsewhere, nothing is known about them.
-fn read_directory(manifest: &Manifest, path: &str) -> Option<Struct> {
+pub(super) fn read_directory(manifest: &Manifest, path: &str) -> Option<Struct> {
     // A Composition that stands in no file may come from anybody, and is not to make us read files.
     let ManifestSource::File(_) = manifest.source() else { return None };
     let mut files = Files::default();

@@ -17,15 +17,22 @@ use ferroplane_wire::{from_json, to_json};
 use serde_json::Value;
 
 use super::explain::full_name;
+use super::image::{self, Way};
+use super::wasm::{self, CodeGrant, CodeLimits};
 use crate::Verdict;
-use crate::external::{Trust, external};
+use crate::external::{RegistryUser, Trust, external};
 use crate::terminal::Terminal;
 use crate::{duration, size};
 
 /// Call a function once and print its answer
 ///
-/// FUNCTION is an image, a URL of a webhook (https://…), or the name of a built-in function. Images are not run yet: such a call fails
-/// and says so.
+/// FUNCTION is an image in a registry, a file or directory with an image, a file of WebAssembly (X.wasm), a URL of a webhook
+/// (https://…), or the name of a built-in function. An image runs in a container, without network, environment and files of this
+/// machine; it needs neither Docker nor root. A Function package is served for the one call, any other image is run with the request
+/// on its standard input.
+///
+/// A file is an OCI layout or what `docker save` wrote. A directory is an OCI layout, or a root file system with a program `function`
+/// at its top, or with a `config.json` like that of an image that names its `Entrypoint`.
 ///
 /// The request is a `RunFunctionRequest` in JSON or YAML, from a file or from standard input. The answer is printed as a
 /// `RunFunctionResponse` in JSON, whatever protocol the function speaks.
@@ -34,28 +41,31 @@ use crate::{duration, size};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane functions run registry.example.org/labelizer:v0.1.0 < request.json
+  ferroplane functions run ./labelizer.tar request.json
   ferroplane functions run registry.example.org/labelizer:v0.1.0 request.yaml --limit time=5s,memory=64MiB
   ferroplane functions run registry.example.org/set-labels:v0.2 request.json --protocol krm
   ferroplane functions run function-auto-ready request.json
+  ferroplane functions run ./labelizer.wasm request.json --limit time=1s,memory=16MiB --grant clock,read=./data:/data
   ferroplane functions run registry.example.org/dns:v1 request.json --grant network")]
 pub(crate) struct Run {
-    /// The function: an image, a URL, or the name of a built-in function
+    /// The function: an image, a URL, a file of WebAssembly, or the name of a built-in function
     function: String,
 
     /// The request: a file, or `-` for standard input
     #[arg(default_value = "-")]
     request: PathBuf,
 
-    /// What the function reads and writes
-    #[arg(long, value_enum, default_value_t)]
-    protocol: Protocol,
+    /// What the function reads and writes [default: grpc for a Function package, run-function otherwise]
+    #[arg(long, value_enum)]
+    protocol: Option<Protocol>,
 
     /// The most that the function may use: time, memory, cpu; for example time=5s,memory=64MiB,cpu=500m
     #[arg(long, value_name = "WHAT=AMOUNT", value_delimiter = ',', value_parser = limit)]
     limit: Vec<Limit>,
 
-    /// What the function may do beyond computing
-    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    /// What the function may do beyond computing: network, chroot, local-addresses; and if it is WebAssembly clock, random,
+    /// read=DIRECTORY, write=DIRECTORY, connect=ADDRESS:PORT, env=NAME=VALUE
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = grant)]
     grant: Vec<Grant>,
 
     /// When to pull the image [default: always for the tag latest, if-not-present otherwise]
@@ -63,18 +73,19 @@ pub(crate) struct Run {
     pull: Option<Pull>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Protocol {
     /// A `RunFunctionRequest` and a `RunFunctionResponse`
-    #[default]
     RunFunction,
     /// The `ResourceList` of the alpha design
     ResourceList,
     /// The `ResourceList` of KRM functions, which kustomize and kpt run
     Krm,
+    /// The gRPC protocol, spoken by a server in the image
+    Grpc,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Grant {
     /// Use the network of this machine
     Network,
@@ -82,6 +93,8 @@ enum Grant {
     Chroot,
     /// Call a webhook on this machine or on its links
     LocalAddresses,
+    /// See something of this machine, as WebAssembly
+    Code(CodeGrant),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,7 +115,7 @@ impl Run {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let request = read_request(&self.request)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let response = runtime.block_on(self.call(request));
+        let response = runtime.block_on(self.call(request, terminal));
         runtime.shutdown_timeout(Duration::from_secs(2));
         let response = response?;
         let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the answer")?)?;
@@ -118,14 +131,31 @@ impl Run {
         }
     }
 
-    async fn call(&self, request: RunFunctionRequest) -> anyhow::Result<RunFunctionResponse> {
+    async fn call(
+        &self,
+        request: RunFunctionRequest,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<RunFunctionResponse> {
+        if wasm::is_code(&self.function) {
+            return wasm::call(&self.function, self.code_limits()?, &self.code_grants()?, &request, terminal)
+                .await;
+        }
         if let Some(answer) = self.call_built_in(&request).await? {
             return Ok(answer);
         }
         let context = CallContext { step: self.function.clone(), permits: self.permits() };
-        // Whoever types a grant has decided.
-        let external = external(Trust::Grants);
-        let called = external.call(&self.external_function(&request)?, &request, &context).await;
+        let function = self.external_function(&request)?;
+        let called = match &function.callee {
+            ExternalCallee::Image(image) => {
+                let source = image::source(&self.function)?.with_policy(image.pull_policy);
+                image::call(&source, self.way(), &function, &request, &context, terminal).await
+            }
+            // Whoever types a grant has decided.
+            ExternalCallee::Webhook { .. } => {
+                let external = external(Trust::Grants, RegistryUser::Own);
+                external.call(&function, &request, &context).await.map_err(Into::into)
+            }
+        };
         called.with_context(|| format!("cannot call `{}`", self.function))
     }
 
@@ -134,7 +164,7 @@ impl Run {
         &self,
         request: &RunFunctionRequest,
     ) -> anyhow::Result<Option<RunFunctionResponse>> {
-        if self.function.contains(['/', ':', '.']) {
+        if self.function.contains(['/', ':', '.']) || self.protocol == Some(Protocol::Grpc) {
             return Ok(None);
         }
         let library = Library::built_in().context("this build is broken")?;
@@ -142,9 +172,41 @@ impl Run {
         let Ok(resolution) = resolve(library.catalogue(), &Question::about(&name)) else { return Ok(None) };
         let revision = &resolution.record.revision.name;
         let mut directory = Directory::built_in(&library);
-        directory.enable_external(&external(Trust::Grants));
+        directory.enable_external(&external(Trust::Grants, RegistryUser::Own));
         let context = CallContext { step: self.function.clone(), permits: self.permits() };
         Ok(Some(directory.call_for(revision, request, &context).await?))
+    }
+
+    fn code_limits(&self) -> anyhow::Result<CodeLimits> {
+        let mut limits = CodeLimits::default();
+        for limit in &self.limit {
+            match limit {
+                Limit::Time(time) => limits.time = Some(*time),
+                Limit::Memory(memory) => limits.memory = Some(*memory),
+                Limit::Cpu(_) => {
+                    bail!("WebAssembly has no limit of processors: it runs on one, limit its time")
+                }
+            }
+        }
+        Ok(limits)
+    }
+
+    fn code_grants(&self) -> anyhow::Result<Vec<CodeGrant>> {
+        let code_grant = |grant: &Grant| match grant {
+            Grant::Code(grant) => Ok(grant.clone()),
+            _ => bail!(
+                "WebAssembly is granted addresses, not the network: for example --grant connect=10.0.0.1:443"
+            ),
+        };
+        self.grant.iter().map(code_grant).collect()
+    }
+
+    fn way(&self) -> Way {
+        match self.protocol {
+            None => Way::AsItIs,
+            Some(Protocol::Grpc) => Way::Served,
+            Some(Protocol::RunFunction | Protocol::ResourceList | Protocol::Krm) => Way::Run,
+        }
     }
 
     fn permits(&self) -> Permits {
@@ -160,9 +222,9 @@ impl Run {
         let mut function = ExternalFunction {
             callee: self.callee()?,
             protocol: match self.protocol {
-                Protocol::RunFunction => FunctionProtocol::RunFunction,
-                Protocol::ResourceList => FunctionProtocol::ResourceList,
-                Protocol::Krm => FunctionProtocol::KRM,
+                None | Some(Protocol::RunFunction | Protocol::Grpc) => FunctionProtocol::RunFunction,
+                Some(Protocol::ResourceList) => FunctionProtocol::ResourceList,
+                Some(Protocol::Krm) => FunctionProtocol::KRM,
             },
             timeout: Duration::from_secs(20),
             config: request.input.clone().map(ferroplane_wire::Struct::into_json).transpose()?,
@@ -218,6 +280,15 @@ fn read_request(path: &Path) -> anyhow::Result<RunFunctionRequest> {
     }
     let value: Value = serde_saphyr::from_str(&text).context("the request is neither JSON nor YAML")?;
     from_json(&value).context("the request is not a RunFunctionRequest")
+}
+
+fn grant(text: &str) -> Result<Grant, String> {
+    match text {
+        "network" => Ok(Grant::Network),
+        "chroot" => Ok(Grant::Chroot),
+        "local-addresses" => Ok(Grant::LocalAddresses),
+        other => wasm::grant(other).map(Grant::Code),
+    }
 }
 
 fn limit(text: &str) -> Result<Limit, String> {

@@ -9,8 +9,8 @@ use crate::Verdict;
 /// It ends, with everything that it started, when that process does.
 #[derive(Debug, clap::Args)]
 pub(super) struct Host {
-    /// Which of its two stages this is
-    #[arg(value_parser = ["init"])]
+    /// Which stage this is
+    #[arg(value_parser = ["init", "chroot", "chroot-program"])]
     stage: Option<String>,
 }
 

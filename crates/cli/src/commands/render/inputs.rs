@@ -7,12 +7,11 @@ use ferroplane_offline::render::InputFiles;
 /// The files to render from.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Inputs {
-    /// The XR or XRs: a file, a directory, or `-` for standard input
+    /// The XR or XRs: a file, a directory, or `-` for standard input; or one operation, which is followed by its Functions
     #[arg(required_unless_present = "from_recording")]
     composite_resource: Option<PathBuf>,
 
     /// The Composition file
-    #[arg(required_unless_present = "from_recording")]
     composition: Option<PathBuf>,
 
     /// The Functions that the Composition calls: a file or directory; not needed for built-in functions
@@ -52,6 +51,10 @@ pub(super) struct Inputs {
     #[arg(long)]
     allow_commands: bool,
 
+    /// The object that has changed, to render a WatchOperation
+    #[arg(short = 'w', long, value_name = "FILE")]
+    watched_resource: Option<PathBuf>,
+
     /// The XRD (CompositeResourceDefinition) of the XR, for its defaults and its layout
     #[arg(long, value_name = "PATH")]
     xrd: Option<PathBuf>,
@@ -70,6 +73,11 @@ impl Inputs {
         if text.as_ref().is_some_and(is_composition) {
             std::mem::swap(&mut self.composite_resource, &mut self.composition);
         }
+    }
+
+    /// Whether only an operation can be rendered: nothing says how a composite resource is composed.
+    pub(super) fn lacks_composition(&self) -> bool {
+        self.composite_resource.is_some() && self.composition.is_none()
     }
 
     /// Whether the user trusts what these files start.
@@ -100,6 +108,7 @@ impl From<Inputs> for InputFiles {
             function_credentials: inputs.function_credentials,
             function_annotations: inputs.function_annotations,
             may_run_commands: inputs.allow_commands,
+            watched_resource: inputs.watched_resource,
             definition: inputs.xrd,
         }
     }

@@ -12,7 +12,7 @@ use crate::sandbox::Ran;
 
 /// Values that turn on everything that Kubernetes itself knows.
 const EVERYTHING: &[&str] = &[
-    "--set=replicas=3,metrics.enabled=true,functionCache.enabled=true,debug=true,hostNetwork=true",
+    "--set=replicas=3,metrics.enabled=true,operations.enabled=true,functionCache.enabled=true,packages.enabled=true,debug=true,hostNetwork=true",
     "--set=rbac.separateComposer=true,rbac.crossplaneDefaults=true,rbac.aggregateToKubernetesRoles=true,image.tag=v9,priorityClassName=high",
     "--set=customLabels.team=platform,customAnnotations.note=hi,podAnnotations.pod=yes,extraEnvVars.RUST_LOG=warn",
     "--set=args={--lease-duration=30s},imagePullSecrets={mine},serviceAccount.customAnnotations.role=x",
@@ -33,6 +33,17 @@ fn rendered(flags: &[&str]) -> Option<Vec<Value>> {
 fn helm_has_nothing_to_say_against_the_chart() {
     let Some(helm) = heavy_peer("helm") else { return };
     Ran::from(Command::new(helm).args(["lint", "--strict", &chart()]).output().unwrap()).ok();
+}
+
+#[test]
+fn operations_are_off_and_bring_their_rights_when_they_are_on() {
+    let role = |object: &Value| object["metadata"]["name"] == "ferroplane:operations";
+    let Some(off) = rendered(&[]) else { return };
+    assert!(!off.iter().any(role));
+    assert!(!find(&off, "Deployment", "ferroplane").to_string().contains("--enable-operations"));
+    let Some(on) = rendered(&["--set=operations.enabled=true"]) else { return };
+    assert_eq!(on.iter().filter(|object| role(object)).count(), 2);
+    assert!(find(&on, "Deployment", "ferroplane").to_string().contains("--enable-operations"));
 }
 
 #[test]
@@ -126,6 +137,29 @@ fn rights_are_never_more_than_was_asked_for() {
     assert!(none.iter().all(|object| object["roleRef"].is_null()));
     let own = rendered(&["--set=rbac.clusterWideSecrets=false"]).unwrap();
     assert!(!find(&own, "ClusterRole", "ferroplane:system").to_string().contains("secrets"));
+}
+
+#[test]
+fn rights_egress_and_volume_for_packages_come_with_their_switch() {
+    let marks = [
+        "--enable-packages",
+        "ferroplane:packages",
+        "package-cache",
+        "clusterrolebindings",
+        "deploymentruntime",
+    ];
+    let Some(off) = rendered(&[]) else { return };
+    let text = json!(off).to_string();
+    assert!(marks[..4].iter().all(|mark| !text.contains(mark)), "{text}");
+    let on = rendered(&["--set=packages.enabled=true"]).unwrap();
+    let text = json!(on).to_string();
+    assert!(marks.iter().all(|mark| text.contains(mark)), "{text}");
+    let egress = |objects: &[Value]| {
+        find(objects, "NetworkPolicy", "ferroplane")["spec"]["egress"].as_array().unwrap().len()
+    };
+    assert_eq!(egress(&on), egress(&off) + 1);
+    let without_roles = rendered(&["--set=packages.enabled=true,rbac.manageRoles=false"]).unwrap();
+    assert!(!json!(without_roles).to_string().contains("bind\""), "who writes no roles binds none");
 }
 
 #[test]

@@ -66,6 +66,32 @@ fn used_at(release: &str) -> (Vec<String>, Uses) {
 }
 
 #[test]
+fn steps_of_operations_count() {
+    let manifests = "
+apiVersion: ops.crossplane.io/v1alpha1
+kind: Operation
+metadata: {name: once}
+spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: function-a, version: 0.1.0}}]}
+---
+apiVersion: ops.crossplane.io/v1alpha1
+kind: WatchOperation
+metadata: {name: often}
+spec:
+  watch: {apiVersion: v1, kind: ConfigMap}
+  operationTemplate:
+    spec: {mode: Pipeline, pipeline: [{step: b, functionRef: {name: function-a, version: 0.1.0}}]}
+";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.yaml");
+    std::fs::write(&path, manifests).unwrap();
+    let manifests = Files::default().load(&path).unwrap();
+    let uses = find(&manifests, &library(), &"0.4.0".parse().unwrap()).unwrap();
+    let told: Vec<_> =
+        uses.found.iter().map(|it| (it.composition.as_str(), it.step.as_str(), it.breaks)).collect();
+    assert_eq!(told, [("Operation/once", "a", true), ("WatchOperation/often", "b", true)]);
+}
+
+#[test]
 fn nothing_is_said_while_all_is_well() {
     let (told, uses) = used_at("0.1.0");
     assert_eq!(told, <[String; 0]>::default());

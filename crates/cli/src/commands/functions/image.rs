@@ -1,0 +1,128 @@
+//! Images, as `ferroplane functions run` calls them: a program that is run once, or a package that is served for one call.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use ferroplane_engine::{ExternalCallee, ExternalFunction, ExternalImage, Isolation, chain};
+use ferroplane_runner::{CallContext, Directory, ImageSettings, ImageSource, Images, ServeImage, grpc};
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use tokio::sync::mpsc;
+
+use crate::external::{RegistryUser, Trust, external_with, image_settings};
+use crate::terminal::Terminal;
+
+/// How an image is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Served if it is a Function package, run otherwise.
+    AsItIs,
+    Served,
+    Run,
+}
+
+/// The image that an argument means: a file or directory if there is one, as a shell would have it, else one in a registry.
+pub(super) fn source(argument: &str) -> anyhow::Result<ImageSource> {
+    let path = Path::new(argument);
+    let is_path =
+        ["/", "./", "../"].iter().any(|start| argument.starts_with(start)) || [".", ".."].contains(&argument);
+    if path.exists() {
+        return Ok(ImageSource::Path(std::path::absolute(path)?));
+    }
+    if is_path {
+        bail!("cannot find `{argument}`");
+    }
+    Ok(ImageSource::reference(argument))
+}
+
+/// Call an image once. What it prints besides its answer goes to the terminal.
+pub(super) async fn call(
+    source: &ImageSource,
+    way: Way,
+    function: &ExternalFunction,
+    request: &RunFunctionRequest,
+    context: &CallContext,
+    terminal: &mut Terminal,
+) -> anyhow::Result<RunFunctionResponse> {
+    let (sender, mut lines) = mpsc::unbounded_channel();
+    let settings = image_settings(RegistryUser::Own)?;
+    let take = move |line: &str| {
+        let _ = sender.send(line.to_owned());
+    };
+    let images = Images::new(ImageSettings { lines: Some(Arc::new(take)), ..settings });
+    let mut calling = std::pin::pin!(call_with(&images, source, way, function, request, context));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(line) = lines.recv() => terminal.line(&line),
+            answer = &mut calling => break answer,
+        }
+    };
+    images.close().await;
+    while let Ok(line) = lines.try_recv() {
+        terminal.line(&line);
+    }
+    answer
+}
+
+async fn call_with(
+    images: &Images,
+    source: &ImageSource,
+    way: Way,
+    function: &ExternalFunction,
+    request: &RunFunctionRequest,
+    context: &CallContext,
+) -> anyhow::Result<RunFunctionResponse> {
+    let cannot_run = |error: ferroplane_runner::ImageError| error.for_call(&source.name());
+    let ExternalCallee::Image(image) = &function.callee else { bail!("cannot run what is no image") };
+    let is_served = match way {
+        Way::Served => true,
+        Way::Run => false,
+        Way::AsItIs => images.is_function_package(source).await.map_err(cannot_run)?,
+    };
+    if !is_served {
+        // Whoever types a grant has decided.
+        let external = external_with(Trust::Grants, images.runner_of(source.clone()));
+        return Ok(external.call(function, request, context).await?);
+    }
+    if image.isolation == Isolation::Chroot {
+        bail!("cannot serve a package without a container: leave out --grant chroot");
+    }
+    if let Some(unserved) = images.unserved_function("function", source, "").await.map_err(cannot_run)? {
+        let mut directory = Directory::default();
+        directory.insert("function".to_owned(), unserved);
+        return Ok(directory.call("function", request).await?);
+    }
+    let server = images.serve(served(source, image, function.timeout)).await.map_err(cannot_run)?;
+    let answer = server.call(request).await;
+    server.end().await;
+    answer.map_err(|error| anyhow::anyhow!(chain(&error))).context("cannot call the package")
+}
+
+fn served(source: &ImageSource, image: &ExternalImage, timeout: Duration) -> ServeImage {
+    let mut serve = ServeImage::function("function", source.clone());
+    serve.has_network = image.wants_network;
+    serve.patience = timeout;
+    serve.options = grpc::Options { timeout, ..grpc::Options::default() };
+    if let Some(memory) = image.memory {
+        serve.limits.memory = memory;
+    }
+    serve.limits.cpu_rate = image.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+    serve
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exists_is_a_file_and_anything_else_is_in_a_registry() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        assert_eq!(source(&path.display().to_string()).unwrap(), ImageSource::Path(path));
+        let reference = "registry.example.org/a:v1";
+        assert_eq!(source(reference).unwrap(), ImageSource::reference(reference));
+        assert!(source("./none").unwrap_err().to_string().contains("cannot find `./none`"));
+    }
+}

@@ -1,0 +1,35 @@
+//! `ferroplane operation logs`: what was said about an operation.
+
+use crate::Verdict;
+use crate::client::Access;
+use crate::explain::block_on;
+use crate::operations::{Operations, outputs};
+use crate::terminal::Terminal;
+
+/// Show what functions and the control plane said about an operation
+///
+/// Prints the events about it, oldest first, and then what its steps put out. An API server keeps events for about an hour.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane operation logs nightly-1700000000")]
+pub(crate) struct Logs {
+    /// The name of the Operation
+    name: String,
+
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Logs {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let (operation, events) = block_on(async {
+            let operations = Operations::connect(&self.access)?;
+            let operation = operations.get("Operation", &self.name).await?;
+            let events = operations.events(&operation).await?;
+            Ok((operation, events))
+        })?;
+        let lines: String = events.iter().map(|event| event.line() + "\n").collect();
+        terminal.text(&(lines + &outputs(&operation)))?;
+        Ok(Verdict::Yes)
+    }
+}

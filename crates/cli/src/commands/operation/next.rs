@@ -1,0 +1,118 @@
+//! `ferroplane operation next`: when a schedule comes next.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::operation::CronSpec;
+use ferroplane_offline::manifest::Files;
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use serde_json::json;
+
+use crate::Verdict;
+use crate::client::Access;
+use crate::explain::block_on;
+use crate::operations::Operations;
+use crate::recordings::parse_time;
+use crate::terminal::Terminal;
+
+/// Show when a schedule comes next, in its time zone and in UTC
+///
+/// The schedule is that of a CronOperation on a control plane, of one in a file, or one on the command line.
+///
+/// Exit codes: 0 it comes; 3 it is suspended; 1 error, such as a schedule that never comes
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane operation next nightly
+  ferroplane operation next -f cron-operation.yaml --count 10
+  ferroplane operation next --schedule '0 3 * * *' --time-zone Europe/Berlin")]
+pub(crate) struct Next {
+    /// The name of a CronOperation
+    #[arg(conflicts_with_all = ["file", "schedule"], required_unless_present_any = ["file", "schedule"])]
+    name: Option<String>,
+
+    /// A file with a CronOperation, or `-` for standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "schedule")]
+    file: Option<PathBuf>,
+
+    /// A schedule: five fields, `@daily` and the like, or `@every 90m`
+    #[arg(long, value_name = "CRONTAB")]
+    schedule: Option<String>,
+
+    /// The zone of --schedule [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "schedule")]
+    time_zone: Option<String>,
+
+    /// How many times to show
+    #[arg(short, long, default_value_t = 5)]
+    count: usize,
+
+    /// Show times after this one: a timestamp (2026-01-31T12:00:00Z) [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    after: Option<Timestamp>,
+
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Next {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let cron = self.cron()?;
+        let spec = CronSpec::of(&cron);
+        let schedule = spec.schedule.map_err(|invalid| anyhow::anyhow!("{invalid}"));
+        let schedule = schedule.context("cannot read the schedule")?;
+        let mut second = self.after.unwrap_or_else(Timestamp::now).as_second();
+        let mut text = String::new();
+        for _ in 0..self.count {
+            let Some(next) = schedule.next(second) else { break };
+            second = next;
+            text.push_str(&line(next, schedule.offset(next))?);
+        }
+        if text.is_empty() {
+            bail!("the schedule never comes");
+        }
+        terminal.text(&text)?;
+        if spec.is_suspended {
+            terminal
+                .warn(&format!("CronOperation `{}` is suspended: it makes no operations", meta::name(&cron)));
+            return Ok(Verdict::No);
+        }
+        Ok(Verdict::Yes)
+    }
+
+    fn cron(&self) -> anyhow::Result<Object> {
+        if let Some(schedule) = &self.schedule {
+            let cron = json!({"spec": {"schedule": schedule, "timeZone": self.time_zone}});
+            return Ok(cron.as_object().cloned().unwrap_or_default());
+        }
+        if let Some(file) = &self.file {
+            let found = Files::default().load(file)?;
+            let is_cron = |object: &&Object| meta::kind(object) == "CronOperation";
+            let found: Vec<_> = found.iter().map(|manifest| manifest.object().clone()).collect();
+            let cron = found.iter().find(is_cron).cloned();
+            return cron.with_context(|| format!("{}: there is no CronOperation", file.display()));
+        }
+        let name = self.name.as_deref().unwrap_or_default();
+        block_on(async { Operations::connect(&self.access)?.get("CronOperation", name).await })
+    }
+}
+
+/// A time as people there tell it, and in UTC.
+fn line(second: i64, offset: i64) -> anyhow::Result<String> {
+    let time = Timestamp::from_second(second).context("the time is out of range")?;
+    let offset = Offset::from_seconds(i32::try_from(offset)?).context("the zone is out of range")?;
+    let told = time.to_zoned(TimeZone::fixed(offset)).strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string();
+    Ok(format!("{told}   {time}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_told_there_and_in_utc() {
+        let line = line(1_711_846_800, 7_200).unwrap();
+        assert_eq!(line, "Sun 2024-03-31 03:00:00 +02:00   2024-03-31T01:00:00Z\n");
+    }
+}

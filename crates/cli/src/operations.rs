@@ -1,0 +1,193 @@
+//! Operations on a control plane: reads them, makes them, and waits until they are done.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::{Object, keys, meta};
+use ferroplane_client::{ApiClient, ObjectPath, Propagation, Query, Resource};
+use ferroplane_engine::operation::{CRON_LABEL, Standing, WATCH_LABEL, standing};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::Verdict;
+use crate::client::Access;
+use crate::terminal::Terminal;
+
+/// How often an operation is looked at while it runs.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// The operations of a control plane.
+pub(crate) struct Operations {
+    client: ApiClient,
+    server: String,
+}
+
+impl Operations {
+    pub(crate) fn connect(access: &Access) -> anyhow::Result<Self> {
+        let connection = access.connect()?;
+        Ok(Self { client: connection.client, server: connection.server })
+    }
+
+    /// An object of the group, which must be there.
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> anyhow::Result<Object> {
+        let resource = resource(kind);
+        let path = ObjectPath { resource: &resource, namespace: "", name };
+        let found = self.client.get_object(path).await;
+        let found = found.with_context(|| format!("cannot read {kind} `{name}` from {}", self.server))?;
+        let mut found = found.with_context(|| format!("there is no {kind} `{name}`"))?;
+        resource.add_kind(&mut found);
+        Ok(found)
+    }
+
+    pub(crate) async fn list(&self) -> anyhow::Result<Vec<Object>> {
+        let list = self.client.list_objects(&resource("Operation"), "", &Query::default()).await;
+        let mut list = list.with_context(|| format!("cannot list Operations of {}", self.server))?;
+        list.sort_by_cached_key(|it| (created(it).to_owned(), meta::name(it).to_owned()));
+        Ok(list)
+    }
+
+    /// Create an operation. Returns its name.
+    pub(crate) async fn create(&self, operation: &Object) -> anyhow::Result<String> {
+        match self.client.create(&resource("Operation"), "", operation).await {
+            Ok(bytes) => {
+                let created: Object = serde_json::from_slice(&bytes).context("cannot read the answer")?;
+                Ok(meta::name(&created).to_owned())
+            }
+            Err(error) if error.is_already_exists() => bail!(
+                "Operation `{}` exists already, and an operation runs once: `ferroplane operation retry` runs it again under another name",
+                meta::name(operation)
+            ),
+            Err(error) => Err(error).context("cannot create the Operation"),
+        }
+    }
+
+    pub(crate) async fn delete(&self, operation: &Object) -> anyhow::Result<()> {
+        let (resource, name) = (resource("Operation"), meta::name(operation));
+        let path = ObjectPath { resource: &resource, namespace: "", name };
+        let deleted = self.client.delete(path, Some(meta::uid(operation)), Propagation::Background).await;
+        deleted.map(drop).with_context(|| format!("cannot delete Operation `{name}`"))
+    }
+
+    /// What was said about an operation, oldest first: when, and what.
+    pub(crate) async fn events(&self, operation: &Object) -> anyhow::Result<Vec<OperationEvent>> {
+        let events = Resource {
+            api_version: "v1".to_owned(),
+            kind: "Event".to_owned(),
+            plural: "events".to_owned(),
+            is_namespaced: true,
+        };
+        let list =
+            self.client.list_objects(&events, "", &Query::default()).await.context("cannot list events")?;
+        let is_about =
+            |event: &&Object| event.get("involvedObject").is_some_and(|it| it["uid"] == meta::uid(operation));
+        let mut said: Vec<_> = list.iter().filter(is_about).map(OperationEvent::of).collect();
+        said.sort_by(|one, other| one.time.cmp(&other.time));
+        Ok(said)
+    }
+
+    /// Wait until an operation is done, and say meanwhile what is said about it.
+    pub(crate) async fn follow(
+        &self,
+        name: &str,
+        timeout: Duration,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
+        let deadline = Instant::now() + timeout;
+        let mut said = HashSet::new();
+        loop {
+            let operation = self.get("Operation", name).await?;
+            // Read before the events: what is said of the last attempt is written before its end is.
+            let standing = standing(&operation);
+            for event in self.events(&operation).await? {
+                if said.insert((event.reason.clone(), event.message.clone())) {
+                    terminal.line(&event.line());
+                }
+            }
+            match standing {
+                Standing::Succeeded | Standing::Failed => return conclude(&operation, standing, terminal),
+                Standing::Running if Instant::now() >= deadline => {
+                    terminal.failure(&format!("Operation `{name}` still runs after {}s", timeout.as_secs()));
+                    return Ok(Verdict::No);
+                }
+                Standing::Running => tokio::time::sleep(INTERVAL).await,
+            }
+        }
+    }
+}
+
+/// Print what became of an operation.
+fn conclude(operation: &Object, standing: Standing, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    let name = meta::name(operation);
+    terminal.text(&outputs(operation))?;
+    if standing == Standing::Failed {
+        terminal.failure(&format!("Operation `{name}` failed: {}", message(operation)));
+        return Ok(Verdict::No);
+    }
+    let applied = operation.get("status").and_then(|status| status.get("appliedResourceRefs")?.as_array());
+    terminal
+        .line(&format!("Operation `{name}` succeeded, and applied {} objects", applied.map_or(0, Vec::len)));
+    Ok(Verdict::Yes)
+}
+
+/// What the steps of an operation put out, a line of JSON for each.
+pub(crate) fn outputs(operation: &Object) -> String {
+    let steps = operation.get("status").and_then(|status| status.get("pipeline")?.as_array());
+    let line = |step: &Value| format!("{}: {}\n", step["step"].as_str().unwrap_or_default(), step["output"]);
+    steps.into_iter().flatten().map(line).collect()
+}
+
+/// Why an operation stands as it does.
+pub(crate) fn message(operation: &Object) -> String {
+    let conditions = operation.get("status").and_then(|status| status.get("conditions")?.as_array());
+    let mut conditions = conditions.into_iter().flatten();
+    let succeeded = conditions.find(|condition| condition["type"] == "Succeeded");
+    succeeded.and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// What made an operation, as `CronOperation/NAME`; nothing if a person did.
+pub(crate) fn parent(operation: &Object) -> String {
+    let labels = [("CronOperation", CRON_LABEL), ("WatchOperation", WATCH_LABEL)];
+    let found = labels.into_iter().find(|(_, label)| !meta::label(operation, label).is_empty());
+    found.map(|(kind, label)| format!("{kind}/{}", meta::label(operation, label))).unwrap_or_default()
+}
+
+/// When an object was created, in RFC 3339.
+pub(crate) fn created(object: &Object) -> &str {
+    let created = object.get("metadata").and_then(|metadata| metadata.get("creationTimestamp")?.as_str());
+    created.unwrap_or_default()
+}
+
+/// Something that was said about an operation.
+#[derive(Debug)]
+pub(crate) struct OperationEvent {
+    pub(crate) time: String,
+    kind: String,
+    reason: String,
+    message: String,
+}
+
+impl OperationEvent {
+    fn of(event: &Object) -> Self {
+        let text = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let time =
+            ["lastTimestamp", "eventTime", "firstTimestamp"].map(text).into_iter().find(|it| !it.is_empty());
+        let time = time.unwrap_or_else(|| created(event).to_owned());
+        Self { time, kind: text("type"), reason: text("reason"), message: text("message") }
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let Self { time, kind, reason, message } = self;
+        let warning = if kind == "Warning" { "warning: " } else { "" };
+        format!("{time} {warning}{reason}: {message}")
+    }
+}
+
+fn resource(kind: &str) -> Resource {
+    Resource {
+        api_version: format!("{}/v1alpha1", keys::OPS),
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+        is_namespaced: false,
+    }
+}

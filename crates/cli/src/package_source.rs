@@ -1,0 +1,176 @@
+//! Packages from registries, through a content store on this machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ferroplane_controllers::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
+use ferroplane_image::Reference;
+use ferroplane_image::auth::Credentials;
+use ferroplane_image::registry::{
+    self, ImageSignature, Options, Pull, PullPolicy, Registry, RetryPolicy, Timeouts,
+};
+use ferroplane_image::store::{Limits, Store};
+use ferroplane_package::{PackageContents, open};
+use tempfile::TempDir;
+
+/// Where the content is, as where images are run.
+const CONTENT: &str = "content";
+/// How often a registry is tried in a row. Whoever asks comes back later anyway.
+const ATTEMPTS: u32 = 3;
+/// How long a connection may take. A function that is built in says after a second that it can be called.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an image may take.
+const TOTAL: Duration = Duration::from_mins(10);
+
+/// Packages from registries.
+#[derive(Debug, Clone)]
+pub(crate) struct RegistryPackages {
+    store: Store,
+    directory: Arc<Path>,
+    /// For those who bring no credentials of their own. Shares connections.
+    registry: Registry,
+    /// Certificate authorities in PEM, beside those of the system.
+    authorities: Arc<[u8]>,
+    /// Holds the content store of a plane that keeps nothing.
+    _temporary: Option<Arc<TempDir>>,
+}
+
+impl RegistryPackages {
+    /// Keep what is fetched in this directory or, without one, until the end.
+    pub(crate) fn open(directory: Option<&Path>) -> anyhow::Result<Self> {
+        Self::open_trusting(directory, Vec::new())
+    }
+
+    /// The same, and trust these certificate authorities, in PEM, beside those of the system.
+    pub(crate) fn open_trusting(directory: Option<&Path>, authorities: Vec<u8>) -> anyhow::Result<Self> {
+        let authorities: Arc<[u8]> = authorities.into();
+        let mut temporary = None;
+        let directory = if let Some(directory) = directory {
+            directory
+        } else {
+            let made = tempfile::tempdir().context("cannot make a directory for images")?;
+            temporary.insert(Arc::new(made)).path()
+        };
+        // Containers are told where their files are, and are in another directory.
+        let directory = std::path::absolute(directory)
+            .with_context(|| format!("cannot find the directory {}", directory.display()))?;
+        let store = Store::open(directory.join(CONTENT), Limits::default());
+        let store = store.with_context(|| format!("cannot open the images in {}", directory.display()))?;
+        let registry = Registry::new(options(Credentials::of_the_user(), &authorities))
+            .context("cannot talk to registries")?;
+        Ok(Self { store, registry, authorities, directory: directory.into(), _temporary: temporary })
+    }
+
+    /// Where images are: their content, and what was unpacked of it.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What a tag led to when its package came from a bundle. A registry that answers counts more.
+    fn recall(&self, request: &ImageRequest, reference: &Reference) -> Option<String> {
+        let known = self.store.recall(reference).ok().flatten();
+        known.filter(|_| request.policy != PackagePullPolicy::Always).map(|found| found.digest.to_string())
+    }
+
+    fn registry(&self, request: &ImageRequest) -> Result<Registry, SourceError> {
+        if request.pull_secrets.is_empty() {
+            return Ok(self.registry.clone());
+        }
+        let mut credentials = Credentials::of_the_user();
+        for secret in &request.pull_secrets {
+            credentials = credentials.with_pull_secret(secret).map_err(refused)?;
+        }
+        Registry::new(options(credentials, &self.authorities)).map_err(refused)
+    }
+}
+
+fn options(credentials: Credentials, authorities: &[u8]) -> Options {
+    Options {
+        credentials,
+        authorities: authorities.to_vec(),
+        retries: RetryPolicy { attempts: ATTEMPTS, ..RetryPolicy::default() },
+        timeouts: Timeouts { connect: CONNECT, total: TOTAL, ..Timeouts::default() },
+        ..Options::default()
+    }
+}
+
+impl PackageSource for RegistryPackages {
+    fn resolve(&self, request: ImageRequest) -> SourceAnswer<String> {
+        let source = self.clone();
+        Box::pin(async move {
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            match source.registry(&request)?.resolve(&reference).await {
+                Ok(found) => Ok(found.digest.to_string()),
+                Err(error) if error.failure().is_transient() => {
+                    source.recall(&request, &reference).ok_or_else(|| unanswered(error))
+                }
+                Err(error) => Err(unanswered(error)),
+            }
+        })
+    }
+
+    fn fetch(&self, request: ImageRequest) -> SourceAnswer<()> {
+        let source = self.clone();
+        Box::pin(async move {
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            // By its digest an image is always the same: it need not be fetched twice, whatever the policy.
+            let policy = match request.policy {
+                PackagePullPolicy::Always | PackagePullPolicy::IfNotPresent => PullPolicy::IfNotPresent,
+                PackagePullPolicy::Never => PullPolicy::Never,
+            };
+            let pull = Pull::into(&source.store).with_policy(policy);
+            source.registry(&request)?.pull(&reference, &pull).await.map_err(unanswered)?;
+            Ok(())
+        })
+    }
+
+    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let reading = move || {
+                let reference: Reference = request.image.parse().map_err(refused)?;
+                let image = store.recall(&reference).map_err(refused)?;
+                let image = image.ok_or_else(|| absent(&reference))?;
+                let package = open(&store, &image.digest).map_err(refused)?;
+                Ok(Arc::new(package.contents))
+            };
+            tokio::task::spawn_blocking(reading).await.map_err(refused)?
+        })
+    }
+
+    fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {
+        let source = self.clone();
+        Box::pin(async move {
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            source.registry(&request)?.tags(&reference).await.map_err(unanswered)
+        })
+    }
+
+    fn signatures(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
+        let source = self.clone();
+        Box::pin(async move {
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            let registry = source.registry(&request)?;
+            registry.signatures(&reference, &source.store, anew).await.map_err(unanswered)
+        })
+    }
+}
+
+/// The registry does not do what was asked. Whether it answers at all makes a difference.
+fn unanswered(error: registry::Error) -> SourceError {
+    let is_unreachable = error.failure().is_transient();
+    SourceError { message: format!("{:#}", anyhow::Error::from(error)), is_unreachable }
+}
+
+fn refused(error: impl std::error::Error + Send + Sync + 'static) -> SourceError {
+    SourceError { message: format!("{:#}", anyhow::Error::from(error)), is_unreachable: false }
+}
+
+fn absent(reference: &Reference) -> SourceError {
+    SourceError {
+        message: format!("cannot read `{reference}`: it is not in the content store any more"),
+        is_unreachable: true,
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether and how packages of a cluster are installed and run.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::PackageKind;
+use ferroplane_controllers::{DeploymentRuntime, PackageManager};
+use ferroplane_engine::packages::ResolveOptions;
+
+use super::Configuration;
+use crate::package_source::RegistryPackages;
+
+/// How packages are installed and run.
+#[derive(Debug)]
+pub(super) struct Packages {
+    /// The kinds whose programs run in Deployments that we look after.
+    pub(super) kinds: Vec<PackageKind>,
+    /// None keeps images until the end.
+    pub(super) cache: Option<PathBuf>,
+    /// A file with certificate authorities of registries, in PEM.
+    pub(super) authorities: Option<PathBuf>,
+    pub(super) dependencies: ResolveOptions,
+    pub(super) uses_configs: bool,
+}
+
+impl Packages {
+    /// Where packages come from.
+    pub(super) fn open(&self) -> anyhow::Result<RegistryPackages> {
+        let read = |file: &PathBuf| {
+            std::fs::read(file)
+                .with_context(|| format!("cannot read the authorities in `{}`", file.display()))
+        };
+        let authorities = self.authorities.as_ref().map(read).transpose()?.unwrap_or_default();
+        RegistryPackages::open_trusting(self.cache.as_deref(), authorities)
+    }
+
+    /// How controllers install packages from there.
+    pub(super) fn manager(&self, configuration: &Configuration, source: &RegistryPackages) -> PackageManager {
+        PackageManager {
+            source: std::sync::Arc::new(source.clone()),
+            namespace: configuration.namespace.clone(),
+            dependencies: self.dependencies,
+            // Programs run in pods, and not beside the control plane.
+            functions: None,
+            deployments: Some(DeploymentRuntime {
+                kinds: self.kinds.clone(),
+                service_account: configuration.service_account.clone(),
+                authority_secret: configuration.authority_secret.clone(),
+                uses_configs: self.uses_configs,
+            }),
+        }
+    }
+}
+
+/// The kinds whose programs we run, as `--package-runtime` says it: for all kinds, or for some (`Function=External;Provider=Deployment`).
+pub(super) fn kinds_in_pods(text: &str) -> anyhow::Result<Vec<PackageKind>> {
+    let mut kinds = vec![PackageKind::Provider, PackageKind::Function];
+    let mut set = |kind: Option<PackageKind>, runtime: &str| match runtime {
+        "Deployment" | "" => Ok(()),
+        "External" => {
+            kinds.retain(|known| kind.is_some_and(|kind| kind != *known));
+            Ok(())
+        }
+        other => bail!(
+            "--package-runtime must be Deployment or External, for all kinds or as Kind=Runtime;Kind=Runtime, not `{other}`"
+        ),
+    };
+    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            None => set(None, part)?,
+            Some((kind, runtime)) => match PackageKind::of(kind.trim()) {
+                Some(kind) => set(Some(kind), runtime.trim())?,
+                None => bail!(
+                    "--package-runtime names `{kind}`, which is no kind of package: use Provider, Function or Configuration"
+                ),
+            },
+        }
+    }
+    Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtime_is_one_for_all_kinds_or_one_for_each() {
+        use PackageKind::{Function, Provider};
+        for (text, kinds) in [
+            ("", &[Provider, Function][..]),
+            ("Deployment", &[Provider, Function]),
+            ("External", &[]),
+            ("Function=External", &[Provider]),
+            ("Provider=External;Function=Deployment", &[Function]),
+            ("Configuration=External; Function=External", &[Provider]),
+        ] {
+            assert_eq!(kinds_in_pods(text).unwrap(), kinds, "{text}");
+        }
+        for nonsense in ["Container", "Function=Container", "Operation=External"] {
+            assert!(kinds_in_pods(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

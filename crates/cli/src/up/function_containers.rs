@@ -1,0 +1,240 @@
+//! Runs the functions in packages for as long as controllers want them: WebAssembly in this process, and every other program in a
+//! container of its own.
+//!
+//! # Invariants
+//! * A function runs only if its revision is active. When that ends, so does the container, as soon as nobody calls it any more. All of
+//!   them end with the plane.
+//! * Functions have no network, and see nothing of this machine.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::external::{RegistryUser, image_settings};
+use crate::package_source::RegistryPackages;
+use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
+use ferroplane_runner::{
+    AsyncFunction, CallError, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
+    ServedImage,
+};
+use ferroplane_sandbox::ServerState;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Pauses after an image cannot be run at all.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// How long a container that nobody wants waits for those who still call it. Longer than a reconcile may take.
+const LONGEST_FAREWELL: Duration = Duration::from_mins(3);
+
+/// Runs the functions in packages.
+#[derive(Debug)]
+pub(super) struct FunctionContainers {
+    following: JoinHandle<()>,
+    images: Images,
+    /// Holds the directory of the images.
+    _packages: RegistryPackages,
+}
+
+impl FunctionContainers {
+    /// Run what controllers want from now on.
+    pub(super) fn start(
+        functions: Arc<PackagedFunctions>,
+        packages: RegistryPackages,
+    ) -> anyhow::Result<Self> {
+        let settings = image_settings(RegistryUser::Own)?;
+        // What was fetched to be installed need not be fetched again to be run.
+        let images = Images::new(ImageSettings { directory: packages.directory().to_owned(), ..settings });
+        let following = tokio::spawn(follow(functions, images.clone()));
+        Ok(Self { following, images, _packages: packages })
+    }
+
+    /// End all of them, and return when they are gone.
+    pub(super) async fn stop(self) {
+        self.following.abort();
+        let _ = self.following.await;
+        self.images.close().await;
+    }
+}
+
+async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
+    let mut wanted = functions.wanted();
+    // Dropping the set ends what is under way, and with it the containers.
+    let mut tasks = JoinSet::new();
+    // To drop what stands beside the image tells the task that nobody wants it.
+    let mut running: BTreeMap<String, (PackagedImage, oneshot::Sender<()>)> = BTreeMap::new();
+    loop {
+        let now = wanted.borrow_and_update().clone();
+        running.retain(|revision, (image, _)| {
+            let is_wanted = now.get(revision) == Some(&*image);
+            if !is_wanted {
+                functions.set(revision, None);
+            }
+            is_wanted
+        });
+        for (revision, image) in now {
+            if let Entry::Vacant(place) = running.entry(revision) {
+                let revision = place.key().clone();
+                let (wanting, unwanted) = oneshot::channel();
+                tasks.spawn(keep(revision, image.clone(), functions.clone(), images.clone(), unwanted));
+                place.insert((image, wanting));
+            }
+        }
+        while tasks.try_join_next().is_some() {}
+        if wanted.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Keep a function running until nobody wants it, and then until nobody calls it.
+async fn keep(
+    revision: String,
+    wanted: PackagedImage,
+    functions: Arc<PackagedFunctions>,
+    images: Images,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let mut pause = FIRST_PAUSE;
+    let PackagedImage { image: request, grants } = wanted;
+    loop {
+        let source = ImageSource::Registry {
+            reference: request.image.clone(),
+            // It is named by its digest.
+            policy: Some(PullWhen::IfNotPresent),
+            secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
+        };
+        let started = tokio::select! {
+            started = start(&images, &revision, source, &grants) => started,
+            _ = &mut unwanted => return,
+        };
+        let why = match started {
+            Err(error) => format!("{:#}", anyhow::Error::from(error)),
+            Ok(Started::Unserved(runner)) => {
+                functions.set(&revision, Some(PackagedFunction::Serving(runner)));
+                // Whoever calls it holds what is called: there is nothing to end.
+                let _ = unwanted.await;
+                return;
+            }
+            Ok(Started::Server(mut server)) => {
+                return serve(&revision, &mut server, &functions, unwanted).await;
+            }
+        };
+        functions.set(&revision, Some(PackagedFunction::Down(why)));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = &mut unwanted => return,
+        }
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    }
+}
+
+/// How a function was started.
+enum Started {
+    /// It is no server.
+    Unserved(Arc<Runner>),
+    /// In a container.
+    Server(Box<ServedImage>),
+}
+
+async fn start(
+    images: &Images,
+    revision: &str,
+    source: ImageSource,
+    grants: &str,
+) -> Result<Started, ImageError> {
+    if let Some(runner) = images.unserved_function(revision, &source, grants).await? {
+        return Ok(Started::Unserved(Arc::new(runner)));
+    }
+    let server = images.serve(ServeImage::function(revision, source)).await?;
+    Ok(Started::Server(Box::new(server)))
+}
+
+/// Tell how a server is doing until nobody wants it, and wait for those who call it.
+async fn serve(
+    revision: &str,
+    server: &mut ServedImage,
+    functions: &PackagedFunctions,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let client = server.client();
+    let (runner, callers) = runner_of(move |request| {
+        let client = client.clone();
+        async move { client.call(&request).await }
+    });
+    let mut state = server.state();
+    loop {
+        functions.set(revision, Some(told(&state, &runner)));
+        tokio::select! {
+            changed = server.changed(&state) => state = changed,
+            _ = &mut unwanted => break,
+        }
+    }
+    // Whoever listed it has been told. Reconciles that began with it hold the runner until they end.
+    drop(runner);
+    let _ = tokio::time::timeout(LONGEST_FAREWELL, callers).await;
+}
+
+/// A runner that calls by this, and what ends when nobody holds the runner or a call of it any more.
+fn runner_of<F>(
+    call: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
+) -> (Arc<Runner>, oneshot::Receiver<()>)
+where
+    F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
+{
+    let (held, callers) = oneshot::channel::<()>();
+    let held = Arc::new(held);
+    let call = move |request| {
+        let (answering, held) = (call(request), held.clone());
+        async move {
+            let answer = answering.await;
+            drop(held);
+            answer
+        }
+    };
+    (Arc::new(Runner::AsyncFunction(AsyncFunction::new(call))), callers)
+}
+
+fn told(state: &ServerState, runner: &Arc<Runner>) -> PackagedFunction {
+    match state {
+        ServerState::Serving => PackagedFunction::Serving(runner.clone()),
+        ServerState::Starting => PackagedFunction::Starting,
+        ServerState::Waiting { why } => PackagedFunction::Down(why.clone()),
+        ServerState::Stopped => PackagedFunction::Down("it was stopped".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_runner::Directory;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn container_is_held_by_whoever_lists_it_and_by_every_call() {
+        let may_answer = Arc::new(Semaphore::new(0));
+        let waiting = may_answer.clone();
+        let (runner, mut callers) = runner_of(move |_| {
+            let waiting = waiting.clone();
+            async move {
+                let _ = waiting.acquire().await;
+                Ok(RunFunctionResponse::default())
+            }
+        });
+        let mut directory = Directory::default();
+        directory.insert("f-1".to_owned(), runner.clone());
+        drop(runner);
+        let calling =
+            tokio::spawn(async move { directory.call("f-1", &RunFunctionRequest::default()).await });
+        tokio::task::yield_now().await;
+        assert_eq!(callers.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is being called");
+        may_answer.add_permits(1);
+        calling.await.unwrap().unwrap();
+        // Nobody ever says anything: the sender is gone.
+        assert!(callers.await.is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! Functions in several languages, as the designs and our examples have them: programs in images that are run for every call.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ferroplane_image::Execution;
+use ferroplane_image::build::Layer;
+use serde_json::{Value, json};
+
+use super::images::{Machine, TestImage, add_program, machine, run};
+use super::registry::TestRegistry;
+use super::{answer, sandbox};
+use crate::peers::peer;
+use crate::sandbox::{Sandbox, composition, dummy};
+
+const LABELS: &str = "labelizer.xfn.crossplane.io/processed";
+
+/// The entrypoint of the first design's example. In the design a quote is at the wrong place.
+const JQ: &str = r#"(.desired.resources[] | .resource.metadata.labels) |= {"labelizer.xfn.crossplane.io/processed": "true"} + . | .desired"#;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/container-functions")
+}
+
+fn execution(entrypoint: &[&str]) -> Execution {
+    let entrypoint = Some(entrypoint.iter().map(|word| (*word).to_owned()).collect());
+    Execution { entrypoint, user: Some("1000:1000".to_owned()), ..Execution::default() }
+}
+
+/// A program of this machine. Says so if it is not there.
+fn program(path: &str) -> Option<PathBuf> {
+    let found = Some(PathBuf::from(path)).filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: there is no {path}");
+    }
+    found
+}
+
+fn jq_layer(machine: &Machine) -> Option<Layer> {
+    let mut layer = machine.layer();
+    add_program(&mut layer, &program("/usr/bin/jq")?);
+    Some(layer)
+}
+
+/// Call an image once, and look at what it did to the resource.
+#[track_caller]
+fn labels(image: &TestImage, protocol: &str) {
+    let sandbox = sandbox();
+    image.export(&sandbox.path("layout"), &sandbox.path("image.tar"));
+    let answer = answer(sandbox.run(&["functions", "run", "layout", "request.json", "--protocol", protocol]));
+    let resource = &answer["desired"]["resources"]["a"]["resource"];
+    assert_eq!(resource["metadata"]["labels"], json!({LABELS: "true"}), "{answer:#}");
+    assert_eq!(resource["kind"], "ConfigMap", "{answer:#}");
+}
+
+#[test]
+fn example_in_shell_and_jq_labels() {
+    let Some(machine) = machine() else { return };
+    let Some(mut layer) = jq_layer(&machine) else { return };
+    layer.add_file(&examples().join("shell/function.sh"), "function.sh").unwrap();
+    labels(&TestImage::of(vec![layer], execution(&["/bin/sh", "/function.sh"])), "run-function");
+}
+
+#[test]
+fn example_in_python_labels() {
+    let (Some(_), Some(python)) = (machine(), program("/usr/bin/python3.11")) else { return };
+    let mut layer = Layer::new();
+    add_program(&mut layer, &python);
+    // What the program imports, and nothing else of the interpreter's library.
+    let list = "import json, sys\nfor module in list(sys.modules.values()):\n    \
+                name = getattr(module, '__file__', None)\n    if name: print(name)";
+    let modules = run(Command::new(&python).args(["-I", "-S", "-c", list]));
+    for module in modules.lines() {
+        layer.add_file(Path::new(module), module.trim_start_matches('/')).unwrap();
+    }
+    layer.add_file(&examples().join("python/function.py"), "function.py").unwrap();
+    let entrypoint = execution(&["/usr/bin/python3.11", "-S", "/function.py"]);
+    labels(&TestImage::of(vec![layer], entrypoint), "resource-list");
+}
+
+#[test]
+fn example_in_go_labels() {
+    if machine().is_none() || Command::new("go").arg("version").output().is_err() {
+        return eprintln!("skipped: there are no containers here, or no Go");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let built = directory.path().join("function");
+    let mut go = Command::new("go");
+    go.current_dir(examples().join("go")).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
+    run(go.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&built).arg("."));
+    let mut layer = Layer::new();
+    layer.add_file(&built, "function").unwrap();
+    labels(&TestImage::of(vec![layer], execution(&["/function"])), "run-function");
+}
+
+#[test]
+fn example_in_rust_labels() {
+    let Some(_) = machine() else { return };
+    // `cargo test` builds it; one test alone may not.
+    let built = std::env::current_exe().unwrap();
+    let built = built.parent().unwrap().parent().unwrap().join("examples/labelizer");
+    let Some(built) = program(built.to_str().unwrap()) else { return };
+    let mut layer = Layer::new();
+    add_program(&mut layer, &built);
+    labels(&TestImage::of(vec![layer], execution(&[built.to_str().unwrap()])), "run-function");
+}
+
+/// A Function package as the first design builds it: of an image that reads a request and writes an answer.
+fn jq_package(machine: &Machine) -> Option<TestImage> {
+    let meta = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: function-labelizer\n  annotations:\n    \
+                ferroplane.io/protocol: RunFunction\nspec: {}\n";
+    let mut manifests = Layer::new().annotate("io.crossplane.xpkg", "base");
+    manifests.add_bytes(meta.as_bytes().to_vec(), "package.yaml", false).unwrap();
+    Some(TestImage::of(vec![jq_layer(machine)?, manifests], execution(&["jq", JQ])))
+}
+
+pub(super) fn push_jq_package(machine: &Machine, registry: &TestRegistry) -> Option<String> {
+    Some(registry.push(&jq_package(machine)?, "negz/function-labelizer:v0.1.0"))
+}
+
+#[test]
+fn the_adapter_of_the_first_design_makes_a_function_of_jq() {
+    let (Some(machine), Some(registry)) = (machine(), TestRegistry::start(false)) else { return };
+    let Some(image) = push_jq_package(&machine, &registry) else { return };
+    let functions = format!(
+        "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: function-labelizer}}\nspec: {{package: '{image}'}}\n"
+    );
+    let desired = "{desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}}}}}";
+    let steps = [("want", "function-dummy", dummy(desired)), ("label", "function-labelizer", String::new())];
+    let steps = steps.each_ref().map(|(step, function, input)| (*step, *function, input.as_str()));
+    let sandbox =
+        Sandbox::new().with("composition.yaml", &composition(&steps)).with("functions.yaml", &functions);
+    let documents = sandbox.render(&[]).documents();
+    assert_eq!(documents[1]["metadata"]["labels"][LABELS], "true", "{documents:#?}");
+
+    let sandbox = self::sandbox();
+    let answer = answer(sandbox.run(&["functions", "run", &image, "request.json"]));
+    assert_eq!(answer["desired"]["resources"]["a"]["resource"]["metadata"]["labels"][LABELS], "true");
+}
+
+#[test]
+fn function_on_the_framework_of_kustomize_runs() {
+    let (Some(_), Some(krm)) = (machine(), peer("krm-set-labels")) else { return };
+    let mut layer = Layer::new();
+    layer.add_file(&krm, "function").unwrap();
+    let image = TestImage::of(vec![layer], execution(&["/function"]));
+    let run = |input: &Value| {
+        let mut request: Value = serde_json::from_str(super::REQUEST).unwrap();
+        request["input"] = input.clone();
+        let sandbox = Sandbox::new().with("request.json", &request.to_string());
+        image.export(&sandbox.path("krm"), &sandbox.path("krm.tar"));
+        sandbox.run(&["functions", "run", "krm", "request.json", "--protocol", "krm"])
+    };
+    let ran = run(&json!({"labels": {"team": "shop"}}));
+    assert!(ran.stderr.contains("labelling"), "{ran:?}");
+    let answer = answer(ran);
+    assert_eq!(
+        answer["desired"]["resources"]["a"]["resource"]["metadata"]["labels"],
+        json!({"team": "shop"})
+    );
+    let ran = run(&json!({"fail": "no labels today"}));
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("no labels today"), "{ran:?}");
+}

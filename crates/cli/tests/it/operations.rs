@@ -1,0 +1,148 @@
+//! `ferroplane operation`, and what `render` makes of operations.
+
+use serde_json::{Value, json};
+
+use crate::plane::Plane;
+use crate::sandbox::{Sandbox, dummy};
+
+const FERROPLANE: &str = env!("CARGO_BIN_EXE_ferroplane");
+
+/// The spec of an operation whose function answers this.
+fn spec(response: &str) -> String {
+    format!(
+        "{{mode: Pipeline, pipeline: [{{step: work, functionRef: {{name: function-dummy}}, input: {}}}]}}",
+        dummy(response)
+    )
+}
+
+fn manifest(kind: &str, spec: &str) -> String {
+    format!("apiVersion: ops.crossplane.io/v1alpha1\nkind: {kind}\nmetadata: {{name: o}}\nspec: {spec}\n")
+}
+
+const WANTS: &str = "{output: {made: 1}, desired: {resources: {m: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: home}}}}}}";
+
+fn condition(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    let found = conditions.iter().find(|condition| condition["type"] == kind).unwrap();
+    format!("{}/{}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+}
+
+#[test]
+fn rendered_operation_shows_its_status_and_what_it_applies() {
+    let sandbox = Sandbox::new().with("operation.yaml", &manifest("Operation", &spec(WANTS)));
+    let documents = sandbox.run(&["render", "operation.yaml"]).documents();
+    assert_eq!(documents.len(), 2, "{documents:#?}");
+    assert_eq!(documents[0]["metadata"], json!({"name": "o"}));
+    assert_eq!(documents[0].get("spec"), None);
+    assert_eq!(condition(&documents[0], "Succeeded"), "True/PipelineSuccess");
+    assert_eq!(documents[0]["status"]["pipeline"], json!([{"step": "work", "output": {"made": 1}}]));
+    assert_eq!(documents[0]["status"]["appliedResourceRefs"][0]["name"], "m");
+    assert_eq!(documents[1]["kind"], "ConfigMap");
+    let full = sandbox.run(&["render", "operation.yaml", "-x"]).documents();
+    assert_eq!(full[0]["spec"]["mode"], "Pipeline");
+}
+
+#[test]
+fn rendered_operation_that_fails_says_so() {
+    let fatal = spec("{results: [{severity: SEVERITY_FATAL, message: no}]}");
+    let sandbox = Sandbox::new().with("operation.yaml", &manifest("Operation", &fatal));
+    let ran = sandbox.run(&["render", "operation.yaml"]);
+    assert!(ran.stdout.contains("failures: 1"), "{ran:?}");
+    assert!(ran.fails_with(3).contains("Operation `o`"));
+    let nowhere =
+        "{desired: {resources: {m: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: m}}}}}}";
+    let sandbox = Sandbox::new().with("operation.yaml", &manifest("Operation", &spec(nowhere)));
+    let said = sandbox.run(&["render", "operation.yaml"]).fails_with(1);
+    assert!(said.contains("objects of kind ConfigMap live in a namespace"), "{said}");
+}
+
+#[test]
+fn schedules_and_watches_are_rendered_as_the_operation_that_they_make() {
+    let cron = format!("{{schedule: '@daily', operationTemplate: {{spec: {}}}}}", spec(WANTS));
+    let watch = format!(
+        "{{watch: {{apiVersion: v1, kind: Pod, matchLabels: {{a: b}}}}, operationTemplate: {{spec: {}}}}}",
+        spec(WANTS)
+    );
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: home, resourceVersion: '1', labels: {a: b}}\n";
+    let sandbox = Sandbox::new()
+        .with("cron.yaml", &manifest("CronOperation", &cron))
+        .with("watch.yaml", &manifest("WatchOperation", &watch))
+        .with("pod.yaml", pod)
+        .with("other.yaml", &pod.replace("a: b", "a: c"));
+    let documents = sandbox.run(&["render", "cron.yaml"]).documents();
+    assert_eq!(documents[0]["metadata"]["name"], "o-1704067200");
+    assert_eq!(condition(&documents[0], "Succeeded"), "True/PipelineSuccess");
+    let documents = sandbox.run(&["render", "watch.yaml", "--watched-resource", "pod.yaml"]).documents();
+    assert!(documents[0]["metadata"]["name"].as_str().unwrap().starts_with("o-"), "{documents:?}");
+    assert_eq!(documents[1]["kind"], "ConfigMap");
+    for (arguments, words) in [
+        (&["watch.yaml"][..], "a WatchOperation needs --watched-resource"),
+        (&["watch.yaml", "-w", "other.yaml"], "it does not have its labels"),
+        (&["watch.yaml", "-w", "cron.yaml"], "but --watched-resource is CronOperation"),
+        (&["cron.yaml", "-w", "pod.yaml"], "--watched-resource is for WatchOperations"),
+    ] {
+        let said = sandbox.run(&[&["render"], arguments].concat()).fails_with(1);
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+    assert!(sandbox.run(&["render", "pod.yaml"]).fails_with(2).contains("<COMPOSITION>"));
+}
+
+#[test]
+fn coming_times_of_a_schedule_are_told_in_its_zone() {
+    let spec = format!(
+        "{{schedule: '30 2 * * *', timeZone: Europe/Berlin, suspend: true, operationTemplate: {{spec: {}}}}}",
+        spec(WANTS)
+    );
+    let sandbox = Sandbox::new().with("cron.yaml", &manifest("CronOperation", &spec));
+    let line =
+        ["operation", "next", "--schedule", "30 2 * * *", "--time-zone", "Europe/Berlin", "--count", "2"];
+    // Half past two does not exist on that day: clocks go from two to three.
+    let said = sandbox.run(&[&line[..], &["--after", "2026-03-28T00:00:00Z"]].concat()).ok();
+    let expected = "\
+Sat 2026-03-28 02:30:00 +01:00   2026-03-28T01:30:00Z
+Mon 2026-03-30 02:30:00 +02:00   2026-03-30T00:30:00Z
+";
+    assert_eq!(said, expected);
+    let said = sandbox.run(&["operation", "next", "-f", "cron.yaml"]).fails_with(3);
+    assert!(said.contains("CronOperation `o` is suspended"), "{said}");
+    let said = sandbox.run(&["operation", "next", "--schedule", "often"]).fails_with(1);
+    assert!(said.contains("cannot read the schedule"), "{said}");
+    let said = sandbox.run(&["operation", "next", "--schedule", "0 0 31 2 *"]).fails_with(1);
+    assert!(said.contains("the schedule never comes"), "{said}");
+}
+
+/// An operation that succeeds if this holds. Built-in functions for operations are few.
+fn checking(name: &str, rule: &str) -> String {
+    let input = format!(
+        "{{apiVersion: validation.fn.ferroplane.io/v1beta1, kind: Validation, rules: [{{name: r, rule: \"{rule}\", message: it does not hold}}]}}"
+    );
+    let step = format!("{{step: check, functionRef: {{name: function-cel-validation}}, input: {input}}}");
+    format!(
+        "apiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {{name: {name}}}\nspec: {{mode: Pipeline, retryLimit: 1, pipeline: [{step}]}}\n"
+    )
+}
+
+#[test]
+fn operations_are_run_listed_and_run_again() {
+    let plane =
+        Plane::new().with("good.yaml", &checking("good", "true")).with("bad.yaml", &checking("bad", "false"));
+    let said = plane.says(&format!("{FERROPLANE} operation run good.yaml 2>&1"));
+    assert!(said.contains("Operation `good` succeeded"), "{said}");
+    let said = plane.fails(&format!("{FERROPLANE} operation run bad.yaml 2>&1; test $? = 3 && exit 7"), "");
+    assert!(said.contains("Operation `bad` failed: failure limit of 1 reached"), "{said}");
+    assert!(said.contains("it does not hold"), "{said}");
+    let said = plane.fails(&format!("{FERROPLANE} operation run good.yaml 2>&1"), "");
+    assert!(said.contains("Operation `good` exists already"), "{said}");
+    let said = plane.says(&format!("{FERROPLANE} operation retry good 2>&1"));
+    assert!(said.contains("Operation `good-retry-"), "{said}");
+    let rows = plane.says(&format!("{FERROPLANE} operation history"));
+    let results: Vec<_> =
+        rows.lines().filter(|line| line.contains("Succeeded") || line.contains("Failed")).collect();
+    assert_eq!(results.len(), 3, "{rows}");
+    assert_eq!(plane.says(&format!("{FERROPLANE} operation history cronoperation/none 2>/dev/null")), "");
+    assert!(plane.says(&format!("{FERROPLANE} operation logs bad")).contains("it does not hold"));
+    let said = plane.fails(&format!("{FERROPLANE} operation cancel good 2>&1"), "");
+    assert!(said.contains("Operation `good` is done"), "{said}");
+    let said = plane.fails(&format!("{FERROPLANE} operation logs nobody 2>&1"), "");
+    assert!(said.contains("there is no Operation `nobody`"), "{said}");
+}

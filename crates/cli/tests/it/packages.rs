@@ -1,0 +1,139 @@
+//! Packages that `up` installs from a registry on this machine.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use ferroplane_image::build::{ImageBuilder, Layer};
+use ferroplane_image::registry::{Options, Push, Registry};
+use ferroplane_image::store::{Limits, Store};
+use ferroplane_image::{Platform, Reference};
+use ferroplane_testkit::Process;
+use tempfile::TempDir;
+
+use crate::peers::peer;
+use crate::plane::Plane;
+
+/// Debian's registry on the loopback. Ends when it is dropped.
+pub(crate) struct LocalRegistry {
+    pub(crate) address: String,
+    _process: Process,
+    directory: TempDir,
+}
+
+impl LocalRegistry {
+    /// Nothing if it is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let program = PathBuf::from("/usr/bin/docker-registry");
+        if !program.exists() {
+            eprintln!("skipped: docker-registry is not installed");
+            return None;
+        }
+        let directory = TempDir::new().unwrap();
+        let data = directory.path().join("data").display().to_string();
+        let file = directory.path().join("config.yml");
+        let configuration = format!(
+            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {data}}}}}\nhttp: {{addr: '127.0.0.1:0'}}\n"
+        );
+        std::fs::write(&file, configuration).unwrap();
+        let mut command = Command::new(program);
+        // What it would send elsewhere stays here.
+        command.arg("serve").arg(&file).env("OTEL_TRACES_EXPORTER", "none");
+        let process = Process::spawn(command);
+        let lines = process.lines_until("it listens", |line| line.contains("listening on "));
+        let said = lines.last().unwrap().split("listening on ").nth(1).unwrap();
+        let address = said.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        Some(Self { address, _process: process, directory })
+    }
+
+    /// Have a package in it, with this `package.yaml`.
+    pub(crate) fn push(&self, image: &str, package: &str) {
+        let store = Store::open(self.directory.path().join("store"), Limits::default()).unwrap();
+        let mut layer = Layer::new().annotate("io.crossplane.xpkg", "base");
+        layer.add_bytes(package.as_bytes().to_vec(), "package.yaml", false).unwrap();
+        let mut builder = ImageBuilder::new(Platform::host());
+        builder.layers.push(layer);
+        let built = builder.build(&store).unwrap();
+        let reference: Reference = format!("{}/{image}", self.address).parse().unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let registry = Registry::new(Options::default()).unwrap();
+        runtime.block_on(registry.push(&reference, &built.digest, &Push::from(&store))).unwrap();
+    }
+}
+
+fn configuration(address: &str, about: &str) -> String {
+    format!(
+        "
+apiVersion: meta.pkg.crossplane.io/v1
+kind: Configuration
+metadata: {{name: platform}}
+spec:
+  dependsOn:
+  - {{function: {address}/acme/function-own, version: '>=v1.0.0'}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: CompositeResourceDefinition
+metadata: {{name: things.acme.org}}
+spec:
+  group: acme.org
+  names: {{kind: Thing, plural: things}}
+  versions:
+  - {{name: v1, served: true, referenceable: true, schema: {{openAPIV3Schema: {{type: object, description: {about}}}}}}}
+"
+    )
+}
+
+fn package(kind: &str, name: &str, image: &str) -> String {
+    format!(
+        "apiVersion: pkg.crossplane.io/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{package: '{image}'}}\n"
+    )
+}
+
+#[test]
+fn packages_are_installed_from_a_registry_and_stay_without_it() {
+    let (Some(_), Some(registry)) = (peer("kubectl"), LocalRegistry::start()) else { return };
+    let address = &registry.address;
+    registry.push("acme/platform:v1.0.0", &configuration(address, "one"));
+    registry.push("acme/platform:v1.1.0", &configuration(address, "two"));
+    let function = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: function-own}\n";
+    registry.push("acme/function-own:v1.0.0", function);
+    let plane = Plane::new();
+    plane.told(
+        "kubectl apply -f -",
+        &package("Configuration", "platform", &format!("{address}/acme/platform:v1.0.0")),
+    );
+    plane.says("kubectl wait configuration/platform --for=condition=Healthy --timeout=60s");
+    plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
+    plane.says("kubectl wait function/acme-function-own --for=condition=Installed --timeout=60s");
+    let columns = plane.says("kubectl get configurations");
+    assert!(columns.contains("True        True"), "{columns}");
+    plane.told(
+        "kubectl apply -f -",
+        &package("Configuration", "platform", &format!("{address}/acme/platform:v1.1.0")),
+    );
+    let about = "jsonpath={.spec.versions[0].schema.openAPIV3Schema.description}";
+    plane.says(&format!("kubectl wait xrd/things.acme.org --for={about}=two --timeout=60s"));
+    let states = plane.says("kubectl get configurationrevisions -o jsonpath='{.items[*].spec.desiredState}'");
+    assert!(states.contains("Active") && states.contains("Inactive"), "{states}");
+
+    // Without its registry, and after a restart.
+    drop(registry);
+    let directory = plane.stop();
+    let plane = Plane::start(directory, &["--data-dir", "data"]);
+    plane.says("kubectl wait configuration/platform --for=condition=Healthy --timeout=60s");
+    plane.says("kubectl delete configuration platform --timeout=60s");
+    plane.says("kubectl wait xrd/things.acme.org --for=delete --timeout=60s");
+}
+
+#[test]
+fn function_that_is_built_in_is_ready_before_its_registry_answers() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::start(TempDir::new().unwrap(), &["--in-memory"]);
+    // Nothing answers at this address, and nobody says so: it is for documentation only (RFC 5737).
+    let image = "192.0.2.1/crossplane-contrib/function-auto-ready:v0.5.0";
+    plane.told("kubectl apply -f -", &package("Function", "ready", image));
+    plane.says("kubectl wait function/ready --for=condition=Healthy --timeout=30s");
+    let why = plane.says("kubectl get function ready -o jsonpath='{.status.conditions[*].reason}'");
+    assert_eq!(why, "BuiltIn BuiltIn");
+}

@@ -1,0 +1,162 @@
+//! Debian's registry: packages are pushed to it and come back, with and without passwords and TLS.
+
+use std::fs;
+use std::process::Command;
+
+use ferroplane_testkit::{Leaf, Pki, Process};
+use tempfile::TempDir;
+
+use super::{FUNCTION, Workshop, uncompressed};
+
+/// `alice` with the password `open sesame`, hashed by bcrypt.
+const PASSWORDS: &str = "alice:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy\n";
+const AUTHS: &str = r#"{"auths": {"ADDRESS": {"auth": "YWxpY2U6b3BlbiBzZXNhbWU="}}}"#;
+
+/// A registry on the loopback. Ends when it is dropped.
+pub(super) struct LoopbackRegistry {
+    /// Host and port.
+    pub(super) address: String,
+    _process: Process,
+    _directory: TempDir,
+}
+
+impl LoopbackRegistry {
+    /// Nothing if it is not installed, and nobody insists.
+    pub(super) fn start(tls: Option<&Leaf>, has_passwords: bool) -> Option<Self> {
+        let program = ["/usr/bin/docker-registry", "/usr/local/bin/docker-registry"];
+        let Some(program) = program.into_iter().find(|path| fs::exists(path).unwrap()) else {
+            let insists = std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_some();
+            assert!(!insists, "docker-registry is not installed; `cargo xtask test` installs it");
+            eprintln!("skipped: docker-registry is not installed");
+            return None;
+        };
+        let directory = TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let mut configuration = format!(
+            "version: 0.1\nlog: {{level: info}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp:\n  addr: 127.0.0.1:0\n",
+            path("data")
+        );
+        if let Some(leaf) = tls {
+            fs::write(path("tls.crt"), &leaf.certificate).unwrap();
+            fs::write(path("tls.key"), &leaf.key).unwrap();
+            configuration +=
+                &format!("  tls: {{certificate: {}, key: {}}}\n", path("tls.crt"), path("tls.key"));
+        }
+        if has_passwords {
+            fs::write(path("passwords"), PASSWORDS).unwrap();
+            configuration += &format!("auth:\n  htpasswd: {{realm: test, path: {}}}\n", path("passwords"));
+        }
+        fs::write(path("config.yml"), configuration).unwrap();
+        let mut command = Command::new(program);
+        command.arg("serve").arg(path("config.yml")).env("OTEL_TRACES_EXPORTER", "none");
+        let process = Process::spawn(command);
+        let lines = process.lines_until("it listens", |line| line.contains("listening on "));
+        let address = lines.last().unwrap().split("listening on ").nth(1).unwrap();
+        let address: String =
+            address.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        Some(Self { address, _process: process, _directory: directory })
+    }
+}
+
+/// Push and pull a package with these flags. Returns what came back.
+fn round_trip(workshop: &Workshop, address: &str, flags: &[&str]) {
+    workshop.configuration("package");
+    workshop.says(&["build", "-f", "package", "-o", "p.xpkg"]);
+    let reference = format!("{address}/team/platform:v1.0.0");
+    let printed = workshop.says(&[&["push", &reference, "-f", "p.xpkg"], flags].concat());
+    assert!(printed.starts_with(&format!("{reference}@sha256:")), "{printed}");
+    // With an empty cache, all of it comes from the registry.
+    let empty = ["--cache-dir", "empty"];
+    workshop.says(&[&["pull", &reference, "-o", "back.xpkg"], flags, &empty].concat());
+    assert_eq!(fs::read(workshop.path("p.xpkg")).unwrap(), fs::read(workshop.path("back.xpkg")).unwrap());
+    let by_digest = printed.trim();
+    workshop.says(&[&["extract", by_digest, "-o", "stream.gz"], flags, &["--cache-dir", "another"]].concat());
+    let stream = workshop.says(&["extract", "--from-xpkg", "p.xpkg", "-o", "-"]);
+    assert_eq!(uncompressed(&workshop.path("stream.gz")), stream);
+}
+
+#[test]
+fn package_comes_back_from_a_registry_as_it_was() {
+    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    round_trip(&Workshop::new(), &registry.address, &[]);
+}
+
+#[test]
+fn registry_with_passwords_wants_those_of_docker() {
+    let Some(registry) = LoopbackRegistry::start(None, true) else { return };
+    let workshop = Workshop::new();
+    workshop.configuration("package");
+    workshop.says(&["build", "-f", "package", "-o", "p.xpkg"]);
+    let refused = workshop.fails(&["push", &format!("{}/a/b:v1", registry.address), "-f", "p.xpkg"]);
+    assert!(refused.contains("log in with `docker login`"), "{refused}");
+    workshop.write(".docker/config.json", &AUTHS.replace("ADDRESS", &registry.address));
+    round_trip(&workshop, &registry.address, &[]);
+}
+
+#[test]
+fn registry_with_tls_has_to_be_trusted() {
+    let pki = Pki::new();
+    let leaf = pki.issue(&["127.0.0.1"]);
+    let Some(registry) = LoopbackRegistry::start(Some(&leaf), false) else { return };
+    let workshop = Workshop::new();
+    workshop.configuration("package").write("ca.pem", &pki.ca());
+    workshop.says(&["build", "-f", "package", "-o", "p.xpkg"]);
+    let refused = workshop.fails(&["push", &format!("{}/a/b:v1", registry.address), "-f", "p.xpkg"]);
+    assert!(refused.contains("certificate") || refused.contains("cannot connect"), "{refused}");
+    round_trip(&workshop, &registry.address, &["--certificate-authority", "ca.pem"]);
+}
+
+#[test]
+fn files_for_several_platforms_become_one_package() {
+    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let workshop = Workshop::new();
+    workshop.write("package/crossplane.yaml", FUNCTION);
+    for architecture in ["amd64", "arm64"] {
+        workshop.write(&format!("bin/{architecture}/function"), architecture);
+    }
+    let images = "linux/amd64=bin/amd64,linux/arm64=bin/arm64";
+    workshop.says(&[
+        "build",
+        "-f",
+        "package",
+        "-o",
+        "f.xpkg",
+        "--embed-runtime-image",
+        images,
+        "--entrypoint",
+        "/function",
+    ]);
+    let reference = format!("{}/team/function:v1.0.0", registry.address);
+    workshop.says(&["push", &reference, "-f", "f-amd64.xpkg,f-arm64.xpkg"]);
+    for architecture in ["amd64", "arm64"] {
+        let platform = format!("linux/{architecture}");
+        let file = format!("back-{architecture}.xpkg");
+        let cache = format!("cache-{architecture}");
+        workshop.says(&["pull", &reference, "--platform", &platform, "-o", &file, "--cache-dir", &cache]);
+        let original = fs::read(workshop.path(&format!("f-{architecture}.xpkg"))).unwrap();
+        assert_eq!(fs::read(workshop.path(&file)).unwrap(), original);
+    }
+    // The whole package as a layout, and from there to another place.
+    workshop.says(&["pull", &reference, "--format", "oci-layout", "-o", "layout", "--cache-dir", "third"]);
+    let copy = format!("{}/team/copy:v1.0.0", registry.address);
+    let (first, second) = (
+        workshop.says(&["push", &reference, "-f", "f-amd64.xpkg,f-arm64.xpkg"]),
+        workshop.says(&["push", &copy, "-f", "layout"]),
+    );
+    assert_eq!(first.split('@').nth(1), second.split('@').nth(1));
+    // As the program of a package, it is embedded for both platforms.
+    let printed =
+        workshop.says(&["build", "-f", "package", "-o", "g.xpkg", "--embed-runtime-image", &reference]);
+    assert_eq!(printed, "g-amd64.xpkg\ng-arm64.xpkg\n");
+    let refused = workshop.fails(&["push", &copy, "-f", "f-amd64.xpkg,g-amd64.xpkg"]);
+    assert!(refused.contains("another file is for linux/amd64, too"), "{refused}");
+    let refused = workshop.fails(&["push", &copy, "-f", "package/crossplane.yaml"]);
+    assert!(refused.contains("cannot read the package"), "{refused}");
+}
+
+#[test]
+fn registry_that_is_gone_is_named() {
+    let workshop = Workshop::new();
+    let refused = workshop.fails(&["pull", "127.0.0.1:1/team/platform:v1.0.0"]);
+    assert!(refused.contains("127.0.0.1:1"), "{refused}");
+}

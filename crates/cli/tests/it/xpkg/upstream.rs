@@ -1,0 +1,62 @@
+//! Packages of Crossplane's command line, and ours in it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::registry::LoopbackRegistry;
+use super::{Workshop, uncompressed};
+use crate::peers;
+
+/// Crossplane's command line, if it is there.
+fn crossplane() -> Option<PathBuf> {
+    let path = peers::directory().join("crossplane-cli");
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: the peer crossplane-cli is not there; `cargo xtask test --upstream` makes it");
+    None
+}
+
+impl Workshop {
+    fn crossplane(&self, program: &PathBuf, arguments: &[&str]) {
+        let mut command = Command::new(program);
+        command.arg("xpkg").args(arguments).current_dir(self.directory.path());
+        let output = command.env("HOME", self.directory.path()).env_remove("DOCKER_CONFIG").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn packages_go_both_ways() {
+    let Some(program) = crossplane() else { return };
+    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let workshop = Workshop::new();
+    workshop.configuration("package");
+    let theirs = ["build", "-f", "package", "-e", "package/examples", "-o", "theirs.xpkg"];
+    workshop.crossplane(&program, &theirs);
+    workshop.says(&["build", "-f", "package", "-o", "ours.xpkg"]);
+
+    // Each reads the file of the other.
+    workshop.crossplane(&program, &["extract", "--from-xpkg", "ours.xpkg", "-o", "ours-by-them.gz"]);
+    let ours = workshop.says(&["extract", "--from-xpkg", "ours.xpkg", "-o", "-"]);
+    assert_eq!(uncompressed(&workshop.path("ours-by-them.gz")), ours);
+    workshop.crossplane(&program, &["extract", "--from-xpkg", "theirs.xpkg", "-o", "theirs-by-them.gz"]);
+    let theirs = workshop.says(&["extract", "--from-xpkg", "theirs.xpkg", "-o", "-"]);
+    assert_eq!(uncompressed(&workshop.path("theirs-by-them.gz")), theirs);
+
+    // Each pushes the file of the other, and reads what the other pushed.
+    let reference = |name: &str| format!("{}/team/{name}:v1.0.0", registry.address);
+    workshop.crossplane(&program, &["push", &reference("ours-by-them"), "-f", "ours.xpkg"]);
+    workshop.says(&["push", &reference("theirs-by-us"), "-f", "theirs.xpkg"]);
+    workshop.says(&["extract", &reference("ours-by-them"), "-o", "a.gz", "--cache-dir", "empty"]);
+    assert_eq!(uncompressed(&workshop.path("a.gz")), ours);
+    workshop.crossplane(&program, &["extract", &reference("theirs-by-us"), "-o", "b.gz"]);
+    assert_eq!(uncompressed(&workshop.path("b.gz")), theirs);
+    // Whoever pushes it, the layers of a package are the same.
+    workshop.says(&["pull", &reference("ours-by-them"), "-o", "back.xpkg", "--cache-dir", "empty"]);
+    workshop.says(&["extract", "--from-xpkg", "back.xpkg", "-o", "c.gz"]);
+    assert_eq!(uncompressed(&workshop.path("c.gz")), ours);
+    assert!(fs::exists(workshop.path("theirs.xpkg")).unwrap());
+}
