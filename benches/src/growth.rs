@@ -24,6 +24,7 @@ const LISTS: &str = "/apis/example.org/v1/namespaces/default/lists";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// A kind of list: what it is called, and the request that sends so many elements of it.
@@ -39,7 +40,7 @@ struct Sent {
 }
 
 pub(crate) fn run() {
-    let cases: [Case; 11] = [
+    let cases: [Case; 14] = [
         ("owner references", |count| post_owners((0..count).map(owner))),
         ("owner references, each twice", |count| post_owners((0..count).map(|index| owner(index / 2)))),
         ("owner references, all controllers (refused)", |count| post_owners((0..count).map(controller))),
@@ -53,6 +54,11 @@ pub(crate) fn run() {
         ("list that is a map, applied again", apply_again),
         ("list without keys", |count| post_list("plain", (0..count).map(item))),
         ("strategic merge of containers", strategic),
+        ("list with a rule and a pattern for each element", |count| {
+            post_list("ruled", (0..count).map(|index| json!(format!("item-{index}"))))
+        }),
+        ("JSON patch that adds to the front of a list", |count| json_patch(count, "/plain/0")),
+        ("JSON patch that adds to the end of a list", |count| json_patch(count, "/plain/-")),
     ];
     let sizes = SIZES.map(|size| format!(" {size} |")).concat();
     println!("| n elements |{sizes}\n|---|{}", "---|".repeat(SIZES.len()));
@@ -93,6 +99,10 @@ async fn server() -> Server {
         "set": text(json!({"items": {"type": "string"}, "x-kubernetes-list-type": "set"})),
         "map": text(json!({"items": keyed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})),
         "plain": text(json!({"items": keyed})),
+        "ruled": text(json!({"maxItems": 8_000, "items": {
+            "type": "string", "maxLength": 32, "pattern": "^[a-z]+(-[0-9]+)*$",
+            "x-kubernetes-validations": [{"rule": "self.startsWith('item')"}],
+        }})),
     });
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -218,6 +228,14 @@ fn apply_again(count: usize) -> Sent {
         Sent { before: None, method: "PATCH", path, content_type: APPLY, body: list(json!({}), fields) }
     };
     Sent { before: Some(Box::new(apply())), ..apply() }
+}
+
+fn json_patch(count: usize, path: &str) -> Sent {
+    let body = (0..count).map(|index| json!({"op": "add", "path": path, "value": item(index)})).collect();
+    let fields = Map::from_iter([("plain".to_owned(), json!([]))]);
+    let before = post(LISTS, list(json!({}), fields));
+    let path = format!("{LISTS}/a");
+    Sent { before: Some(Box::new(before)), method: "PATCH", path, content_type: JSON_PATCH, body }
 }
 
 fn strategic(count: usize) -> Sent {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_engine::{Inputs, Layout, Observed, Outcome, Pipeline, Turn, start};
+use ferroplane_engine::{CompositeSubject, Inputs, Layout, Observed, Outcome, Pipeline, Turn, start};
 use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
 use prost::Message as _;
@@ -71,10 +71,11 @@ impl Bench {
             (name.clone(), Observed { object: fresh(object), connection_details: BTreeMap::new() })
         });
         let mut turn = start(Inputs {
-            composite: self.composite.clone(),
-            layout: Layout::Modern,
-            connection_details: BTreeMap::new(),
-            observed: observed.collect(),
+            subject: CompositeSubject {
+                observed: observed.collect(),
+                ..CompositeSubject::new(self.composite.clone(), Layout::Modern)
+            }
+            .into(),
             pipeline: self.pipelines[&steps].clone(),
             remembered: Vec::new(),
             context: None,

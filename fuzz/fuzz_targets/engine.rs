@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferroplane_engine::{
-    Answer, Cause, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, Turn, Want, World, settle, start,
+    Answer, Cause, CompositeSubject, Inputs, Layout, MAX_CALLS, Observed, Outcome, Pipeline, SettleFacts, Subject, Turn, Want, settle, start,
 };
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::RunFunctionResponse;
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let once = converse(*flags, answers);
     let twice = converse(*flags, answers);
     assert_eq!(once.result.as_ref().ok(), twice.result.as_ref().ok());
-    assert_eq!(settle(&once, World::default()), settle(&twice, World::default()));
+    assert_eq!(settle(&once, SettleFacts::default()), settle(&twice, SettleFacts::default()));
     if let Ok(plan) = &once.result {
         assert_eq!(plan.apply.len(), plan.references.len());
     }
@@ -46,10 +46,7 @@ fn converse(flags: u8, data: &[u8]) -> Outcome {
     let mut answers = data.split(|byte| *byte == 0xff);
     let mut calls = 0;
     let mut turn = start(Inputs {
-        composite: object(xr),
-        layout: if flags & 2 != 0 { Layout::Legacy } else { Layout::Modern },
-        connection_details: BTreeMap::new(),
-        observed: [("old".to_owned(), Observed { object: object(observed), connection_details: BTreeMap::new() })].into(),
+        subject: subject(flags, object(xr), object(observed)),
         pipeline: Arc::new(Pipeline::new(&steps).expect("it is a pipeline")),
         remembered: Vec::new(),
         context: None,
@@ -72,6 +69,15 @@ fn converse(flags: u8, data: &[u8]) -> Outcome {
             Turn::Done(outcome) => return *outcome,
         }
     }
+}
+
+fn subject(flags: u8, object: Struct, observed: Struct) -> Subject {
+    if flags & 16 != 0 {
+        return Subject::Operation { object };
+    }
+    let layout = if flags & 2 != 0 { Layout::Legacy } else { Layout::Modern };
+    let observed = Observed { object: observed, connection_details: BTreeMap::new() };
+    CompositeSubject { observed: [("old".to_owned(), observed)].into(), ..CompositeSubject::new(object, layout) }.into()
 }
 
 fn answer(flags: u8, want: &Want) -> Answer {

@@ -38,6 +38,8 @@ pub(crate) type Skipped = Vec<String>;
 
 /// In this order. What fails often and quickly comes first.
 const STAGES: &[Stage] = &[
+    // What the tests are built with comes first.
+    Stage::beside("guests", "guests --examples --if-possible"),
     Stage::beside("peers", "peers"),
     Stage::now("format", |root| done(cargo(root, &["fmt", "--all", "--check"]).run())),
     Stage::now("clippy", clippy),
@@ -45,7 +47,7 @@ const STAGES: &[Stage] = &[
     // Not at once: two builds of Go and Rust keep two cores busy.
     Stage::beside("checkers", "checkers"),
     Stage::now("documentation", |root| done(lint::documentation(root))),
-    Stage::now("build tests", |root| done(test::build(root))),
+    Stage::now("build tests", |root| done(test::build(root))).after("guests"),
     Stage::now("spelling", |root| done(lint::spelling(root))).after("checkers"),
     Stage::now("unused dependencies", |root| done(lint::unused_dependencies(root))),
     Stage::now("licences and sources", lint::dependencies),
@@ -123,7 +125,10 @@ impl Run<'_> {
             Work::Now(work) => work,
             Work::Beside(chore) => {
                 let program = env::current_exe().context("cannot find this program")?;
-                let child = Command::new(program).arg(chore).spawn().context("cannot start this program")?;
+                let child = Command::new(program)
+                    .args(chore.split(' '))
+                    .spawn()
+                    .context("cannot start this program")?;
                 self.background.push(Background { name: stage.name, child, started });
                 return Ok(());
             }

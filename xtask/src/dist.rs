@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
+use crate::guests;
 use crate::shell::cargo;
 use packages::Packages;
 
@@ -60,6 +61,8 @@ impl Dist {
 
 /// Build the program in a copy of the sources. Returns where it is.
 fn build(source: &Path, target: &Path) -> Result<PathBuf> {
+    // First, because the program has them in it.
+    guests::build(source, &target.join("guests"))?;
     let map = PathMap::of(source, target)?;
     let mut build = cargo(source, &["dist", "--target", TARGET]);
     build.arg("--target-dir").arg(target);
@@ -72,10 +75,10 @@ fn build(source: &Path, target: &Path) -> Result<PathBuf> {
 }
 
 /// Directories that are different on every machine, and what is written down in their place.
-struct PathMap(Vec<(PathBuf, &'static str)>);
+pub(crate) struct PathMap(Vec<(PathBuf, &'static str)>);
 
 impl PathMap {
-    fn of(source: &Path, target: &Path) -> Result<Self> {
+    pub(crate) fn of(source: &Path, target: &Path) -> Result<Self> {
         let source = source.canonicalize().with_context(|| format!("cannot find {}", source.display()))?;
         let home = std::env::home_dir().context("there is no home directory")?;
         let variable =
@@ -90,7 +93,7 @@ impl PathMap {
         ]))
     }
 
-    fn flags(&self, flag: &str) -> String {
+    pub(crate) fn flags(&self, flag: &str) -> String {
         let flags = self.0.iter().map(|(from, to)| format!("{flag}{}={to}", from.display()));
         flags.collect::<Vec<_>>().join(" ")
     }

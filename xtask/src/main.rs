@@ -69,7 +69,7 @@ enum Chore {
     /// Build the shipped program twice, in different directories, and compare (takes half an hour)
     Reproduce(dist::Reproduce),
     /// Build what we ship as WebAssembly (needs the target wasm32-wasip2)
-    Guests,
+    Guests(guests::Guests),
     /// Measure, and print a table
     Bench {
         /// Only what contains this
@@ -127,7 +127,7 @@ fn main() -> Result<()> {
         Chore::Oracle(oracle) => oracle.run(&root),
         Chore::Dist(dist) => dist.run(&root),
         Chore::Reproduce(reproduce) => reproduce.run(&root),
-        Chore::Guests => guests::run(&root),
+        Chore::Guests(guests) => guests.run(&root),
         Chore::Bench { filter } => bench::run(&root, filter.as_deref()),
         Chore::Kill { times } => test::kill(&root, times),
         Chore::Simulate { seeds, seed } => test::simulate(&root, seeds, seed),

@@ -62,6 +62,7 @@ const DEFAULT: &[Peer] = &[
         "function-many-robots",
         Recipe::Go { source: "../../examples/robots/function", package: ".", version: None },
     ),
+    Peer::new("krm-set-labels", Recipe::Go { source: "krm", package: ".", version: None }),
     Peer::new("text-template", Recipe::Go { source: "oracles/text-template", package: ".", version: None }),
     Peer::new("kubernetes-cel", Recipe::Go { source: "oracles/cel", package: ".", version: None }),
     Peer::new("kubernetes-views", Recipe::Go { source: "oracles/views", package: ".", version: None }),

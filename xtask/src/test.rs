@@ -11,7 +11,7 @@ use crate::peers;
 use crate::suite::{Suite, cargo_test};
 
 /// How many seeds are simulated before a change lands: a few minutes' worth on two cores.
-pub(crate) const SEEDS: u64 = 2000;
+pub(crate) const SEEDS: u64 = 1000;
 
 const CONTROLLERS: &str = "crates/controllers";
 const CLI: &str = "crates/cli";

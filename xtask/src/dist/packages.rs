@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
+use crate::guests;
 use crate::shell::cargo;
 
 /// The name of the package whose program is shipped.
@@ -83,21 +84,44 @@ struct DependencyKind {
 }
 
 impl Packages {
-    /// What Cargo says, and what `Cargo.lock` says about downloads.
+    /// What is in the program, and in the guests that the program has in it.
     pub(super) fn read(root: &Path, target: &str) -> Result<Self> {
-        let arguments = ["metadata", "--format-version=1", "--locked", "--features=ferroplane/jemalloc"];
-        let metadata =
-            cargo(root, &arguments).arg(format!("--filter-platform={target}")).standard_output()?;
-        let lock = fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-        Self::of(&metadata, &lock)
+        let mut all =
+            Self::read_one(root, PROGRAM, target, &["--features=ferroplane/jemalloc,ferroplane/wasm"])?;
+        for (name, directory) in guests::packages(root) {
+            all.embed(name, Self::read_one(&directory, name, guests::TARGET, &[])?);
+        }
+        Ok(all)
     }
 
-    fn of(metadata: &str, lock: &str) -> Result<Self> {
+    /// What Cargo says, and what `Cargo.lock` says about downloads.
+    fn read_one(root: &Path, program: &str, target: &str, features: &[&str]) -> Result<Self> {
+        let mut metadata = cargo(root, &["metadata", "--format-version=1", "--locked"]);
+        let metadata =
+            metadata.args(features).arg(format!("--filter-platform={target}")).standard_output()?;
+        let lock = fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
+        Self::of(program, &metadata, &lock)
+    }
+
+    /// Add the packages of a guest, which the program needs.
+    fn embed(&mut self, name: &str, guest: Self) {
+        let root = guest.0.iter().find(|(_, package)| package.name == name).map(|(id, _)| id.clone());
+        for (id, package) in guest.0 {
+            let known = self.0.entry(id).or_insert_with(|| package.clone());
+            known.is_shipped |= package.is_shipped;
+            known.dependencies.extend(package.dependencies);
+        }
+        if let Some(program) = self.0.values_mut().find(|package| package.name == PROGRAM) {
+            program.dependencies.extend(root);
+        }
+    }
+
+    fn of(program: &str, metadata: &str, lock: &str) -> Result<Self> {
         let Metadata { packages, resolve } =
             serde_json::from_str(metadata).context("cannot read what Cargo says")?;
         let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-        let program = packages.iter().find(|package| package.name == PROGRAM);
-        let program = program.with_context(|| format!("there is no package `{PROGRAM}`"))?.id.clone();
+        let found = packages.iter().find(|package| package.name == program);
+        let program = found.with_context(|| format!("there is no package `{program}`"))?.id.clone();
         let shipped = reach(&nodes, &program, |kind| kind.is_none());
         let used = reach(&nodes, &program, |kind| kind != Some("dev"));
         let checksums = checksums(lock);
@@ -188,7 +212,7 @@ pub(super) mod tests {
         [[package]]\nname = \"built\"\nversion = \"3.0.0\"\nchecksum = \"bb\"\n";
 
     pub(in super::super) fn packages() -> Packages {
-        Packages::of(METADATA, LOCK).unwrap()
+        Packages::of(PROGRAM, METADATA, LOCK).unwrap()
     }
 
     #[test]
@@ -199,5 +223,19 @@ pub(super) mod tests {
         assert_eq!(told, [("built", false, false), ("ferroplane", true, true), ("used", true, false)]);
         assert_eq!(packages["used"].licence, "MIT OR Apache-2.0");
         assert_eq!(packages["us"].dependencies, ["built", "used"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn what_is_in_a_guest_is_in_the_program() {
+        const GUEST: &str = r#"{"packages": [
+            {"id": "guest", "name": "guest", "version": "1.0.0", "license": "Apache-2.0", "manifest_path": "/guest/Cargo.toml"},
+            {"id": "built", "name": "built", "version": "3.0.0", "license": "MIT", "manifest_path": "/built/Cargo.toml"}
+        ], "resolve": {"nodes": [
+            {"id": "guest", "deps": [{"pkg": "built", "dep_kinds": [{"kind": null}]}]}, {"id": "built", "deps": []}
+        ]}}"#;
+        let mut all = packages();
+        all.embed("guest", Packages::of("guest", GUEST, LOCK).unwrap());
+        assert!(all.0["us"].dependencies.contains("guest"));
+        assert!(all.0["built"].is_shipped, "it only helps to build the program, but it is in the guest");
     }
 }

@@ -13,11 +13,19 @@
 {{- if not .Values.rbac.manageRoles }}
 - --write-roles=false
 {{- end }}
+{{- if .Values.operations.enabled }}
+- --enable-operations
+{{- end }}
 {{- with include "ferroplane.composer" . }}
 - --compose-as=system:serviceaccount:{{ $.Release.Namespace }}:{{ . }}
 {{- end }}
 {{- if .Values.functionCache.enabled }}
 - --xfn-cache-dir=/cache/xfn
+{{- end }}
+{{- if .Values.packages.enabled }}
+- --enable-packages
+- --package-runtime={{ .Values.packages.runtime }}
+- --xpkg-cache-dir=/cache/xpkg
 {{- end }}
 - --log-format={{ .Values.logFormat }}
 {{- if .Values.debug }}
