@@ -1,6 +1,7 @@
 //! Runs other programs, and says what they were when they fail.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -65,6 +66,20 @@ impl Shell {
             bail!("{:?} failed: {status}", self.0);
         }
         Ok(())
+    }
+
+    /// Run it, and hand on what it prints on standard output line by line. Says whether it succeeded.
+    pub(crate) fn run_and_read(&mut self, mut read: impl FnMut(&str)) -> Result<bool> {
+        let mut child =
+            self.0.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {:?}", self.0))?;
+        let output = child.stdout.take().context("its output was asked for")?;
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.with_context(|| format!("cannot read what {:?} prints", self.0))?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            read(&line);
+        }
+        Ok(child.wait().with_context(|| format!("cannot wait for {:?}", self.0))?.success())
     }
 
     /// What it prints on standard output, while its standard error is ours.
