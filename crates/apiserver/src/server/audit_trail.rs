@@ -20,6 +20,7 @@ use super::{AuditAnnotations, ImpersonatedIdentity, ServerState, body};
 use crate::audit::event::{Authorization, Event, LazyObject, Level, ObjectReference, Outcome, Stage};
 use crate::audit::{Attributes, AuditLog, Decision};
 use crate::auth::identity::Identity;
+use crate::auth::rbac;
 use crate::listeners::InProcess;
 use crate::listeners::https::Connection;
 use crate::negotiate::BodyForm;
@@ -35,15 +36,16 @@ const CAUSE: HeaderName = HeaderName::from_static("ferroplane-cause");
 pub(super) struct AuditNotes {
     /// Whether the log is to show what was sent.
     wants_object: AtomicBool,
-    authorization: OnceLock<Authorization>,
+    /// Put into words only if the log shows it: most requests are in no log.
+    authorization: OnceLock<rbac::Decision>,
     subject: OnceLock<Subject>,
     request: OnceLock<LazyObject>,
 }
 
 impl AuditNotes {
     /// Whether the request is allowed, and why.
-    pub(super) fn authorize(&self, is_allowed: bool, reason: String) {
-        let _ = self.authorization.set(Authorization { is_allowed, reason });
+    pub(super) fn authorize(&self, decision: rbac::Decision) {
+        let _ = self.authorization.set(decision);
     }
 
     /// Which object was written.
@@ -179,7 +181,10 @@ impl<'r> AuditTrail<'r> {
             user_agent: header(USER_AGENT).unwrap_or_default().to_owned(),
             object: info.resource().map(|path| reference(path, notes.subject.get())),
             outcome,
-            authorization: notes.authorization.get().cloned(),
+            authorization: notes.authorization.get().map(|decision| Authorization {
+                is_allowed: decision.is_allowed(),
+                reason: decision.reason(),
+            }),
             request: notes.request.get().cloned(),
             response: None,
             omits_managed_fields: self.decision.omits_managed_fields,

@@ -58,9 +58,8 @@ impl Server {
         request: AuthenticatedRequest<'_>,
     ) -> Result<(), Status> {
         let decision = self.state.authorizer.policy().decide(identity, attributes);
-        let (is_allowed, reason) = (decision.is_allowed(), decision.reason());
-        let refused = (!is_allowed).then(|| attributes.forbidden(identity, &reason));
-        request.notes.authorize(is_allowed, reason);
+        let refused = (!decision.is_allowed()).then(|| attributes.forbidden(identity, &decision.reason()));
+        request.notes.authorize(decision);
         refused.map_or(Ok(()), Err)
     }
 }

@@ -10,6 +10,7 @@ use super::resource_handler::ResourceHandler;
 use super::{ImpersonatedIdentity, Server, body};
 use crate::auth::authenticate::Impersonation;
 use crate::auth::identity::Identity;
+use crate::auth::rbac::Decision;
 use crate::negotiate;
 use crate::registry::Catalogue;
 use crate::request::{RequestInfo, ResourcePath, Verb};
@@ -43,7 +44,9 @@ impl Server {
         let impersonated = match Impersonation::read(headers)? {
             Some(wish) => {
                 let allowed = wish.authorize(request.caller, &self.state.authorizer.policy());
-                Some(allowed.inspect_err(|refused| request.notes.authorize(false, refused.message.clone()))?)
+                Some(allowed.inspect_err(|refused| {
+                    request.notes.authorize(Decision::Denied(refused.message.clone()))
+                })?)
             }
             None => None,
         };

@@ -56,10 +56,10 @@ impl Policy {
             return Decision::Allowed(None);
         }
         let general = self.custom_groups.generalise(attributes);
-        let asked: Vec<_> = std::iter::once(attributes).chain(&general).collect();
+        let asked = [Some(attributes), general.as_ref()];
         let mut missing = Vec::new();
         for binding in self.bindings_of(identity, attributes.namespace) {
-            match self.allows(binding, &asked) {
+            match self.allows(binding, asked) {
                 Some(true) => {
                     let position = binding.position_of(identity);
                     return Decision::Allowed(Some(Grant { binding: Arc::clone(binding), position }));

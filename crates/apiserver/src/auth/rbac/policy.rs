@@ -113,7 +113,8 @@ impl Policy {
     }
 
     /// Whether the role of a binding allows one of what is asked for. None if there is no such role.
-    pub(super) fn allows(&self, binding: &Binding, asked: &[&Attributes<'_>]) -> Option<bool> {
+    pub(super) fn allows(&self, binding: &Binding, asked: [Option<&Attributes<'_>>; 2]) -> Option<bool> {
+        let mut asked = asked.into_iter().flatten();
         let name = binding.role.name.as_str();
         let role = match binding.role.kind.as_str() {
             "ClusterRole" => &**self.cluster_roles.get(name)?,
@@ -121,11 +122,11 @@ impl Policy {
             _ => return None,
         };
         if !role.is_aggregated() {
-            return Some(asked.iter().any(|asked| role.allows(asked)));
+            return Some(asked.any(|asked| role.allows(asked)));
         }
         let aggregates = self.aggregates.get_or_init(|| aggregation::aggregates(&self.cluster_roles));
         let index = aggregates.get(name).map(|aggregate| aggregate.index(&self.cluster_roles));
-        Some(index.is_some_and(|index| asked.iter().any(|asked| index.allows(asked))))
+        Some(index.is_some_and(|index| asked.any(|asked| index.allows(asked))))
     }
 
     /// The rules of a role of the cluster: its own, or those it aggregates.
