@@ -22,16 +22,18 @@ use ferroplane_controllers::{
     Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
     neighbours,
 };
-use ferroplane_runner::grpc;
+use ferroplane_runner::{External, Images, grpc};
 use jiff::Timestamp;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::Verdict;
+use crate::external::{RegistryUser, Trust, external_with, image_settings_in};
 use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
 use crate::up::controllers::{built_ins, response_cache};
+use crate::up::function_containers::{FunctionContainers, Programs};
 pub(crate) use options::{Configuration, File, Options};
 use pages::Pages;
 use site::Site;
@@ -67,6 +69,9 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
             ..Site::connect(configuration, term)?
         };
         site.health.add_metrics(telemetry.metrics());
+        let start =
+            |packages| FunctionContainers::start(site.functions.clone(), packages, Programs::WebAssembly);
+        let functions = site.packages.clone().map(start);
         let pages = Pages::open(configuration, &site).await?;
         let verdict = tokio::select! {
             biased;
@@ -82,6 +87,9 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
                 }
             }
         };
+        if let Some(functions) = functions {
+            functions.stop().await;
+        }
         // What was recorded last is kept, too.
         let _ = tokio::task::spawn_blocking(move || site.recorder.stop()).await;
         verdict
@@ -279,6 +287,18 @@ async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::R
     }
 }
 
+/// What runs images and calls webhooks for steps.
+fn external(configuration: &Configuration) -> External {
+    match &configuration.images {
+        Some(directory) => {
+            // Beside the images of packages, which others look after.
+            let settings = image_settings_in(directory.join("steps"), RegistryUser::Nobody);
+            external_with(Trust::Grants, Images::new(settings).runner())
+        }
+        None => crate::external::external(Trust::Grants, RegistryUser::Nobody),
+    }
+}
+
 async fn stand_by(
     configuration: &Configuration,
     site: &Site,
@@ -300,7 +320,10 @@ async fn stand_by(
     )?;
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
+        built_ins: built_ins(
+            configuration.enables_alpha_functions.then(|| external(configuration)),
+            templates,
+        )?,
         calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
         // Whoever may write Functions of a cluster may not run programs in its pods.
         local_functions: Arc::default(),
@@ -316,7 +339,7 @@ async fn stand_by(
             .packages
             .as_ref()
             .zip(site.packages.as_ref())
-            .map(|(packages, source)| packages.manager(configuration, source)),
+            .map(|(packages, source)| packages.manager(configuration, source, site.functions.clone())),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

@@ -4,7 +4,7 @@ mod audit;
 pub(crate) mod controllers;
 mod demo;
 mod follow;
-mod function_containers;
+pub(crate) mod function_containers;
 mod kubeconfig;
 mod manifests;
 mod plane;

@@ -1,6 +1,7 @@
 //! Functions in packages that somebody runs: controllers list which are wanted, and whoever runs them says how each is doing.
 //!
-//! `ferroplane up` runs them in containers. Controllers know nothing of that: they call what is listed here.
+//! `ferroplane up` runs them in containers, and WebAssembly in its own process; `ferroplane start` only the latter. Controllers know nothing
+//! of that: they call what is listed here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

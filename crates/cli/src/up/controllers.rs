@@ -19,11 +19,11 @@ use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
 use ferroplane_recorder::{FieldName, Recorder};
-use ferroplane_runner::{Directory, ResponseCache, TemplateFetcher, grpc};
+use ferroplane_runner::{Directory, External, ResponseCache, TemplateFetcher, grpc};
 use serde_json::json;
 use tracing::warn;
 
-use super::function_containers::FunctionContainers;
+use super::function_containers::{FunctionContainers, Programs};
 use super::{Configuration, plane};
 use crate::external::{RegistryUser, Trust, external};
 use crate::package_source::RegistryPackages;
@@ -64,7 +64,7 @@ pub(super) async fn start(
     let (functions, packages) = (Arc::<PackagedFunctions>::default(), packages(configuration)?);
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
+        built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
         calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
@@ -82,8 +82,8 @@ pub(super) async fn start(
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot advise on versions of functions")?;
-    let containers = packages.map(|packages| FunctionContainers::start(functions, packages));
-    Ok((controllers, containers.transpose()?))
+    let start = |packages| FunctionContainers::start(functions, packages, Programs::All);
+    Ok((controllers, packages.map(start)))
 }
 
 /// How packages are installed.
@@ -190,16 +190,21 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
     }))
 }
 
-/// The functions that are built in, whether those among them are on that run images and call webhooks, and what fetches templates for
-/// them.
+/// What runs images and calls webhooks for steps.
+fn in_containers() -> External {
+    external(Trust::Grants, RegistryUser::Nobody)
+}
+
+/// The functions that are built in, what runs images and calls webhooks for those among them that do, and what fetches templates for
+/// them. Without it, what needs it is off.
 pub(crate) fn built_ins(
-    enables_alpha_functions: bool,
+    external: Option<External>,
     templates: Option<TemplateFetcher>,
 ) -> anyhow::Result<BuiltIns> {
     let library = Arc::new(Library::built_in().context("cannot list the functions that are built in")?);
     let mut directory = Directory::built_in(&library);
-    if enables_alpha_functions {
-        directory.enable_external(&external(Trust::Grants, RegistryUser::Nobody));
+    if let Some(external) = external {
+        directory.enable_external(&external);
     }
     if let Some(templates) = templates {
         directory.fetch_templates(templates);

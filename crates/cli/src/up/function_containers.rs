@@ -11,12 +11,11 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::external::{RegistryUser, image_settings};
+use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
 use ferroplane_runner::{
-    AsyncFunction, CallError, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
-    ServedImage,
+    AsyncFunction, CallError, ImageError, ImageSource, Images, PullWhen, Runner, ServeImage, ServedImage,
 };
 use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -30,9 +29,21 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How long a container that nobody wants waits for those who still call it. Longer than a reconcile may take.
 const LONGEST_FAREWELL: Duration = Duration::from_mins(3);
 
+/// Why a program is not run that is no WebAssembly.
+const NO_CODE: &str = "its image says that its program is WebAssembly, and it is not; name the program otherwise to run it in pods";
+
+/// What is run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Every program.
+    All,
+    /// WebAssembly alone: whoever may install packages must not start programs beside the control plane.
+    WebAssembly,
+}
+
 /// Runs the functions in packages.
 #[derive(Debug)]
-pub(super) struct FunctionContainers {
+pub(crate) struct FunctionContainers {
     following: JoinHandle<()>,
     images: Images,
     /// Holds the directory of the images.
@@ -41,26 +52,26 @@ pub(super) struct FunctionContainers {
 
 impl FunctionContainers {
     /// Run what controllers want from now on.
-    pub(super) fn start(
+    pub(crate) fn start(
         functions: Arc<PackagedFunctions>,
         packages: RegistryPackages,
-    ) -> anyhow::Result<Self> {
-        let settings = image_settings(RegistryUser::Own)?;
+        programs: Programs,
+    ) -> Self {
         // What was fetched to be installed need not be fetched again to be run.
-        let images = Images::new(ImageSettings { directory: packages.directory().to_owned(), ..settings });
-        let following = tokio::spawn(follow(functions, images.clone()));
-        Ok(Self { following, images, _packages: packages })
+        let images = Images::new(image_settings_in(packages.directory().to_owned(), RegistryUser::Own));
+        let following = tokio::spawn(follow(functions, images.clone(), programs));
+        Self { following, images, _packages: packages }
     }
 
     /// End all of them, and return when they are gone.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.following.abort();
         let _ = self.following.await;
         self.images.close().await;
     }
 }
 
-async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
+async fn follow(functions: Arc<PackagedFunctions>, images: Images, programs: Programs) {
     let mut wanted = functions.wanted();
     // Dropping the set ends what is under way, and with it the containers.
     let mut tasks = JoinSet::new();
@@ -79,7 +90,8 @@ async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
             if let Entry::Vacant(place) = running.entry(revision) {
                 let revision = place.key().clone();
                 let (wanting, unwanted) = oneshot::channel();
-                tasks.spawn(keep(revision, image.clone(), functions.clone(), images.clone(), unwanted));
+                let starter = Starter { images: images.clone(), programs };
+                tasks.spawn(keep(revision, image.clone(), functions.clone(), starter, unwanted));
                 place.insert((image, wanting));
             }
         }
@@ -95,7 +107,7 @@ async fn keep(
     revision: String,
     wanted: PackagedImage,
     functions: Arc<PackagedFunctions>,
-    images: Images,
+    starter: Starter,
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut pause = FIRST_PAUSE;
@@ -108,11 +120,12 @@ async fn keep(
             secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
         };
         let started = tokio::select! {
-            started = start(&images, &revision, source, &grants) => started,
+            started = starter.start(&revision, source, &grants) => started,
             _ = &mut unwanted => return,
         };
         let why = match started {
             Err(error) => format!("{:#}", anyhow::Error::from(error)),
+            Ok(Started::Refused) => NO_CODE.to_owned(),
             Ok(Started::Unserved(runner)) => {
                 functions.set(&revision, Some(PackagedFunction::Serving(runner)));
                 // Whoever calls it holds what is called: there is nothing to end.
@@ -138,19 +151,27 @@ enum Started {
     Unserved(Arc<Runner>),
     /// In a container.
     Server(Box<ServedImage>),
+    /// It says that it is WebAssembly, and is not.
+    Refused,
 }
 
-async fn start(
-    images: &Images,
-    revision: &str,
-    source: ImageSource,
-    grants: &str,
-) -> Result<Started, ImageError> {
-    if let Some(runner) = images.unserved_function(revision, &source, grants).await? {
-        return Ok(Started::Unserved(Arc::new(runner)));
+/// Starts functions.
+struct Starter {
+    images: Images,
+    programs: Programs,
+}
+
+impl Starter {
+    async fn start(&self, revision: &str, source: ImageSource, grants: &str) -> Result<Started, ImageError> {
+        if let Some(runner) = self.images.unserved_function(revision, &source, grants).await? {
+            return Ok(Started::Unserved(Arc::new(runner)));
+        }
+        if self.programs == Programs::WebAssembly {
+            return Ok(Started::Refused);
+        }
+        let server = self.images.serve(ServeImage::function(revision, source)).await?;
+        Ok(Started::Server(Box::new(server)))
     }
-    let server = images.serve(ServeImage::function(revision, source)).await?;
-    Ok(Started::Server(Box::new(server)))
 }
 
 /// Tell how a server is doing until nobody wants it, and wait for those who call it.

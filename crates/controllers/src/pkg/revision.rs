@@ -234,6 +234,7 @@ impl Revisions {
     async fn install(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
         let (image, known) = self.contents_of(look, report, slot).await?;
         report.runs = Some(image.pinned(&known.digest));
+        report.is_webassembly = known.is_webassembly;
         self.adopt_metadata(look, &known.manifest).await?;
         if look.spec.ignore_crossplane_constraints != Some(true) {
             known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
@@ -291,7 +292,9 @@ impl Revisions {
             self.recorder.warning(&look.revision, "LintPackage", lint.to_string());
         }
         report.manifest(&manifest);
-        let known = Known { digest, manifest: Arc::new(manifest), established: None };
+        let asking = self.manager.options.source.is_webassembly(prepared.pinned(&digest));
+        let is_webassembly = asking.await.map_err(|error| Trouble::source(&prepared, &error))?;
+        let known = Known { digest, manifest: Arc::new(manifest), is_webassembly, established: None };
         self.memory.set(&look.key, meta::uid(&look.revision), known.clone());
         Ok((prepared, known))
     }

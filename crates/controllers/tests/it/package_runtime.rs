@@ -1,10 +1,15 @@
 //! Programs of packages run in pods: Deployments, Services and certificates are what Crossplane would make, and change hands safely.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::PackageKind::{Function, Provider};
+use ferroplane_controllers::PackagedFunction;
+use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, master};
+use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::{Value, json};
 
 use crate::packages::{PKG, apply, crd, healthy, message, owners, package_yaml, revisions};
@@ -110,6 +115,32 @@ async fn function_runs_in_pods_and_says_where_it_is_called() {
     plane.until(&of_core("services", "own"), |service| selected(service) == name).await;
     plane.merge(&format!("{}/{name}", deployments()), &json!({"spec": {"replicas": 3}})).await;
     plane.until(&format!("{}/{name}", deployments()), |it| it["spec"]["replicas"] == 1).await;
+}
+
+#[tokio::test]
+async fn function_of_webassembly_runs_in_the_control_plane_and_has_no_pods() {
+    let registry = registry_of("Function", "function-own", &["v1.1.0"]);
+    let package = package_yaml("Function", &json!({}), &[]);
+    registry.push_webassembly("registry.example.org/acme/function-own:v1.0.0", &package);
+    let functions = registry.run_functions();
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let first = newest(&plane, "function", 1).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.contains_key(&first)).await.unwrap();
+    let runner = Runner::AsyncFunction(AsyncFunction::new(|_| async { Ok(RunFunctionResponse::default()) }));
+    functions.set(&first, Some(PackagedFunction::Serving(Arc::new(runner))));
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    assert!(plane.get(&format!("{}/{first}", deployments())).await.is_null());
+    assert!(plane.get(&of_core("services", "own")).await.is_null());
+
+    // A version that is no WebAssembly runs in pods again.
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &json!({})).await;
+    let second = newest(&plane, "function", 2).await;
+    set_available(&plane, &second, "True").await;
+    healthy(&plane, &path).await;
+    wanted.wait_for(|wanted| wanted.is_empty()).await.unwrap();
 }
 
 /// Whether the certificate in a Secret names this host. Names of hosts stand in certificates as they are.

@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) references: Option<Vec<Value>>,
     /// The image with the program of the package.
     pub(super) runs: Option<ImageRequest>,
+    /// Whether that program says of itself that it is WebAssembly.
+    pub(super) is_webassembly: bool,
     /// What is known of the pods that run it.
     pub(super) pods: Fields,
 }

@@ -58,6 +58,9 @@ impl Revisions {
             return RuntimeStanding::default();
         }
         match &self.manager.deployments {
+            Some(deployments) if kind == PackageKind::Function && report.is_webassembly => {
+                self.run_in_process(look, report, deployments).await
+            }
             Some(deployments) => self.run_in_pods(look, report, deployments).await,
             None if kind == PackageKind::Provider => {
                 not_running(PROVIDER_IS_NOT_RUN, Cause::PackageNotRun).into()
@@ -73,6 +76,11 @@ impl Revisions {
         if !endpoint.is_empty() {
             return running(format!("is called at {endpoint}"));
         }
+        self.packaged_runtime(look, image)
+    }
+
+    /// How whoever runs packages runs a revision of a Function.
+    fn packaged_runtime(&self, look: &Look, image: Option<ImageRequest>) -> Condition {
         let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
             let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
             let remedy = why.map(|why| why.remedy()).unwrap_or_default();
@@ -95,6 +103,29 @@ impl Revisions {
             spec.desired_state == ACTIVE && code.is_ok_and(|code| code == *replacement)
         };
         look.siblings.iter().filter(is_twin).map(|sibling| meta::name(sibling).to_owned()).collect()
+    }
+
+    /// Have our own process run the revision, which is WebAssembly: pods have nothing that could.
+    async fn run_in_process(
+        &self,
+        look: &Look,
+        report: &mut Report,
+        deployments: &Deployments,
+    ) -> RuntimeStanding {
+        let condition = self.packaged_runtime(look, report.runs.take());
+        // Another release ran it in pods, or tried to.
+        report.pods.push(("endpoint", Value::Null));
+        match deployments.end(&look.revision).await {
+            Ok(()) => condition.into(),
+            Err(problem) if problem.is_conflict() => {
+                RuntimeStanding { next: Next::Conflict, ..condition.into() }
+            }
+            Err(problem) => RuntimeStanding {
+                failure: Some((chain(&problem), problem.cause())),
+                next: Next::Retry,
+                ..condition.into()
+            },
+        }
     }
 
     /// Have pods run the revision.
