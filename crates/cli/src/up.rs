@@ -5,6 +5,7 @@ pub(crate) mod controllers;
 mod demo;
 mod follow;
 pub(crate) mod function_containers;
+pub(crate) mod function_logs;
 mod kubeconfig;
 mod manifests;
 mod plane;

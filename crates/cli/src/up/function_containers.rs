@@ -11,11 +11,13 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::function_logs::FunctionLogs;
 use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
 use ferroplane_runner::{
-    AsyncFunction, CallError, ImageError, ImageSource, Images, PullWhen, Runner, ServeImage, ServedImage,
+    AsyncFunction, CallError, FunctionLog, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner,
+    ServeImage, ServedImage,
 };
 use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -46,6 +48,7 @@ pub(crate) enum Programs {
 pub(crate) struct FunctionContainers {
     following: JoinHandle<()>,
     images: Images,
+    logs: Arc<FunctionLogs>,
     /// Holds the directory of the images.
     _packages: RegistryPackages,
 }
@@ -58,9 +61,18 @@ impl FunctionContainers {
         programs: Programs,
     ) -> Self {
         // What was fetched to be installed need not be fetched again to be run.
-        let images = Images::new(image_settings_in(packages.directory().to_owned(), RegistryUser::Own));
-        let following = tokio::spawn(follow(functions, images.clone(), programs));
-        Self { following, images, _packages: packages }
+        let settings = image_settings_in(packages.directory().to_owned(), RegistryUser::Own);
+        let logs = Arc::<FunctionLogs>::default();
+        let log = logs.clone();
+        let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
+        let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
+        let following = tokio::spawn(follow(functions, images.clone(), programs, logs.clone()));
+        Self { following, images, logs, _packages: packages }
+    }
+
+    /// What functions print.
+    pub(super) fn logs(&self) -> Arc<FunctionLogs> {
+        self.logs.clone()
     }
 
     /// End all of them, and return when they are gone.
@@ -71,7 +83,12 @@ impl FunctionContainers {
     }
 }
 
-async fn follow(functions: Arc<PackagedFunctions>, images: Images, programs: Programs) {
+async fn follow(
+    functions: Arc<PackagedFunctions>,
+    images: Images,
+    programs: Programs,
+    logs: Arc<FunctionLogs>,
+) {
     let mut wanted = functions.wanted();
     // Dropping the set ends what is under way, and with it the containers.
     let mut tasks = JoinSet::new();
@@ -83,6 +100,7 @@ async fn follow(functions: Arc<PackagedFunctions>, images: Images, programs: Pro
             let is_wanted = now.get(revision) == Some(&*image);
             if !is_wanted {
                 functions.set(revision, None);
+                logs.end(revision);
             }
             is_wanted
         });
@@ -90,6 +108,7 @@ async fn follow(functions: Arc<PackagedFunctions>, images: Images, programs: Pro
             if let Entry::Vacant(place) = running.entry(revision) {
                 let revision = place.key().clone();
                 let (wanting, unwanted) = oneshot::channel();
+                logs.begin(&revision);
                 let starter = Starter { images: images.clone(), programs };
                 tasks.spawn(keep(revision, image.clone(), functions.clone(), starter, unwanted));
                 place.insert((image, wanting));
