@@ -8,6 +8,7 @@ pub(crate) mod function_containers;
 pub(crate) mod function_logs;
 mod kubeconfig;
 mod manifests;
+mod on_demand;
 mod plane;
 mod programs;
 mod renewal;

@@ -8,13 +8,17 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::function_logs::FunctionLogs;
+use super::on_demand::{CallServer, OnDemand, RunningServer};
 use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
+use ferroplane_api::keys;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
+use ferroplane_golang::time::duration;
 use ferroplane_runner::{
     AsyncFunction, CallError, FunctionLog, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner,
     ServeImage, ServedImage,
@@ -130,7 +134,15 @@ async fn keep(
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut pause = FIRST_PAUSE;
-    let PackagedImage { image: request, grants } = wanted;
+    let PackagedImage { image: request, grants, idle_timeout } = wanted;
+    let idle = match parse_idle_timeout(&idle_timeout) {
+        Ok(idle) => idle,
+        Err(why) => {
+            functions.set(&revision, Some(PackagedFunction::Down(why)));
+            let _ = unwanted.await;
+            return;
+        }
+    };
     loop {
         let source = ImageSource::Registry {
             reference: request.image.clone(),
@@ -139,7 +151,7 @@ async fn keep(
             secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
         };
         let started = tokio::select! {
-            started = starter.start(&revision, source, &grants) => started,
+            started = starter.start(&revision, source.clone(), &grants, idle) => started,
             _ = &mut unwanted => return,
         };
         let why = match started {
@@ -153,6 +165,9 @@ async fn keep(
             }
             Ok(Started::Server(mut server)) => {
                 return serve(&revision, &mut server, &functions, unwanted).await;
+            }
+            Ok(Started::Idle(idle)) => {
+                return serve_on_demand(&revision, source, idle, &starter, &functions, unwanted).await;
             }
         };
         functions.set(&revision, Some(PackagedFunction::Down(why)));
@@ -170,6 +185,8 @@ enum Started {
     Unserved(Arc<Runner>),
     /// In a container.
     Server(Box<ServedImage>),
+    /// It is a server, which is started when it is called and stopped when it was not called for so long.
+    Idle(Duration),
     /// It says that it is WebAssembly, and is not.
     Refused,
 }
@@ -181,16 +198,87 @@ struct Starter {
 }
 
 impl Starter {
-    async fn start(&self, revision: &str, source: ImageSource, grants: &str) -> Result<Started, ImageError> {
+    async fn start(
+        &self,
+        revision: &str,
+        source: ImageSource,
+        grants: &str,
+        idle: Option<Duration>,
+    ) -> Result<Started, ImageError> {
         if let Some(runner) = self.images.unserved_function(revision, &source, grants).await? {
             return Ok(Started::Unserved(Arc::new(runner)));
         }
         if self.programs == Programs::WebAssembly {
             return Ok(Started::Refused);
         }
+        if let Some(idle) = idle {
+            return Ok(Started::Idle(idle));
+        }
         let server = self.images.serve(ServeImage::function(revision, source)).await?;
         Ok(Started::Server(Box::new(server)))
     }
+}
+
+/// How long a server may go on without being called. None is for ever.
+fn parse_idle_timeout(text: &str) -> Result<Option<Duration>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = duration::parse_positive(text).filter(|idle| !idle.is_zero());
+    parsed.map(Some).ok_or_else(|| {
+        format!(
+            "cannot read the annotation `{}: {text}`: expected a duration such as 10m",
+            keys::IDLE_TIMEOUT
+        )
+    })
+}
+
+/// Start and stop a server as it is called until nobody wants it, and wait for those who call it.
+async fn serve_on_demand(
+    revision: &str,
+    source: ImageSource,
+    idle: Duration,
+    starter: &Starter,
+    functions: &PackagedFunctions,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let server = Arc::new(OnDemand::new(&source.name(), idle));
+    let called = server.clone();
+    let (function, callers) = function_of(move |request| {
+        let called = called.clone();
+        async move { called.call(request).await }
+    });
+    let about = format!(
+        "runs in a container on this machine when it is called, until nobody has called it for {}",
+        duration::format(i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX))
+    );
+    let runner = Runner::AsyncFunction(function.described(about));
+    functions.set(revision, Some(PackagedFunction::Serving(Arc::new(runner))));
+    let mut keeping = pin!(server.keep(|| start_server(starter, revision, source.clone())));
+    tokio::select! {
+        () = &mut keeping => {}
+        _ = &mut unwanted => {}
+    }
+    // Those who began with it may still need it started.
+    tokio::select! {
+        () = keeping => {}
+        _ = tokio::time::timeout(LONGEST_FAREWELL, callers) => {}
+    }
+}
+
+async fn start_server(
+    starter: &Starter,
+    revision: &str,
+    source: ImageSource,
+) -> Result<RunningServer, String> {
+    let server = starter.images.serve(ServeImage::function(revision, source)).await;
+    let server = server.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    let client = server.client();
+    let call: CallServer = Arc::new(move |request| {
+        let client = client.clone();
+        Box::pin(async move { client.call(&request).await })
+    });
+    Ok(RunningServer { call, stop: Box::pin(server.stop()) })
 }
 
 /// Tell how a server is doing until nobody wants it, and wait for those who call it.
@@ -225,6 +313,16 @@ fn runner_of<F>(
 where
     F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
 {
+    let (function, callers) = function_of(call);
+    (Arc::new(Runner::AsyncFunction(function)), callers)
+}
+
+fn function_of<F>(
+    call: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
+) -> (AsyncFunction, oneshot::Receiver<()>)
+where
+    F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
+{
     let (held, callers) = oneshot::channel::<()>();
     let held = Arc::new(held);
     let call = move |request| {
@@ -235,7 +333,7 @@ where
             answer
         }
     };
-    (Arc::new(Runner::AsyncFunction(AsyncFunction::new(call))), callers)
+    (AsyncFunction::new(call), callers)
 }
 
 fn told(state: &ServerState, runner: &Arc<Runner>) -> PackagedFunction {

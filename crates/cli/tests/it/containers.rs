@@ -3,6 +3,7 @@
 //! Where the machine does not allow containers, or has no runtime, each test prints why it is skipped.
 
 mod built_by_others;
+mod idle;
 pub(crate) mod images;
 mod installed;
 mod languages;

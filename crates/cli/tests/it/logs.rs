@@ -12,7 +12,7 @@ use crate::containers::registry::TestRegistry;
 use crate::peers::peer;
 use crate::plane::Plane;
 
-const PLATFORM: &str = "
+pub(crate) const PLATFORM: &str = "
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: things.acme.org}
@@ -33,11 +33,11 @@ spec:
   - {step: one, functionRef: {name: program}}
 ";
 
-const THING: &str =
+pub(crate) const THING: &str =
     "apiVersion: acme.org/v1\nkind: Thing\nmetadata: {name: a, namespace: default}\nspec: {}\n";
 
 /// A package with a shell that runs this script, for every call if it says so.
-fn package(layer: Layer, script: &str, annotation: &str) -> TestImage {
+pub(crate) fn package(layer: Layer, script: &str, annotation: &str) -> TestImage {
     let meta = format!(
         "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: function-test, annotations: {{{annotation}}}}}\nspec: {{}}\n"
     );

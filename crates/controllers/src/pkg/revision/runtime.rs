@@ -87,7 +87,8 @@ impl Revisions {
             return not_running(&remedy, Cause::FunctionNotRunnable);
         };
         let grants = meta::annotation(&look.package, keys::WASM_GRANTS).to_owned();
-        functions.want(&look.key.1, PackagedImage { image, grants });
+        let idle_timeout = meta::annotation(&look.package, keys::IDLE_TIMEOUT).to_owned();
+        functions.want(&look.key.1, PackagedImage { image, grants, idle_timeout });
         match functions.state(&look.key.1) {
             Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
