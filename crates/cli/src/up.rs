@@ -1,6 +1,7 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
 mod audit;
+mod client_certificates;
 pub(crate) mod controllers;
 mod demo;
 mod follow;

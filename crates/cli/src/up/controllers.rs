@@ -24,7 +24,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::function_containers::{FunctionContainers, Programs};
-use super::{Configuration, plane};
+use super::{Configuration, client_certificates, plane};
 use crate::external::{RegistryUser, Trust, external};
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
@@ -54,7 +54,9 @@ pub(super) async fn start(
     if let Some(directory) = &configuration.data_dir {
         draw_random_values_from(&directory.join("certificates").join("ca.key"))?;
     }
-    let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
+    let renewed_tls =
+        configuration.client_certificates.as_deref().map(client_certificates::follow).transpose()?;
+    let tls = renewed_tls.as_ref().map(|certificates| certificates.borrow().clone());
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let templates = template_fetcher(
         &configuration.remote_templates,
@@ -65,7 +67,7 @@ pub(super) async fn start(
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
-        calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
+        calls: grpc::Options { tls, renewed_tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
