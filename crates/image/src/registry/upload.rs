@@ -73,13 +73,11 @@ impl Registry {
             }
         }
         *upload = self.begin(repository, blob, push).await?;
-        match upload {
-            Some(begun) => self.send_rest(repository, begun, blob, push).await,
-            None => {
-                push.progress.report(blob, blob.size);
-                Ok(())
-            }
-        }
+        let Some(begun) = upload else {
+            push.progress.report(blob, blob.size);
+            return Ok(());
+        };
+        self.send_rest(repository, begun, blob, push).await
     }
 
     /// Begin an upload, unless the registry has the blob.
