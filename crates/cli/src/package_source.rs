@@ -11,7 +11,7 @@ use ferroplane_image::registry::{
     self, ImageSignature, Options, Pull, PullPolicy, Registry, RetryPolicy, Timeouts,
 };
 use ferroplane_image::store::{Limits, Store};
-use ferroplane_image::{Execution, Image, ImageConfig, Reference};
+use ferroplane_image::{Image, ImageConfig, Reference};
 use ferroplane_package::{PackageContents, open};
 use tempfile::TempDir;
 
@@ -175,10 +175,10 @@ impl PackageSource for RegistryPackages {
 /// Whether an image says that its program is WebAssembly: by its processor, or by the name of the program. Its layers are not read for that.
 fn is_webassembly(config: &ImageConfig) -> bool {
     let execution = config.config.as_ref();
-    let words =
-        |words: fn(&Execution) -> &Option<Vec<String>>| execution.and_then(|it| words(it).as_ref()?.first());
-    let program = words(|it| &it.entrypoint).or_else(|| words(|it| &it.cmd));
-    config.architecture == "wasm" || program.is_some_and(|program| program.ends_with(".wasm"))
+    let entrypoint = execution.and_then(|it| it.entrypoint.as_ref()?.first());
+    let program = entrypoint.or_else(|| execution.and_then(|it| it.cmd.as_ref()?.first()));
+    config.architecture == "wasm"
+        || program.is_some_and(|program| Path::new(program).extension() == Some("wasm".as_ref()))
 }
 
 /// The registry does not do what was asked. Whether it answers at all makes a difference.
@@ -200,6 +200,8 @@ fn absent(reference: &Reference) -> SourceError {
 
 #[cfg(test)]
 mod tests {
+    use ferroplane_image::Execution;
+
     use super::*;
 
     #[test]

@@ -10,6 +10,7 @@ use ferroplane_engine::packages::ResolveOptions;
 
 use super::Configuration;
 use crate::package_source::RegistryPackages;
+use crate::up::controllers::EVERY_KIND;
 
 /// How packages are installed and run.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ impl Packages {
             source: Arc::new(source.clone()),
             namespace: configuration.namespace.clone(),
             dependencies: self.dependencies,
+            activations: vec![EVERY_KIND.to_owned()],
             // Those that are WebAssembly. Programs run in pods, and not beside the control plane.
             functions: Some(functions),
             deployments: Some(DeploymentRuntime {

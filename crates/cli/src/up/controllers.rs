@@ -30,6 +30,8 @@ use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
 
+/// As with Crossplane's chart, every kind of a provider can be used unless somebody says otherwise.
+pub(crate) const EVERY_KIND: &str = "*";
 /// The namespace of pull secrets. Crossplane's, so that manifests for it work here.
 const PULL_SECRETS: &str = "crossplane-system";
 /// Where the API server finds what protects objects that are in use: in this process.
@@ -94,6 +96,7 @@ fn package_manager(packages: &RegistryPackages, functions: &Arc<PackagedFunction
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),
         dependencies: ResolveOptions::default(),
+        activations: vec![EVERY_KIND.to_owned()],
         functions: Some(functions.clone()),
         deployments: None,
     }

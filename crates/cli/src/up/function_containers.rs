@@ -113,8 +113,8 @@ async fn follow(
                 let revision = place.key().clone();
                 let (wanting, unwanted) = oneshot::channel();
                 logs.begin(&revision);
-                let starter = Starter { images: images.clone(), programs };
-                tasks.spawn(keep(revision, image.clone(), functions.clone(), starter, unwanted));
+                let runtime = FunctionStarter { images: images.clone(), programs };
+                tasks.spawn(keep(revision, image.clone(), functions.clone(), runtime, unwanted));
                 place.insert((image, wanting));
             }
         }
@@ -130,7 +130,7 @@ async fn keep(
     revision: String,
     wanted: PackagedImage,
     functions: Arc<PackagedFunctions>,
-    starter: Starter,
+    runtime: FunctionStarter,
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut pause = FIRST_PAUSE;
@@ -151,7 +151,7 @@ async fn keep(
             secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
         };
         let started = tokio::select! {
-            started = starter.start(&revision, source.clone(), &grants, idle) => started,
+            started = runtime.start(&revision, source.clone(), &grants, idle) => started,
             _ = &mut unwanted => return,
         };
         let why = match started {
@@ -167,7 +167,7 @@ async fn keep(
                 return serve(&revision, &mut server, &functions, unwanted).await;
             }
             Ok(Started::Idle(idle)) => {
-                return serve_on_demand(&revision, source, idle, &starter, &functions, unwanted).await;
+                return serve_on_demand(&revision, source, idle, &runtime, &functions, unwanted).await;
             }
         };
         functions.set(&revision, Some(PackagedFunction::Down(why)));
@@ -192,12 +192,12 @@ enum Started {
 }
 
 /// Starts functions.
-struct Starter {
+struct FunctionStarter {
     images: Images,
     programs: Programs,
 }
 
-impl Starter {
+impl FunctionStarter {
     async fn start(
         &self,
         revision: &str,
@@ -238,7 +238,7 @@ async fn serve_on_demand(
     revision: &str,
     source: ImageSource,
     idle: Duration,
-    starter: &Starter,
+    runtime: &FunctionStarter,
     functions: &PackagedFunctions,
     mut unwanted: oneshot::Receiver<()>,
 ) {
@@ -254,7 +254,7 @@ async fn serve_on_demand(
     );
     let runner = Runner::AsyncFunction(function.described(about));
     functions.set(revision, Some(PackagedFunction::Serving(Arc::new(runner))));
-    let mut keeping = pin!(server.keep(|| start_server(starter, revision, source.clone())));
+    let mut keeping = pin!(server.keep(|| start_server(runtime, revision, source.clone())));
     tokio::select! {
         () = &mut keeping => {}
         _ = &mut unwanted => {}
@@ -267,11 +267,11 @@ async fn serve_on_demand(
 }
 
 async fn start_server(
-    starter: &Starter,
+    runtime: &FunctionStarter,
     revision: &str,
     source: ImageSource,
 ) -> Result<RunningServer, String> {
-    let server = starter.images.serve(ServeImage::function(revision, source)).await;
+    let server = runtime.images.serve(ServeImage::function(revision, source)).await;
     let server = server.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
     let client = server.client();
     let call: CallServer = Arc::new(move |request| {

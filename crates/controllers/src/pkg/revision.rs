@@ -120,7 +120,14 @@ impl Look {
         image_configs: &'a [ImageConfig],
     ) -> Program<'a> {
         let party = Party { package: &self.package, revision: &self.revision, siblings };
-        Program { kind: self.kind(), party, siblings: &self.siblings, image, image_configs }
+        Program {
+            kind: self.kind(),
+            party,
+            siblings: &self.siblings,
+            image,
+            image_configs,
+            awaits_activation: false,
+        }
     }
 
     fn sibling_uids(&self) -> BTreeSet<String> {
@@ -146,6 +153,15 @@ impl Revisions {
         if let Some(deployments) = &self.manager.deployments {
             let names = self.manager.caches.names();
             deployments.listen(&self.queue, move || names().1);
+            let queue = self.queue.clone();
+            // A provider may wait for one of its kinds.
+            self.manager.managed_definitions.listen(move |_, change| {
+                for owner in change.header().metadata.owner_references.iter().flatten() {
+                    if let Some(kind) = PackageKind::of_revision(&owner.kind) {
+                        queue.add((kind, owner.name.to_string()));
+                    }
+                }
+            });
         }
         let (memory, queue) = (self.memory.clone(), self.queue.clone());
         // A definition that somebody deletes is written again.
@@ -524,11 +540,14 @@ impl Revisions {
     }
 }
 
+/// Why nobody may define a kind in a group that is reserved.
+pub(super) const RESERVED: &str = "its group belongs to Kubernetes or to the control plane";
+
 /// No object of a package may define a kind of ours.
 fn refuse_reserved(objects: &[&Object]) -> Result<(), Trouble> {
     match objects.iter().find(|object| is_reserved(object)) {
         None => Ok(()),
-        Some(object) => Err(refused(object, "its group belongs to Kubernetes or to the control plane")),
+        Some(object) => Err(refused(object, RESERVED)),
     }
 }
 
@@ -537,7 +556,7 @@ fn refused(object: &Object, why: &str) -> Trouble {
 }
 
 /// Whether an object defines a kind in a group that no package may touch: it could change what everybody else relies on.
-fn is_reserved(object: &Object) -> bool {
+pub(super) fn is_reserved(object: &Object) -> bool {
     let group = object.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
     let is_ours = || reserved_groups().iter().any(|reserved| reserved == group);
     meta::kind(object).ends_with("ResourceDefinition")

@@ -110,6 +110,7 @@ impl FakeRegistry {
             source: Arc::new(self.clone()),
             namespace: NAMESPACE.to_owned(),
             dependencies: contents.dependencies,
+            activations: Vec::new(),
             functions: contents.functions.clone(),
             deployments: contents.deployments.clone(),
         }

@@ -93,15 +93,16 @@ fn image_that_umoci_built_is_run() {
     let umoci = |arguments: &[&str]| {
         run(Command::new("umoci").current_dir(sandbox.path(".")).args(arguments));
     };
-    let insert =
-        |from: &str, to: &str| umoci(&["insert", "--rootless", "--image", "layout:latest", from, to]);
     umoci(&["init", "--layout", "layout"]);
     umoci(&["new", "--image", "layout:latest"]);
-    insert("root", "/");
-    fs::write(sandbox.path("made"), "made").unwrap();
-    insert("made", "/made");
-    insert("made", "/gone");
-    umoci(&["insert", "--rootless", "--image", "layout:latest", "--whiteout", "/gone"]);
+    umoci(&["unpack", "--rootless", "--image", "layout:latest", "lower"]);
+    fs::write(sandbox.path("root/made"), "made").unwrap();
+    fs::write(sandbox.path("root/gone"), "gone").unwrap();
+    run(Command::new("cp").current_dir(sandbox.path(".")).args(["-a", "root/.", "lower/rootfs/"]));
+    umoci(&["repack", "--image", "layout:latest", "lower"]);
+    umoci(&["unpack", "--rootless", "--image", "layout:latest", "upper"]);
+    fs::remove_file(sandbox.path("upper/rootfs/gone")).unwrap();
+    umoci(&["repack", "--image", "layout:latest", "upper"]);
     umoci(&[
         "config",
         "--image",

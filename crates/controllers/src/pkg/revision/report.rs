@@ -58,6 +58,17 @@ impl Report {
         self.capabilities = Some(manifest.capabilities.clone());
     }
 
+    /// What is known of the capabilities and objects of a revision: what was learned, or else what it says of itself.
+    pub(super) fn activation(&self, revision: &Object) -> (Vec<String>, Vec<Value>) {
+        let noted = |field: &str| {
+            let list = revision.get("status").and_then(|status| status.get(field)?.as_array());
+            list.cloned().unwrap_or_default()
+        };
+        let texts = |list: Vec<Value>| list.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+        let capabilities = self.capabilities.clone().unwrap_or_else(|| texts(noted("capabilities")));
+        (capabilities, self.references.clone().unwrap_or_else(|| noted("objectRefs")))
+    }
+
     fn fields(self) -> Fields {
         let list = |list: Value| if list == json!([]) { Value::Null } else { list };
         let mut fields = Fields::new();

@@ -1,7 +1,9 @@
 //! What runs the program of a revision, and whether it answers.
 
 use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, Status, keys, meta};
-use ferroplane_engine::packages::revision_health;
+use ferroplane_engine::packages::{
+    ProviderActivation, awaiting_activation, awaits_activation, is_active_kind, revision_health,
+};
 use ferroplane_engine::versions::Replacement;
 use ferroplane_engine::{built_in_message, chain};
 use serde_json::Value;
@@ -10,7 +12,8 @@ use super::report::{Report, Trouble};
 use super::{ACTIVE, Look, RevisionSpec, Revisions};
 use crate::packaged_functions::{PackagedFunction, PackagedImage};
 use crate::pkg::ImageRequest;
-use crate::pkg::deployments::Deployments;
+use crate::pkg::deployments::{Deployments, Program};
+use crate::pkg::status;
 use crate::runtime::queue::Next;
 
 /// What is said of the program of a provider where nothing runs it.
@@ -139,7 +142,8 @@ impl Revisions {
         let image = report.resolved_image().unwrap_or_default().to_owned();
         let image_configs = self.image_configs();
         let siblings = look.sibling_uids();
-        let program = look.program(&siblings, &image, &image_configs);
+        let awaits_activation = look.kind() == PackageKind::Provider && self.awaits_activation(look, report);
+        let program = Program { awaits_activation, ..look.program(&siblings, &image, &image_configs) };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();
@@ -162,6 +166,10 @@ impl Revisions {
         if let Some(endpoint) = running.endpoint {
             report.pods.push(("endpoint", endpoint.into()));
         }
+        if awaits_activation {
+            let conditions = vec![revision_health("RuntimeHealthy", None), awaiting_activation()];
+            return RuntimeStanding { conditions, ..RuntimeStanding::default() };
+        }
         if let Some(trouble) = running.trouble {
             // The Deployment will change before this does.
             return revision_health("RuntimeHealthy", Some(&trouble)).into();
@@ -169,6 +177,17 @@ impl Revisions {
         let active = Condition::new("RuntimeActive", Status::True, "ActiveRuntime");
         let conditions = vec![revision_health("RuntimeHealthy", None), active];
         RuntimeStanding { conditions, ..RuntimeStanding::default() }
+    }
+
+    /// Whether a provider has nothing to do until one of its kinds is activated.
+    fn awaits_activation(&self, look: &Look, report: &Report) -> bool {
+        let (capabilities, references) = report.activation(&look.revision);
+        let has_run = status::holds(&look.revision, "RuntimeActive");
+        let provider = ProviderActivation { capabilities: &capabilities, references: &references, has_run };
+        awaits_activation(provider, |name| {
+            let definition = self.manager.managed_definitions.object("", name);
+            definition.is_some_and(|definition| is_active_kind(&definition))
+        })
     }
 
     /// Have no pods run a revision any more that is not active.

@@ -41,6 +41,8 @@ enum Fault {
 struct Uploads {
     fault: Fault,
     has_failed: bool,
+    /// Whether there is an upload that can go on.
+    is_open: bool,
     upload: Vec<u8>,
     pieces: usize,
     blobs: Vec<Vec<u8>>,
@@ -49,7 +51,8 @@ struct Uploads {
 impl Uploads {
     fn start(fault: Fault) -> (Hostile, Arc<Mutex<Self>>) {
         let (upload, blobs) = (Vec::new(), Vec::new());
-        let uploads = Arc::new(Mutex::new(Self { fault, has_failed: false, upload, pieces: 0, blobs }));
+        let uploads =
+            Arc::new(Mutex::new(Self { fault, has_failed: false, is_open: false, upload, pieces: 0, blobs }));
         let registry = uploads.clone();
         (Hostile::start(move |asked| registry.lock().unwrap().answer(asked)), uploads)
     }
@@ -59,13 +62,13 @@ impl Uploads {
         match asked.method.as_str() {
             "HEAD" => status(if self.has(&asked.path) { 200 } else { 404 }),
             "POST" => {
-                (self.upload, self.pieces) = (Vec::new(), 0);
+                (self.is_open, self.upload, self.pieces) = (true, Vec::new(), 0);
                 self.at(202)
             }
             "PATCH" => self.take(asked),
             "PUT" if is_upload => self.finish(),
             "PUT" => status(201),
-            "GET" if is_upload && self.fault == Fault::Forgotten => status(404),
+            "GET" if is_upload && (self.fault == Fault::Forgotten || !self.is_open) => status(404),
             "GET" if is_upload => self.at(204),
             _ => status(200),
         }
@@ -101,6 +104,7 @@ impl Uploads {
     fn finish(&mut self) -> Reply {
         let loses_answer = self.fault == Fault::LostAnswer && self.pieces > 1 && !self.has_failed;
         self.has_failed |= loses_answer;
+        self.is_open = false;
         self.blobs.push(std::mem::take(&mut self.upload));
         if loses_answer { Reply::Raw(Vec::new()) } else { status(201) }
     }
