@@ -15,25 +15,46 @@ use crate::shell::{cargo, program};
 /// The machine that guests are compiled for.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
 
+/// The machine that commands of WASI are compiled for.
+const COMMANDS: &str = "wasm32-wasip1";
+
 /// Each guest.
-const GUESTS: [Guest; 1] = [Guest { name: "starlark", package: "ferroplane-guest-starlark" }];
+const GUESTS: [Guest; 1] = [Guest {
+    name: "starlark",
+    package: "ferroplane-guest-starlark",
+    directory: "guests/starlark",
+    machine: TARGET,
+}];
 
 struct Guest {
-    /// Of its directory, and of what is built.
+    /// Of what is built.
     name: &'static str,
     package: &'static str,
+    directory: &'static str,
+    /// What it is compiled for.
+    machine: &'static str,
 }
 
-/// Functions that show how it is done: their directories below `guests/examples`, and what they are compiled for.
-const EXAMPLES: [Guest; 2] = [
-    Guest { name: "rust-command", package: "hello-command" },
-    Guest { name: "rust-component", package: "hello-component" },
+/// Functions that show how it is done.
+const EXAMPLES: [Guest; 3] = [
+    Guest {
+        name: "rust-command",
+        package: "hello-command",
+        directory: "guests/examples/rust-command",
+        machine: COMMANDS,
+    },
+    Guest {
+        name: "rust-component",
+        package: "hello-component",
+        directory: "guests/examples/rust-component",
+        machine: TARGET,
+    },
+    Guest { name: "labelizer", package: LABELIZER, directory: LABELIZER_DIRECTORY, machine: COMMANDS },
 ];
 
-/// The machine that an example is compiled for.
-fn target_of(example: &str) -> &'static str {
-    if example.ends_with("command") { "wasm32-wasip1" } else { TARGET }
-}
+/// The example that is a program in an image, too.
+const LABELIZER: &str = "labelizer";
+const LABELIZER_DIRECTORY: &str = "examples/container-functions/rust";
 
 /// What to build.
 #[derive(Debug, clap::Args)]
@@ -69,26 +90,25 @@ impl Guests {
     fn need_targets(&self) -> Result<()> {
         need_target(TARGET)?;
         let mut examples = EXAMPLES.iter().filter(|_| self.examples);
-        examples.try_for_each(|example| need_target(target_of(example.name)))
+        examples.try_for_each(|example| need_target(example.machine))
     }
 }
 
 /// The packages of the guests, and their directories.
 pub(crate) fn packages(root: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> {
-    let guests = root.join("guests");
-    GUESTS.iter().map(move |guest| (guest.package, guests.join(guest.name)))
+    GUESTS.iter().map(move |guest| (guest.package, root.join(guest.directory)))
 }
 
 /// Build all guests, as `guests/built/NAME.wasm`.
 pub(crate) fn build(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
-    let guests = GUESTS.iter().map(|guest| build_one(root, target, guest, "guests", TARGET));
-    guests.collect()
+    GUESTS.iter().map(|guest| build_one(root, target, guest)).collect()
 }
 
 /// Build the examples, as `guests/built/NAME.wasm`: those in Go where there is Go.
 fn build_examples(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
-    let build = |example| build_one(root, target, example, "guests/examples", target_of(example.name));
+    let build = |example| build_one(root, target, example);
     let mut files = EXAMPLES.iter().map(build).collect::<Result<Vec<_>>>()?;
+    files.push(build_program(root, target)?);
     let go = root.join("guests/built/go-command.wasm");
     let mut command = program(Path::new("go"));
     command.args(["build", "-trimpath", "-o"]).arg(&go).arg(".").env("GOOS", "wasip1").env("GOARCH", "wasm");
@@ -99,24 +119,47 @@ fn build_examples(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn build_one(root: &Path, target: &Path, guest: &Guest, below: &str, machine: &str) -> Result<PathBuf> {
-    need_target(machine)?;
-    let mut build = cargo(root, &["build", "--release", "--locked", "--target", machine, "--target-dir"]);
-    build.arg(target).current_dir(&root.join(below).join(guest.name));
-    build.env("RUSTFLAGS", PathMap::of(root, target)?.flags("--remap-path-prefix="));
-    build.run().with_context(|| format!("cannot build the guest `{}`", guest.name))?;
+/// Build the example that images hold for this machine, as `guests/built/labelizer`. It needs no libraries, so that the image needs none.
+fn build_program(root: &Path, target: &Path) -> Result<PathBuf> {
+    let machine = host()?;
+    compile(root, target, LABELIZER_DIRECTORY, &machine, "-Ctarget-feature=+crt-static")?;
+    take(root, &target.join(machine).join("release").join(LABELIZER), LABELIZER)
+}
+
+fn build_one(root: &Path, target: &Path, guest: &Guest) -> Result<PathBuf> {
+    need_target(guest.machine)?;
+    compile(root, target, guest.directory, guest.machine, "")?;
     // A library has another name than a program.
-    let release = target.join(machine).join("release");
+    let release = target.join(guest.machine).join("release");
     let names = [guest.package.replace('-', "_"), guest.package.to_owned()];
     let files = names.map(|name| release.join(format!("{name}.wasm")));
     let file = files.iter().find(|file| file.is_file()).context("cargo built nothing")?;
-    let code = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let to = root.join("guests/built").join(format!("{}.wasm", guest.name));
-    // Only what is new is written: whoever embeds it would be compiled again.
+    take(root, file, &format!("{}.wasm", guest.name))
+}
+
+fn compile(root: &Path, target: &Path, directory: &str, machine: &str, flags: &str) -> Result<()> {
+    let mut build = cargo(root, &["build", "--release", "--locked", "--target", machine, "--target-dir"]);
+    build.arg(target).current_dir(&root.join(directory));
+    let paths = PathMap::of(root, target)?.flags("--remap-path-prefix=");
+    build.env("RUSTFLAGS", format!("{paths} {flags}").trim());
+    build.run().with_context(|| format!("cannot build `{directory}` for {machine}"))
+}
+
+/// Copy what was built to `guests/built`. Only what is new is written: whoever embeds it would be compiled again.
+fn take(root: &Path, built: &Path, name: &str) -> Result<PathBuf> {
+    let code = fs::read(built).with_context(|| format!("cannot read {}", built.display()))?;
+    let to = root.join("guests/built").join(name);
     if fs::read(&to).ok().as_deref() != Some(&code) {
-        fs::write(&to, &code).with_context(|| format!("cannot write {}", to.display()))?;
+        fs::copy(built, &to).with_context(|| format!("cannot write {}", to.display()))?;
     }
     Ok(to)
+}
+
+/// The machine that we are on.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").args(["--print", "host-tuple"]).output();
+    let output = output.context("cannot ask rustc for the machine that it runs on")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Have the compiler for a machine, from the internet if need be.

@@ -177,7 +177,7 @@ pub(crate) fn ensure_default() -> Result<()> {
 
 /// Makes sure that containers can be started, if the machine allows them.
 fn ensure_containers() -> Result<()> {
-    [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX].iter().try_for_each(Tool::ensure)
+    [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX, Tool::BUILDAH].iter().try_for_each(Tool::ensure)
 }
 
 /// Makes sure that Crossplane and its command line are there.

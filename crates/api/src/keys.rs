@@ -66,6 +66,8 @@ pub const FUNCTION_COMMAND: &str = "render.ferroplane.io/command";
 pub const NATIVE: &str = "ferroplane.io/native";
 /// On Functions: what their code may see of the machine, if their program is WebAssembly.
 pub const WASM_GRANTS: &str = "ferroplane.io/wasm-grants";
+/// On Functions: how long their server may go on without being called, where the control plane runs it.
+pub const IDLE_TIMEOUT: &str = "ferroplane.io/idle-timeout";
 /// On revisions of packages: the digest of the image that they were made of, with its algorithm.
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
 /// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.

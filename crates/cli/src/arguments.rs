@@ -14,6 +14,7 @@ use crate::commands::completions::Completions;
 use crate::commands::composition::Composition;
 use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
+use crate::commands::logs::Logs;
 use crate::commands::man::Man;
 use crate::commands::operation::Operation;
 use crate::commands::render::Render;
@@ -55,6 +56,7 @@ enum Command {
     Start(Box<Start>),
     Why(Why),
     Trace(Trace),
+    Logs(Logs),
     Replay(Box<Replay>),
     Render(Box<Render>),
     Validate(Box<Validate>),
@@ -95,6 +97,7 @@ impl Arguments {
             Command::Start(start) => start.run(terminal),
             Command::Why(why) => why.run(terminal),
             Command::Trace(trace) => trace.run(terminal),
+            Command::Logs(logs) => logs.run(terminal),
             Command::Replay(replay) => replay.run(terminal),
             Command::Audit(audit) => audit.run(terminal),
             Command::Backup(backup) => backup.run(terminal),

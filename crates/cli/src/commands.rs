@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod composition;
 pub(crate) mod functions;
 pub(crate) mod internal;
+pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod operation;
 pub(crate) mod render;

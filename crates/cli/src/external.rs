@@ -34,9 +34,14 @@ pub(crate) enum RegistryUser {
 
 /// Where and how images are run on this machine.
 pub(crate) fn image_settings(user: RegistryUser) -> anyhow::Result<ImageSettings> {
+    Ok(image_settings_in(directory()?, user))
+}
+
+/// The same, with what is kept of images in this directory.
+pub(crate) fn image_settings_in(directory: PathBuf, user: RegistryUser) -> ImageSettings {
     let host = ["/proc/self/exe", "internal", "host"].map(Into::into);
-    let settings = ImageSettings::new(directory()?, host.into());
-    Ok(ImageSettings { uses_docker_config: user == RegistryUser::Own, ..settings })
+    let settings = ImageSettings::new(directory, host.into());
+    ImageSettings { uses_docker_config: user == RegistryUser::Own, ..settings }
 }
 
 /// Where images are kept. They can be fetched again, so that it is a cache.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ferroplane_controllers::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
-use ferroplane_image::Reference;
 use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{
     self, ImageSignature, Options, Pull, PullPolicy, Registry, RetryPolicy, Timeouts,
 };
 use ferroplane_image::store::{Limits, Store};
+use ferroplane_image::{Image, ImageConfig, Reference};
 use ferroplane_package::{PackageContents, open};
 use tempfile::TempDir;
 
@@ -140,6 +140,20 @@ impl PackageSource for RegistryPackages {
         })
     }
 
+    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let reading = move || {
+                let reference: Reference = request.image.parse().map_err(refused)?;
+                let image = store.recall(&reference).map_err(refused)?;
+                let image = image.ok_or_else(|| absent(&reference))?;
+                let image = Image::load(&store, &image.digest).map_err(refused)?;
+                Ok(is_webassembly(&image.config))
+            };
+            tokio::task::spawn_blocking(reading).await.map_err(refused)?
+        })
+    }
+
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {
         let source = self.clone();
         Box::pin(async move {
@@ -158,6 +172,15 @@ impl PackageSource for RegistryPackages {
     }
 }
 
+/// Whether an image says that its program is WebAssembly: by its processor, or by the name of the program. Its layers are not read for that.
+fn is_webassembly(config: &ImageConfig) -> bool {
+    let execution = config.config.as_ref();
+    let entrypoint = execution.and_then(|it| it.entrypoint.as_ref()?.first());
+    let program = entrypoint.or_else(|| execution.and_then(|it| it.cmd.as_ref()?.first()));
+    config.architecture == "wasm"
+        || program.is_some_and(|program| Path::new(program).extension() == Some("wasm".as_ref()))
+}
+
 /// The registry does not do what was asked. Whether it answers at all makes a difference.
 fn unanswered(error: registry::Error) -> SourceError {
     let is_unreachable = error.failure().is_transient();
@@ -172,5 +195,30 @@ fn absent(reference: &Reference) -> SourceError {
     SourceError {
         message: format!("cannot read `{reference}`: it is not in the content store any more"),
         is_unreachable: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_image::Execution;
+
+    use super::*;
+
+    #[test]
+    fn image_says_by_its_processor_or_its_program_that_it_is_webassembly() {
+        let image = |architecture: &str, entrypoint: &[&str], command: &[&str]| {
+            let words = |words: &[&str]| {
+                (!words.is_empty()).then(|| words.iter().map(|&word| word.to_owned()).collect())
+            };
+            let (entrypoint, cmd) = (words(entrypoint), words(command));
+            let config = Some(Execution { entrypoint, cmd, ..Execution::default() });
+            ImageConfig { architecture: architecture.to_owned(), config, ..ImageConfig::default() }
+        };
+        assert!(is_webassembly(&image("wasm", &["/function"], &[])));
+        assert!(is_webassembly(&image("amd64", &["/function.wasm"], &[])));
+        assert!(is_webassembly(&image("amd64", &[], &["/function.wasm"])));
+        assert!(!is_webassembly(&image("amd64", &["/run"], &["/function.wasm"])));
+        assert!(!is_webassembly(&image("arm64", &["/function"], &[])));
+        assert!(!is_webassembly(&ImageConfig::default()));
     }
 }

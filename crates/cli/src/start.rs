@@ -22,16 +22,19 @@ use ferroplane_controllers::{
     Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
     neighbours,
 };
-use ferroplane_runner::grpc;
+use ferroplane_runner::{External, Images, grpc};
 use jiff::Timestamp;
+use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::Verdict;
+use crate::external::{RegistryUser, Trust, external_with, image_settings_in};
 use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
 use crate::up::controllers::{built_ins, response_cache};
+use crate::up::function_containers::{FunctionContainers, Programs};
 pub(crate) use options::{Configuration, File, Options};
 use pages::Pages;
 use site::Site;
@@ -67,6 +70,9 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
             ..Site::connect(configuration, term)?
         };
         site.health.add_metrics(telemetry.metrics());
+        let start =
+            |packages| FunctionContainers::start(site.functions.clone(), packages, Programs::WebAssembly);
+        let functions = site.packages.clone().map(start);
         let pages = Pages::open(configuration, &site).await?;
         let verdict = tokio::select! {
             biased;
@@ -82,6 +88,9 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
                 }
             }
         };
+        if let Some(functions) = functions {
+            functions.stop().await;
+        }
         // What was recorded last is kept, too.
         let _ = tokio::task::spawn_blocking(move || site.recorder.stop()).await;
         verdict
@@ -92,9 +101,34 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
 struct Replica<'a> {
     configuration: &'a Configuration,
     site: &'a Site,
-    credentials: Credentials,
+    certificates: Certificates,
     standby: Standby,
+}
+
+/// The certificates that hold now, and who shows them.
+struct Certificates {
+    credentials: Credentials,
+    /// To functions.
+    calls: watch::Sender<grpc::Tls>,
+    /// To API servers.
     hooks: Option<Arc<WebhookServer>>,
+}
+
+impl Certificates {
+    fn new(credentials: Credentials) -> Self {
+        let calls = watch::Sender::new(client_tls(&credentials));
+        Self { credentials, calls, hooks: None }
+    }
+
+    /// Show others from now on. Nobody stops for that: what is under way ends with those that it began with.
+    fn replace(&mut self, credentials: Credentials) -> anyhow::Result<()> {
+        self.calls.send_replace(client_tls(&credentials));
+        if let Some(hooks) = &self.hooks {
+            hooks.show(&credentials)?;
+        }
+        self.credentials = credentials;
+        Ok(())
+    }
 }
 
 /// Why a replica does not go on as it is.
@@ -102,8 +136,6 @@ enum End {
     Told,
     /// The lease is lost.
     Lost,
-    /// There are new certificates.
-    Renewed(Credentials),
 }
 
 impl<'a> Replica<'a> {
@@ -114,23 +146,24 @@ impl<'a> Replica<'a> {
         initialise::kinds(site).await?;
         let credentials = initialise::credentials(configuration, site).await?;
         ferroplane_functions::set_secret(credentials.function_secret.as_bytes());
-        let standby = stand_by(configuration, site, &credentials).await?;
+        let mut certificates = Certificates::new(credentials);
+        let credentials = &certificates.credentials;
+        let standby = stand_by(configuration, site, &certificates.calls).await?;
         site.health.count(&standby.metrics());
-        let mut hooks = None;
         if let Some(webhooks) = &configuration.webhooks {
-            let opened = WebhookServer::open(webhooks.address, &credentials).await?;
-            opened.serve_reviews_of(&standby, site, &credentials);
-            initialise::webhooks(configuration, site, &credentials).await?;
-            hooks = Some(Arc::new(opened));
+            let opened = WebhookServer::open(webhooks.address, credentials).await?;
+            opened.serve_reviews_of(&standby, site, credentials);
+            initialise::webhooks(configuration, site, credentials).await?;
+            certificates.hooks = Some(Arc::new(opened));
         }
         site.health.set_initialised();
         info!("is ready");
-        Ok(Self { configuration, site, credentials, standby, hooks })
+        Ok(Self { configuration, site, certificates, standby })
     }
 
     /// Leads when its turn comes, until it is told to end.
     async fn work(self, interrupts: &mut Interrupts, pages: &Pages) -> anyhow::Result<Verdict> {
-        let hooks = self.hooks.clone();
+        let hooks = self.certificates.hooks.clone();
         let serve_hooks = async {
             match hooks {
                 Some(hooks) => hooks.serve().await,
@@ -147,63 +180,38 @@ impl<'a> Replica<'a> {
 
     async fn lead(mut self, interrupts: &mut Interrupts) -> anyhow::Result<Verdict> {
         let mut election = self.election();
+        let (configuration, site) = (self.configuration, self.site);
         // Those who stand by renew certificates, too: whoever is first does.
         loop {
             let credentials = tokio::select! {
                 biased;
                 _ = interrupts.next() => return Ok(Verdict::Yes),
                 () = win(election.as_mut()) => break,
-                credentials = renewed(self.configuration, self.site, self.credentials.renewal) => credentials,
+                credentials = renewed(configuration, site, self.certificates.credentials.renewal) => credentials,
             };
-            self.standby = stand_by(self.configuration, self.site, &credentials).await?;
-            self.credentials = credentials;
-            self.take_up()?;
+            self.certificates.replace(credentials)?;
         }
-        loop {
-            self.site.health.set_leading(true);
-            let controllers = self.standby.lead();
-            let end = tokio::select! {
+        site.health.set_leading(true);
+        let controllers = self.standby.lead();
+        let end = loop {
+            let credentials = tokio::select! {
                 biased;
-                _ = interrupts.next() => End::Told,
-                () = keep(election.as_mut()) => End::Lost,
-                credentials = renewed(self.configuration, self.site, self.credentials.renewal) => {
-                    End::Renewed(credentials)
-                }
+                _ = interrupts.next() => break End::Told,
+                () = keep(election.as_mut()) => break End::Lost,
+                credentials = renewed(configuration, site, self.certificates.credentials.renewal) => credentials,
             };
-            self.site.health.set_leading(false);
-            match end {
-                End::Told => return hand_over(controllers, self.site, election, interrupts).await,
-                End::Lost => {
-                    // Nothing is written any more, whatever is still under way.
-                    self.site.health.set_stopping();
-                    controllers.stop().await;
-                    return Err(lost());
-                }
-                End::Renewed(credentials) => {
-                    let renewal = async {
-                        finish(controllers).await;
-                        stand_by(self.configuration, self.site, &credentials).await
-                    };
-                    self.standby = tokio::select! {
-                        biased;
-                        standby = renewal => standby?,
-                        () = keep(election.as_mut()) => return Err(lost()),
-                    };
-                    self.credentials = credentials;
-                    self.take_up()?;
-                }
+            self.certificates.replace(credentials)?;
+        };
+        site.health.set_leading(false);
+        match end {
+            End::Told => hand_over(controllers, site, election, interrupts).await,
+            End::Lost => {
+                // Nothing is written any more, whatever is still under way.
+                site.health.set_stopping();
+                controllers.stop().await;
+                Err(lost())
             }
         }
-    }
-
-    /// Everybody is answered by those who stand by now, with the certificates that hold now.
-    fn take_up(&self) -> anyhow::Result<()> {
-        self.site.health.count(&self.standby.metrics());
-        if let Some(hooks) = &self.hooks {
-            hooks.show(&self.credentials)?;
-            hooks.serve_reviews_of(&self.standby, self.site, &self.credentials);
-        }
-        Ok(())
     }
 
     fn election(&self) -> Option<Election> {
@@ -270,6 +278,15 @@ async fn until(site: &Site, time: Timestamp) {
     }
 }
 
+/// What functions are shown.
+fn client_tls(credentials: &Credentials) -> grpc::Tls {
+    grpc::Tls {
+        ca: credentials.authority.clone().into_bytes(),
+        certificate: credentials.client.certificate.clone().into_bytes(),
+        key: credentials.client.key.clone().into_bytes(),
+    }
+}
+
 async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::Result<()> {
     let found = neighbours(&site.cluster, &configuration.namespace, Timestamp::now()).await;
     let found = found.context("cannot see who else works on the cluster")?;
@@ -279,16 +296,24 @@ async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::R
     }
 }
 
+/// What runs images and calls webhooks for steps.
+fn external(configuration: &Configuration) -> External {
+    match &configuration.images {
+        Some(directory) => {
+            // Beside the images of packages, which others look after.
+            let settings = image_settings_in(directory.join("steps"), RegistryUser::Nobody);
+            external_with(Trust::Grants, Images::new(settings).runner())
+        }
+        None => crate::external::external(Trust::Grants, RegistryUser::Nobody),
+    }
+}
+
 async fn stand_by(
     configuration: &Configuration,
     site: &Site,
-    credentials: &Credentials,
+    certificates: &watch::Sender<grpc::Tls>,
 ) -> anyhow::Result<Standby> {
-    let tls = grpc::Tls {
-        ca: credentials.authority.clone().into_bytes(),
-        certificate: credentials.client.certificate.clone().into_bytes(),
-        key: credentials.client.key.clone().into_bytes(),
-    };
+    let (tls, renewed_tls) = (Some(certificates.borrow().clone()), Some(certificates.subscribe()));
     let mut answers = response_cache(configuration.answers.as_deref())?;
     if let Some(max_ttl) = configuration.max_answer_ttl {
         answers = answers.with_max_ttl(max_ttl);
@@ -300,8 +325,16 @@ async fn stand_by(
     )?;
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
-        calls: grpc::Options { tls: Some(tls), metadata: site.metadata.clone(), ..grpc::Options::default() },
+        built_ins: built_ins(
+            configuration.enables_alpha_functions.then(|| external(configuration)),
+            templates,
+        )?,
+        calls: grpc::Options {
+            tls,
+            renewed_tls,
+            metadata: site.metadata.clone(),
+            ..grpc::Options::default()
+        },
         // Whoever may write Functions of a cluster may not run programs in its pods.
         local_functions: Arc::default(),
         answers: Arc::new(answers),
@@ -316,7 +349,7 @@ async fn stand_by(
             .packages
             .as_ref()
             .zip(site.packages.as_ref())
-            .map(|(packages, source)| packages.manager(configuration, source)),
+            .map(|(packages, source)| packages.manager(configuration, source, site.functions.clone())),
     };
     Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
 }

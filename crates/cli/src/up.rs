@@ -1,12 +1,15 @@
 //! Wires the control plane together: the store, the API server, its doors.
 
 mod audit;
+mod client_certificates;
 pub(crate) mod controllers;
 mod demo;
 mod follow;
-mod function_containers;
+pub(crate) mod function_containers;
+pub(crate) mod function_logs;
 mod kubeconfig;
 mod manifests;
+mod on_demand;
 mod plane;
 mod programs;
 mod renewal;

@@ -1,6 +1,7 @@
 //! Functions in packages that somebody runs: controllers list which are wanted, and whoever runs them says how each is doing.
 //!
-//! `ferroplane up` runs them in containers. Controllers know nothing of that: they call what is listed here.
+//! `ferroplane up` runs them in containers, and WebAssembly in its own process; `ferroplane start` only the latter. Controllers know nothing
+//! of that: they call what is listed here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,8 @@ pub struct PackagedImage {
     pub image: ImageRequest,
     /// What its Function grants it, if its program is WebAssembly.
     pub grants: String,
+    /// How long its server may go on without being called, as its Function says it. Empty is for ever.
+    pub idle_timeout: String,
 }
 
 /// How a function in a package is doing.
@@ -59,7 +62,9 @@ impl PackagedFunctions {
     pub(crate) fn want(&self, revision: &str, wanted_image: PackagedImage) {
         self.wanted.send_if_modified(|wanted| {
             let is_same = |known: &PackagedImage| {
-                known.image.image == wanted_image.image.image && known.grants == wanted_image.grants
+                known.image.image == wanted_image.image.image
+                    && known.grants == wanted_image.grants
+                    && known.idle_timeout == wanted_image.idle_timeout
             };
             let is_new = !wanted.get(revision).is_some_and(is_same);
             if is_new {

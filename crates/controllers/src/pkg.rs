@@ -6,6 +6,7 @@
 //! | `revision` | Revisions: fetches them, checks them, and writes the objects that they bring | `engine::packages::establish`, `package::validate` |
 //! | `deployments` | What runs programs of packages in pods, and their certificates | `engine::packages::runtime_objects` |
 //! | `provider_roles` | Roles of providers | `engine::packages::provider_roles` |
+//! | `managed_kinds` | Managed resource definitions and activation policies | `engine::packages::activates`, `defined_kind` |
 //! | `resolver` | The `Lock`: installs what packages depend on | `engine::packages::resolve_dependencies` |
 //!
 //! # Invariants
@@ -19,6 +20,7 @@ mod deployments;
 mod establish;
 mod images;
 mod lock;
+mod managed_kinds;
 mod package;
 mod provider_roles;
 mod resolver;
@@ -53,6 +55,8 @@ pub struct PackageManager {
     pub namespace: String,
     /// What may be done about packages that others depend on.
     pub dependencies: ResolveOptions,
+    /// What the activation policy `default` activates, if there is none. Without any, it is not made.
+    pub activations: Vec<String>,
     /// The functions in packages that somebody runs. Without it, nobody runs any.
     pub functions: Option<Arc<PackagedFunctions>>,
     /// How programs run in pods. Without it, none do.
@@ -79,7 +83,15 @@ pub(crate) async fn run(
             provider_roles::run(manager.clone()).await;
         }
     };
-    tokio::join!(packages.run(), revisions.run(), revisions.follow_functions(), resolver.run(), roles);
+    let managed_kinds = managed_kinds::run(manager.clone());
+    tokio::join!(
+        packages.run(),
+        revisions.run(),
+        revisions.follow_functions(),
+        resolver.run(),
+        roles,
+        managed_kinds
+    );
 }
 
 /// What all controllers of packages share.
@@ -91,6 +103,8 @@ struct Manager {
     caches: PackageCaches,
     locks: Arc<Informer>,
     image_configs: Arc<Informer>,
+    managed_definitions: Arc<Informer>,
+    activation_policies: Arc<Informer>,
     verified: VerifiedImages,
     deployments: Option<Deployments>,
     /// Held while the `Lock` is read and written: revisions that join at the same time would only get in each other's way.
@@ -105,6 +119,13 @@ impl Manager {
             Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
         };
         let (locks, image_configs) = (follow("Lock", "locks"), follow("ImageConfig", "imageconfigs"));
+        let follow = |kind: &str, plural: &str| {
+            let resource = cluster_scoped(&format!("{}/v1alpha1", keys::APIEXTENSIONS), kind, plural);
+            Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
+        };
+        let managed_definitions = follow("ManagedResourceDefinition", "managedresourcedefinitions");
+        let activation_policies =
+            follow("ManagedResourceActivationPolicy", "managedresourceactivationpolicies");
         let deployments = match &options.deployments {
             Some(runtime) => Some(Deployments::start(&context, &options.namespace, runtime.clone()).await),
             None => None,
@@ -117,6 +138,8 @@ impl Manager {
             caches,
             locks,
             image_configs,
+            managed_definitions,
+            activation_policies,
             verified,
             deployments,
             lock_turn,
@@ -124,6 +147,8 @@ impl Manager {
         manager.caches.synced().await;
         manager.locks.synced().await;
         manager.image_configs.synced().await;
+        manager.managed_definitions.synced().await;
+        manager.activation_policies.synced().await;
         manager
     }
 
@@ -158,6 +183,8 @@ impl Drop for Manager {
         self.caches.stop();
         self.locks.stop();
         self.image_configs.stop();
+        self.managed_definitions.stop();
+        self.activation_policies.stop();
         if let Some(deployments) = &self.deployments {
             deployments.stop();
         }

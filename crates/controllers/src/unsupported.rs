@@ -26,8 +26,16 @@ const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The kinds that are acted on where packages are installed.
-const INSTALLED: [&str; 6] =
-    ["Provider", "ProviderRevision", "Configuration", "ConfigurationRevision", "ImageConfig", "Lock"];
+const INSTALLED: [&str; 8] = [
+    "Provider",
+    "ProviderRevision",
+    "Configuration",
+    "ConfigurationRevision",
+    "ImageConfig",
+    "Lock",
+    "ManagedResourceDefinition",
+    "ManagedResourceActivationPolicy",
+];
 
 /// The kinds that are acted on where operations are run.
 const RUN: [&str; 3] = ["Operation", "CronOperation", "WatchOperation"];

@@ -9,6 +9,7 @@ mod health;
 mod image_configs;
 mod input_kinds;
 mod lock;
+mod managed_kinds;
 mod names;
 mod provider_roles;
 mod resolve;
@@ -26,6 +27,11 @@ pub use image_configs::{
 };
 pub use input_kinds::establish_input_kind;
 pub use lock::{join_lock, leave_lock};
+pub use managed_kinds::{
+    ManagedKindStanding, ProviderActivation, activate_kind, activates, awaiting_activation,
+    awaits_activation, default_policy, defined_kind, is_active_kind, managed_kind_condition,
+    policy_condition,
+};
 pub use names::{dns_label, friendly_id, revision_id};
 pub use provider_roles::{
     DefinedResource, defined_resources, provider_binding, provider_roles, revision_of_role,

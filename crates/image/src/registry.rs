@@ -24,6 +24,7 @@ mod retry;
 mod signatures;
 mod tags;
 mod token;
+mod upload;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -64,7 +64,10 @@ pub enum Runner {
 
 /// Code that answers in its own time.
 #[derive(Clone)]
-pub struct AsyncFunction(Arc<dyn Fn(RunFunctionRequest) -> Answering + Send + Sync>);
+pub struct AsyncFunction {
+    answer: Arc<dyn Fn(RunFunctionRequest) -> Answering + Send + Sync>,
+    description: Option<String>,
+}
 
 type Answering = Pin<Box<dyn Future<Output = Result<RunFunctionResponse, CallError>> + Send>>;
 
@@ -73,7 +76,13 @@ impl AsyncFunction {
     where
         F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
     {
-        Self(Arc::new(move |request| Box::pin(answer(request))))
+        Self { answer: Arc::new(move |request| Box::pin(answer(request))), description: None }
+    }
+
+    /// Say where it runs, for whoever installed it.
+    #[must_use]
+    pub fn described(self, description: String) -> Self {
+        Self { description: Some(description), ..self }
     }
 }
 
@@ -251,7 +260,7 @@ impl Directory {
             Some(Runner::Program(program)) => program.call(request).await,
             Some(Runner::Served(served)) => served.call(request).await,
             Some(Runner::External(external)) => external.call(request, context).await,
-            Some(Runner::AsyncFunction(inside)) => (inside.0)(request.clone()).await,
+            Some(Runner::AsyncFunction(inside)) => (inside.answer)(request.clone()).await,
             #[cfg(feature = "wasm")]
             Some(Runner::Wasm(function)) => function.call(request).await,
         }
@@ -296,6 +305,7 @@ impl Runner {
         match self {
             #[cfg(feature = "wasm")]
             Self::Wasm(function) => function.describe(),
+            Self::AsyncFunction(AsyncFunction { description: Some(description), .. }) => description.clone(),
             _ => "runs in a container on this machine".to_owned(),
         }
     }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! * What a function may have worked on is not sent again: only what it has not seen, or says that it has not
 //!   touched.
+//! * New certificates break off no call: what is under way ends on the connection that it began on.
 //! * A call ends at its deadline, whatever the peer does or does not do.
 //! * A function that is known not to be there is waited for no longer than [`PATIENCE`]: its deadline is for working on a request, and
 //!   whoever calls it has somebody to tell.
@@ -25,10 +26,12 @@ use bytes::Bytes;
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use prost::Message as _;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tower_service::Service as _;
+use tracing::warn;
 
 pub use balance::Resolve;
 pub use connector::Connector;
@@ -64,6 +67,8 @@ pub struct Options {
     pub max_response: usize,
     /// Without it, plain text.
     pub tls: Option<Tls>,
+    /// Certificates that take the place of those in `tls` when they change.
+    pub renewed_tls: Option<watch::Receiver<Tls>>,
     /// What to tell functions beside the request.
     pub metadata: Option<Metadata>,
 }
@@ -95,13 +100,14 @@ impl Default for Options {
             max_request: 32 << 20,
             max_response: 32 << 20,
             tls: None,
+            renewed_tls: None,
             metadata: None,
         }
     }
 }
 
 /// Who we are, and whom we trust. All in PEM.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Tls {
     /// Signs the certificates of functions.
     pub ca: Vec<u8>,
@@ -143,13 +149,38 @@ pub struct Client {
     address: String,
     options: Options,
     way: Way,
-    endpoint: Endpoint,
     reachability: Reachability,
-    route: Mutex<Option<Arc<Route>>>,
+    connection: Mutex<Connection>,
     /// The function is known to serve only v1beta1.
     is_beta: AtomicBool,
     /// The function has answered before, so it does speak what we speak.
     has_answered: AtomicBool,
+}
+
+/// How the function is reached at the moment.
+#[derive(Debug)]
+struct Connection {
+    /// With the certificates that the endpoint is made with.
+    options: Options,
+    endpoint: Endpoint,
+    route: Option<Arc<Route>>,
+}
+
+impl Connection {
+    /// Connect with new certificates from now on, if there are any.
+    fn renew(&mut self, target: &Target) {
+        let Some(renewed) = &mut self.options.renewed_tls else { return };
+        if !renewed.has_changed().unwrap_or(false) {
+            return;
+        }
+        let tls = Some(renewed.borrow_and_update().clone());
+        let options = Options { tls, ..self.options.clone() };
+        match endpoint(target, target.host(), &options) {
+            Ok(endpoint) => *self = Self { options, endpoint, route: None },
+            // Those that we have may still do.
+            Err(error) => warn!(%target, %error, "cannot use new certificates; goes on with the old ones"),
+        }
+    }
 }
 
 /// A call under way.
@@ -182,14 +213,14 @@ impl Client {
     fn by_way(target: Target, options: Options, way: Way) -> Result<Self, CallError> {
         // Needed even for a name with many addresses: what is wrong with certificates is said here and now.
         let endpoint = endpoint(&target, target.host(), &options)?;
+        let connection = Connection { options: options.clone(), endpoint, route: None };
         Ok(Self {
             address: target.to_string(),
             target,
             options,
             way,
-            endpoint,
             reachability: Reachability::default(),
-            route: Mutex::default(),
+            connection: Mutex::new(connection),
             is_beta: AtomicBool::default(),
             has_answered: AtomicBool::default(),
         })
@@ -326,17 +357,19 @@ impl Client {
     }
 
     fn route(&self) -> Arc<Route> {
-        let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Route::new(&self.target, &self.endpoint, &self.options, &self.way));
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.renew(&self.target);
+        let Connection { options, endpoint, route } = &mut *connection;
+        let new = || Arc::new(Route::new(&self.target, endpoint, options, &self.way));
         route.get_or_insert_with(new).clone()
     }
 
     /// Use this route no more. Calls that are under way on it may still end well.
     fn abandon(&self, old: &Arc<Route>) {
-        let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         // Another call may have abandoned it already and made a new one, which has to stay.
-        if route.as_ref().is_some_and(|route| Arc::ptr_eq(route, old)) {
-            *route = None;
+        if connection.route.as_ref().is_some_and(|route| Arc::ptr_eq(route, old)) {
+            connection.route = None;
         }
     }
 }

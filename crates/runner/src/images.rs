@@ -78,11 +78,23 @@ pub struct ImageSettings {
     pub engine: Option<Engine>,
     /// Takes what programs print. Without it, it is logged.
     pub lines: Option<LineSink>,
+    /// Takes what functions in packages print, too.
+    pub function_log: Option<FunctionLog>,
 }
+
+/// Is given the name of a function, and every line that it prints.
+pub type FunctionLog = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 impl ImageSettings {
     pub fn new(directory: impl Into<PathBuf>, helper: Vec<OsString>) -> Self {
-        Self { directory: directory.into(), helper, uses_docker_config: false, engine: None, lines: None }
+        Self {
+            directory: directory.into(),
+            helper,
+            uses_docker_config: false,
+            engine: None,
+            lines: None,
+            function_log: None,
+        }
     }
 }
 
@@ -153,6 +165,12 @@ impl Images {
         let mut options = ferroplane_sandbox::Options::new(settings.helper.clone(), state);
         options.engine.clone_from(&settings.engine);
         options
+    }
+
+    /// Takes what a function in a package prints, beside the log.
+    fn function_sink(&self, name: &str) -> Option<LineSink> {
+        let (log, name) = (self.inner.settings.function_log.clone()?, name.to_owned());
+        Some(Arc::new(move |line: &str| log(&name, line)))
     }
 
     async fn files(&self) -> Result<&Files, ImageError> {

@@ -70,6 +70,8 @@ pub struct WasmFunction {
     limits: Limits,
     /// Takes what it logs. Without one, that goes to the log of the step.
     log: Option<LogSink>,
+    /// Takes what it logs, too.
+    also: Option<LogSink>,
 }
 
 impl fmt::Debug for WasmFunction {
@@ -92,13 +94,19 @@ impl WasmFunction {
         wishes.allow(&grants)?;
         let program = runtime.compile(code)?;
         let (target, grants) = (format!("wasm:{name}"), Arc::new(grants));
-        Ok(Self { target, program, wishes, grants, limits, log: None })
+        Ok(Self { target, program, wishes, grants, limits, log: None, also: None })
     }
 
     /// Give what it logs to somebody else than the log of the step.
     #[must_use]
     pub fn logging_to(self, log: LogSink) -> Self {
         Self { log: Some(log), ..self }
+    }
+
+    /// Give what it logs to somebody else, too.
+    #[must_use]
+    pub(crate) fn also_logging_to(self, also: Option<LogSink>) -> Self {
+        Self { also, ..self }
     }
 
     /// What it may see of the machine.
@@ -157,12 +165,23 @@ impl WasmFunction {
             grants: self.grants.clone(),
             limits: self.limits.clone(),
             stillness: still(request),
-            log: self.log.clone().unwrap_or_else(|| log(&self.target)),
+            log: self.log_of_call(),
             caller: caller(&self.target),
             ..Call::new(self.encode(request)?)
         };
         let answer = self.program.call(call).await.map_err(|error| explain(&self.target, error))?;
         self.decode(&answer)
+    }
+
+    fn log_of_call(&self) -> LogSink {
+        let log = self.log.clone().unwrap_or_else(|| log(&self.target));
+        match self.also.clone() {
+            None => log,
+            Some(also) => Arc::new(move |line: &str| {
+                also(line);
+                log(line);
+            }),
+        }
     }
 
     fn encode(&self, request: &RunFunctionRequest) -> Result<Vec<u8>, CallError> {

@@ -61,6 +61,10 @@ impl Tool {
     pub(super) const UMOCI: Self =
         Self { what: "umoci 0.4", probe: &["umoci", "--version"], package: "umoci" };
 
+    /// Builds images from Dockerfiles.
+    pub(super) const BUILDAH: Self =
+        Self { what: "buildah 1.28", probe: &["buildah", "--version"], package: "buildah" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

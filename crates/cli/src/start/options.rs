@@ -155,7 +155,7 @@ pub(crate) struct Options {
     #[arg(long, env = "PACKAGE_RUNTIME", value_name = "RUNTIME")]
     package_runtime: Option<String>,
 
-    /// Directory of package images [default: a temporary directory]
+    /// Directory of the images of packages and steps [default: a temporary directory; for steps the user's cache directory]
     #[arg(short = 'c', long, alias = "cache-dir", env = "XPKG_CACHE_DIR", value_name = "DIR")]
     xpkg_cache_dir: Option<PathBuf>,
 
@@ -409,6 +409,8 @@ pub(crate) struct Configuration {
     pub(super) remote_templates: Vec<String>,
     /// None keeps them in memory.
     pub(super) remote_templates_directory: Option<PathBuf>,
+    /// Where images are kept. None is the cache of the user.
+    pub(super) images: Option<PathBuf>,
     /// None leaves packages alone.
     pub(super) packages: Option<Packages>,
     pub(super) tuning: Tuning,
@@ -499,6 +501,7 @@ impl Configuration {
             runs_operations: options.enable_operations.unwrap_or(false),
             remote_templates: options.allow_remote_templates.unwrap_or_default(),
             remote_templates_directory: options.remote_templates_dir,
+            images: options.xpkg_cache_dir,
             packages,
             tuning,
             recordings: (recordings.size > 0).then_some(recordings),

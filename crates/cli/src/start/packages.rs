@@ -1,14 +1,16 @@
 //! Whether and how packages of a cluster are installed and run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use ferroplane_api::PackageKind;
-use ferroplane_controllers::{DeploymentRuntime, PackageManager};
+use ferroplane_controllers::{DeploymentRuntime, PackageManager, PackagedFunctions};
 use ferroplane_engine::packages::ResolveOptions;
 
 use super::Configuration;
 use crate::package_source::RegistryPackages;
+use crate::up::controllers::EVERY_KIND;
 
 /// How packages are installed and run.
 #[derive(Debug)]
@@ -35,13 +37,19 @@ impl Packages {
     }
 
     /// How controllers install packages from there.
-    pub(super) fn manager(&self, configuration: &Configuration, source: &RegistryPackages) -> PackageManager {
+    pub(super) fn manager(
+        &self,
+        configuration: &Configuration,
+        source: &RegistryPackages,
+        functions: Arc<PackagedFunctions>,
+    ) -> PackageManager {
         PackageManager {
-            source: std::sync::Arc::new(source.clone()),
+            source: Arc::new(source.clone()),
             namespace: configuration.namespace.clone(),
             dependencies: self.dependencies,
-            // Programs run in pods, and not beside the control plane.
-            functions: None,
+            activations: vec![EVERY_KIND.to_owned()],
+            // Those that are WebAssembly. Programs run in pods, and not beside the control plane.
+            functions: Some(functions),
             deployments: Some(DeploymentRuntime {
                 kinds: self.kinds.clone(),
                 service_account: configuration.service_account.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use ferroplane_client::{ApiClient, Endpoint, NotInCluster, Transport};
-use ferroplane_controllers::{Clock, Fenced, Term};
+use ferroplane_controllers::{Clock, Fenced, PackagedFunctions, Term};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
 use tracing::warn;
@@ -41,6 +41,8 @@ pub(super) struct Site {
     pub(super) metadata: Option<grpc::Metadata>,
     /// Where packages come from, if they are installed.
     pub(super) packages: Option<RegistryPackages>,
+    /// Functions in packages that this process runs.
+    pub(super) functions: Arc<PackagedFunctions>,
     pub(super) server: String,
     /// By which certificates are made and renewed.
     pub(super) clock: Clock,
@@ -76,6 +78,7 @@ impl Site {
             callers,
             metadata: None,
             packages: None,
+            functions: Arc::default(),
             server,
             clock: Clock::system(),
             glance: GLANCE,

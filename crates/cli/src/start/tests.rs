@@ -87,6 +87,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
         callers: callers::Callers::of(&ferroplane_client::Endpoint::default()),
         metadata: None,
         packages: None,
+        functions: Arc::default(),
         server: String::new(),
         clock,
         glance: Duration::from_millis(10),
@@ -94,7 +95,9 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
     let line = ["", "--leader-election=false", "--webhook-address=127.0.0.1:0"];
     let configuration = Configuration::new(Line::parse_from(line).options).unwrap();
     let replica = Replica::start(&configuration, &site).await.unwrap();
-    let (hooks, authority) = (replica.hooks.clone().unwrap(), replica.credentials.authority.clone());
+    let certificates = &replica.certificates;
+    let (hooks, authority) =
+        (certificates.hooks.clone().unwrap(), certificates.credentials.authority.clone());
     let address = hooks.address();
 
     let mut interrupts = Interrupts::listen().unwrap();

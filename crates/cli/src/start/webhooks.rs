@@ -85,6 +85,9 @@ impl WebhookServer {
     /// Shows another certificate from now on.
     pub(super) fn show(&self, credentials: &Credentials) -> anyhow::Result<()> {
         *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certified(credentials)?;
+        if let Some(reviewers) = &mut *self.service.0.write().unwrap_or_else(PoisonError::into_inner) {
+            reviewers.secret = credentials.webhook_secret.as_str().into();
+        }
         Ok(())
     }
 

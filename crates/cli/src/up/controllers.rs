@@ -19,17 +19,19 @@ use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
 use ferroplane_recorder::{FieldName, Recorder};
-use ferroplane_runner::{Directory, ResponseCache, TemplateFetcher, grpc};
+use ferroplane_runner::{Directory, External, ResponseCache, TemplateFetcher, grpc};
 use serde_json::json;
 use tracing::warn;
 
-use super::function_containers::FunctionContainers;
-use super::{Configuration, plane};
+use super::function_containers::{FunctionContainers, Programs};
+use super::{Configuration, client_certificates, plane};
 use crate::external::{RegistryUser, Trust, external};
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
 
+/// As with Crossplane's chart, every kind of a provider can be used unless somebody says otherwise.
+pub(crate) const EVERY_KIND: &str = "*";
 /// The namespace of pull secrets. Crossplane's, so that manifests for it work here.
 const PULL_SECRETS: &str = "crossplane-system";
 /// Where the API server finds what protects objects that are in use: in this process.
@@ -54,7 +56,9 @@ pub(super) async fn start(
     if let Some(directory) = &configuration.data_dir {
         draw_random_values_from(&directory.join("certificates").join("ca.key"))?;
     }
-    let tls = configuration.client_certificates.as_deref().map(grpc::Tls::read).transpose()?;
+    let renewed_tls =
+        configuration.client_certificates.as_deref().map(client_certificates::follow).transpose()?;
+    let tls = renewed_tls.as_ref().map(|certificates| certificates.borrow().clone());
     let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
     let templates = template_fetcher(
         &configuration.remote_templates,
@@ -64,8 +68,8 @@ pub(super) async fn start(
     let (functions, packages) = (Arc::<PackagedFunctions>::default(), packages(configuration)?);
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions, templates)?,
-        calls: grpc::Options { tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
+        built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
+        calls: grpc::Options { tls, renewed_tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
         local_functions,
         answers: Arc::new(response_cache(responses.as_deref())?),
         recorder,
@@ -82,8 +86,8 @@ pub(super) async fn start(
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot advise on versions of functions")?;
-    let containers = packages.map(|packages| FunctionContainers::start(functions, packages));
-    Ok((controllers, containers.transpose()?))
+    let start = |packages| FunctionContainers::start(functions, packages, Programs::All);
+    Ok((controllers, packages.map(start)))
 }
 
 /// How packages are installed.
@@ -92,6 +96,7 @@ fn package_manager(packages: &RegistryPackages, functions: &Arc<PackagedFunction
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),
         dependencies: ResolveOptions::default(),
+        activations: vec![EVERY_KIND.to_owned()],
         functions: Some(functions.clone()),
         deployments: None,
     }
@@ -190,16 +195,21 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
     }))
 }
 
-/// The functions that are built in, whether those among them are on that run images and call webhooks, and what fetches templates for
-/// them.
+/// What runs images and calls webhooks for steps.
+fn in_containers() -> External {
+    external(Trust::Grants, RegistryUser::Nobody)
+}
+
+/// The functions that are built in, what runs images and calls webhooks for those among them that do, and what fetches templates for
+/// them. Without it, what needs it is off.
 pub(crate) fn built_ins(
-    enables_alpha_functions: bool,
+    external: Option<External>,
     templates: Option<TemplateFetcher>,
 ) -> anyhow::Result<BuiltIns> {
     let library = Arc::new(Library::built_in().context("cannot list the functions that are built in")?);
     let mut directory = Directory::built_in(&library);
-    if enables_alpha_functions {
-        directory.enable_external(&external(Trust::Grants, RegistryUser::Nobody));
+    if let Some(external) = external {
+        directory.enable_external(&external);
     }
     if let Some(templates) = templates {
         directory.fetch_templates(templates);

@@ -8,15 +8,20 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::external::{RegistryUser, image_settings};
+use super::function_logs::FunctionLogs;
+use super::on_demand::{CallServer, OnDemand, RunningServer};
+use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
+use ferroplane_api::keys;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
+use ferroplane_golang::time::duration;
 use ferroplane_runner::{
-    AsyncFunction, CallError, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
-    ServedImage,
+    AsyncFunction, CallError, FunctionLog, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner,
+    ServeImage, ServedImage,
 };
 use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -30,37 +35,64 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How long a container that nobody wants waits for those who still call it. Longer than a reconcile may take.
 const LONGEST_FAREWELL: Duration = Duration::from_mins(3);
 
+/// Why a program is not run that is no WebAssembly.
+const NO_CODE: &str = "its image says that its program is WebAssembly, and it is not; name the program otherwise to run it in pods";
+
+/// What is run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Every program.
+    All,
+    /// WebAssembly alone: whoever may install packages must not start programs beside the control plane.
+    WebAssembly,
+}
+
 /// Runs the functions in packages.
 #[derive(Debug)]
-pub(super) struct FunctionContainers {
+pub(crate) struct FunctionContainers {
     following: JoinHandle<()>,
     images: Images,
+    logs: Arc<FunctionLogs>,
     /// Holds the directory of the images.
     _packages: RegistryPackages,
 }
 
 impl FunctionContainers {
     /// Run what controllers want from now on.
-    pub(super) fn start(
+    pub(crate) fn start(
         functions: Arc<PackagedFunctions>,
         packages: RegistryPackages,
-    ) -> anyhow::Result<Self> {
-        let settings = image_settings(RegistryUser::Own)?;
+        programs: Programs,
+    ) -> Self {
         // What was fetched to be installed need not be fetched again to be run.
-        let images = Images::new(ImageSettings { directory: packages.directory().to_owned(), ..settings });
-        let following = tokio::spawn(follow(functions, images.clone()));
-        Ok(Self { following, images, _packages: packages })
+        let settings = image_settings_in(packages.directory().to_owned(), RegistryUser::Own);
+        let logs = Arc::<FunctionLogs>::default();
+        let log = logs.clone();
+        let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
+        let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
+        let following = tokio::spawn(follow(functions, images.clone(), programs, logs.clone()));
+        Self { following, images, logs, _packages: packages }
+    }
+
+    /// What functions print.
+    pub(super) fn logs(&self) -> Arc<FunctionLogs> {
+        self.logs.clone()
     }
 
     /// End all of them, and return when they are gone.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.following.abort();
         let _ = self.following.await;
         self.images.close().await;
     }
 }
 
-async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
+async fn follow(
+    functions: Arc<PackagedFunctions>,
+    images: Images,
+    programs: Programs,
+    logs: Arc<FunctionLogs>,
+) {
     let mut wanted = functions.wanted();
     // Dropping the set ends what is under way, and with it the containers.
     let mut tasks = JoinSet::new();
@@ -72,6 +104,7 @@ async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
             let is_wanted = now.get(revision) == Some(&*image);
             if !is_wanted {
                 functions.set(revision, None);
+                logs.end(revision);
             }
             is_wanted
         });
@@ -79,7 +112,9 @@ async fn follow(functions: Arc<PackagedFunctions>, images: Images) {
             if let Entry::Vacant(place) = running.entry(revision) {
                 let revision = place.key().clone();
                 let (wanting, unwanted) = oneshot::channel();
-                tasks.spawn(keep(revision, image.clone(), functions.clone(), images.clone(), unwanted));
+                logs.begin(&revision);
+                let runtime = FunctionStarter { images: images.clone(), programs };
+                tasks.spawn(keep(revision, image.clone(), functions.clone(), runtime, unwanted));
                 place.insert((image, wanting));
             }
         }
@@ -95,11 +130,19 @@ async fn keep(
     revision: String,
     wanted: PackagedImage,
     functions: Arc<PackagedFunctions>,
-    images: Images,
+    runtime: FunctionStarter,
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut pause = FIRST_PAUSE;
-    let PackagedImage { image: request, grants } = wanted;
+    let PackagedImage { image: request, grants, idle_timeout } = wanted;
+    let idle = match parse_idle_timeout(&idle_timeout) {
+        Ok(idle) => idle,
+        Err(why) => {
+            functions.set(&revision, Some(PackagedFunction::Down(why)));
+            let _ = unwanted.await;
+            return;
+        }
+    };
     loop {
         let source = ImageSource::Registry {
             reference: request.image.clone(),
@@ -108,11 +151,12 @@ async fn keep(
             secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
         };
         let started = tokio::select! {
-            started = start(&images, &revision, source, &grants) => started,
+            started = runtime.start(&revision, source.clone(), &grants, idle) => started,
             _ = &mut unwanted => return,
         };
         let why = match started {
             Err(error) => format!("{:#}", anyhow::Error::from(error)),
+            Ok(Started::Refused) => NO_CODE.to_owned(),
             Ok(Started::Unserved(runner)) => {
                 functions.set(&revision, Some(PackagedFunction::Serving(runner)));
                 // Whoever calls it holds what is called: there is nothing to end.
@@ -121,6 +165,9 @@ async fn keep(
             }
             Ok(Started::Server(mut server)) => {
                 return serve(&revision, &mut server, &functions, unwanted).await;
+            }
+            Ok(Started::Idle(idle)) => {
+                return serve_on_demand(&revision, source, idle, &runtime, &functions, unwanted).await;
             }
         };
         functions.set(&revision, Some(PackagedFunction::Down(why)));
@@ -138,19 +185,100 @@ enum Started {
     Unserved(Arc<Runner>),
     /// In a container.
     Server(Box<ServedImage>),
+    /// It is a server, which is started when it is called and stopped when it was not called for so long.
+    Idle(Duration),
+    /// It says that it is WebAssembly, and is not.
+    Refused,
 }
 
-async fn start(
-    images: &Images,
+/// Starts functions.
+struct FunctionStarter {
+    images: Images,
+    programs: Programs,
+}
+
+impl FunctionStarter {
+    async fn start(
+        &self,
+        revision: &str,
+        source: ImageSource,
+        grants: &str,
+        idle: Option<Duration>,
+    ) -> Result<Started, ImageError> {
+        if let Some(runner) = self.images.unserved_function(revision, &source, grants).await? {
+            return Ok(Started::Unserved(Arc::new(runner)));
+        }
+        if self.programs == Programs::WebAssembly {
+            return Ok(Started::Refused);
+        }
+        if let Some(idle) = idle {
+            return Ok(Started::Idle(idle));
+        }
+        let server = self.images.serve(ServeImage::function(revision, source)).await?;
+        Ok(Started::Server(Box::new(server)))
+    }
+}
+
+/// How long a server may go on without being called. None is for ever.
+fn parse_idle_timeout(text: &str) -> Result<Option<Duration>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = duration::parse_positive(text).filter(|idle| !idle.is_zero());
+    parsed.map(Some).ok_or_else(|| {
+        format!(
+            "cannot read the annotation `{}: {text}`: expected a duration such as 10m",
+            keys::IDLE_TIMEOUT
+        )
+    })
+}
+
+/// Start and stop a server as it is called until nobody wants it, and wait for those who call it.
+async fn serve_on_demand(
     revision: &str,
     source: ImageSource,
-    grants: &str,
-) -> Result<Started, ImageError> {
-    if let Some(runner) = images.unserved_function(revision, &source, grants).await? {
-        return Ok(Started::Unserved(Arc::new(runner)));
+    idle: Duration,
+    runtime: &FunctionStarter,
+    functions: &PackagedFunctions,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let server = Arc::new(OnDemand::new(&source.name(), idle));
+    let called = server.clone();
+    let (function, callers) = function_of(move |request| {
+        let called = called.clone();
+        async move { called.call(request).await }
+    });
+    let about = format!(
+        "runs in a container on this machine when it is called, until nobody has called it for {}",
+        duration::format(i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX))
+    );
+    let runner = Runner::AsyncFunction(function.described(about));
+    functions.set(revision, Some(PackagedFunction::Serving(Arc::new(runner))));
+    let mut keeping = pin!(server.keep(|| start_server(runtime, revision, source.clone())));
+    tokio::select! {
+        () = &mut keeping => {}
+        _ = &mut unwanted => {}
     }
-    let server = images.serve(ServeImage::function(revision, source)).await?;
-    Ok(Started::Server(Box::new(server)))
+    // Those who began with it may still need it started.
+    tokio::select! {
+        () = keeping => {}
+        _ = tokio::time::timeout(LONGEST_FAREWELL, callers) => {}
+    }
+}
+
+async fn start_server(
+    runtime: &FunctionStarter,
+    revision: &str,
+    source: ImageSource,
+) -> Result<RunningServer, String> {
+    let server = runtime.images.serve(ServeImage::function(revision, source)).await;
+    let server = server.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    let client = server.client();
+    let call: CallServer = Arc::new(move |request| {
+        let client = client.clone();
+        Box::pin(async move { client.call(&request).await })
+    });
+    Ok(RunningServer { call, stop: Box::pin(server.stop()) })
 }
 
 /// Tell how a server is doing until nobody wants it, and wait for those who call it.
@@ -185,6 +313,16 @@ fn runner_of<F>(
 where
     F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
 {
+    let (function, callers) = function_of(call);
+    (Arc::new(Runner::AsyncFunction(function)), callers)
+}
+
+fn function_of<F>(
+    call: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
+) -> (AsyncFunction, oneshot::Receiver<()>)
+where
+    F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
+{
     let (held, callers) = oneshot::channel::<()>();
     let held = Arc::new(held);
     let call = move |request| {
@@ -195,7 +333,7 @@ where
             answer
         }
     };
-    (Arc::new(Runner::AsyncFunction(AsyncFunction::new(call))), callers)
+    (AsyncFunction::new(call), callers)
 }
 
 fn told(state: &ServerState, runner: &Arc<Runner>) -> PackagedFunction {

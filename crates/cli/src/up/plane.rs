@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::function_containers::FunctionContainers;
 use super::renewal::Renewal;
-use super::{Configuration, controllers};
+use super::{Configuration, controllers, function_logs};
 use crate::telemetry::Installed;
 
 /// As whom everything but the controllers, which have users of their own, comes to the API server that runs in this process.
@@ -81,6 +81,9 @@ impl Plane {
             (controllers, containers) = (Some(started), functions);
         }
         serve_metrics(&server, controllers.as_ref(), telemetry);
+        if let Some(containers) = &containers {
+            function_logs::serve(&server, containers.logs());
+        }
         Ok(Self {
             server,
             address,

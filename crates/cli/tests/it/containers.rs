@@ -2,6 +2,8 @@
 //!
 //! Where the machine does not allow containers, or has no runtime, each test prints why it is skipped.
 
+mod built_by_others;
+mod idle;
 pub(crate) mod images;
 mod installed;
 mod languages;

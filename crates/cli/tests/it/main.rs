@@ -15,6 +15,7 @@ mod formats;
 mod functions;
 mod kill;
 mod kubectl;
+mod logs;
 mod manifests;
 mod mistakes;
 mod operations;

@@ -5,6 +5,8 @@ mod company;
 mod ground;
 mod leaders;
 mod replica;
+#[cfg(feature = "wasm")]
+mod webassembly;
 mod webhooks;
 
 use std::time::{Duration, Instant};

@@ -101,7 +101,7 @@ fn file_that_is_no_code_is_explained() {
 
 /// A command that answers with this text, in which the number of variables in its environment takes the place of `_`.
 #[cfg(feature = "wasm")]
-fn counting(answer: &str) -> Vec<u8> {
+pub(crate) fn counting(answer: &str) -> Vec<u8> {
     let (place, length) = (100 + answer.rfind('_').unwrap(), answer.len());
     let data = answer.replace('"', "\\\"");
     let text = format!(
@@ -121,7 +121,7 @@ fn counting(answer: &str) -> Vec<u8> {
 
 /// An image whose program is this code; a Function package if it has a manifest.
 #[cfg(feature = "wasm")]
-fn image(code: Vec<u8>, manifest: Option<&str>) -> TestImage {
+pub(crate) fn image(code: Vec<u8>, manifest: Option<&str>) -> TestImage {
     let mut layer = Layer::new();
     layer.add_bytes(code, "function.wasm", false).unwrap();
     let mut layers = vec![layer];
@@ -135,7 +135,7 @@ fn image(code: Vec<u8>, manifest: Option<&str>) -> TestImage {
 }
 
 #[cfg(feature = "wasm")]
-const PACKAGE: &str =
+pub(crate) const PACKAGE: &str =
     "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: function-count}\nspec: {}\n";
 
 #[test]
@@ -291,11 +291,34 @@ fn example_in_go_labels_as_webassembly() {
     assert_eq!(labels["labelizer.xfn.crossplane.io/processed"], "true", "{answer:#}");
 }
 
-/// The examples in `guests/examples`. Skipped, and the skip is printed, where they were not built (`cargo xtask guests --examples`).
+/// An example that was built as WebAssembly. Says so if it was not.
+#[cfg(feature = "wasm")]
+fn built(example: &str) -> Option<std::path::PathBuf> {
+    let built = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built");
+    let code = Some(built.join(format!("{example}.wasm"))).filter(|code| code.is_file());
+    if code.is_none() {
+        println!("skipped: {example} was not built, `cargo xtask guests --examples` builds it");
+    }
+    code
+}
+
+/// The example that is an image in Rust, compiled for another machine.
+#[test]
+#[cfg(feature = "wasm")]
+fn example_in_rust_labels_as_webassembly() {
+    let Some(code) = built("labelizer") else { return };
+    let request = r#"{"desired": {"resources": {"a": {"resource": {"kind": "A"}}}}}"#;
+    let sandbox = Sandbox::new().with("request.json", request);
+    let answer = sandbox.run(&["functions", "run", code.to_str().unwrap(), "request.json"]).ok();
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let labels = &answer["desired"]["resources"]["a"]["resource"]["metadata"]["labels"];
+    assert_eq!(labels["labelizer.xfn.crossplane.io/processed"], "true", "{answer:#}");
+}
+
+/// The examples in `guests/examples`.
 #[test]
 #[cfg(feature = "wasm")]
 fn examples_answer() {
-    let built = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built");
     let request = r#"{"meta": {"tag": "t"}, "desired": {"resources": {"a": {"resource": {"kind": "A"}}}},
         "observed": {"composite": {"resource": {"kind": "X", "spec": {"name": "you"}}}}}"#;
     let sandbox = Sandbox::new().with("request.json", request);
@@ -304,11 +327,7 @@ fn examples_answer() {
         ("go-command", "Hello, you!"),
         ("rust-component", "\"message\": \"hello\""),
     ] {
-        let code = built.join(format!("{example}.wasm"));
-        if !code.is_file() {
-            println!("skipped: {example} was not built, `cargo xtask guests --examples` builds it");
-            continue;
-        }
+        let Some(code) = built(example) else { continue };
         let answer = sandbox.run(&["functions", "run", code.to_str().unwrap(), "request.json"]).ok();
         assert!(answer.contains(expected), "{example}: {answer}");
         let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();

@@ -13,6 +13,7 @@ use ferroplane_engine::{Defined, Underivable, defined_composite, scope};
 
 use crate::apiextensions::composite::{CompositeKind, Composites};
 use crate::context::Context;
+pub(crate) use custom_kind::CustomKinds;
 pub(crate) use definer::Definer;
 pub(crate) use side::{Side, Words, resource};
 

@@ -68,6 +68,8 @@ pub(super) struct Program<'a> {
     /// The image, after it was rewritten.
     pub(super) image: &'a str,
     pub(super) image_configs: &'a [ImageConfig],
+    /// Whether it has nothing to do yet, and needs no pods.
+    pub(super) awaits_activation: bool,
 }
 
 impl Program<'_> {
@@ -276,8 +278,7 @@ impl Deployments {
             config,
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
             own_pull_secrets: &own_pull_secrets,
-            // Nothing activates managed resource definitions in this release: a provider that waited would wait for ever.
-            awaits_activation: false,
+            awaits_activation: program.awaits_activation,
         })
     }
 

@@ -120,7 +120,14 @@ impl Look {
         image_configs: &'a [ImageConfig],
     ) -> Program<'a> {
         let party = Party { package: &self.package, revision: &self.revision, siblings };
-        Program { kind: self.kind(), party, siblings: &self.siblings, image, image_configs }
+        Program {
+            kind: self.kind(),
+            party,
+            siblings: &self.siblings,
+            image,
+            image_configs,
+            awaits_activation: false,
+        }
     }
 
     fn sibling_uids(&self) -> BTreeSet<String> {
@@ -146,6 +153,15 @@ impl Revisions {
         if let Some(deployments) = &self.manager.deployments {
             let names = self.manager.caches.names();
             deployments.listen(&self.queue, move || names().1);
+            let queue = self.queue.clone();
+            // A provider may wait for one of its kinds.
+            self.manager.managed_definitions.listen(move |_, change| {
+                for owner in change.header().metadata.owner_references.iter().flatten() {
+                    if let Some(kind) = PackageKind::of_revision(&owner.kind) {
+                        queue.add((kind, owner.name.to_string()));
+                    }
+                }
+            });
         }
         let (memory, queue) = (self.memory.clone(), self.queue.clone());
         // A definition that somebody deletes is written again.
@@ -234,6 +250,7 @@ impl Revisions {
     async fn install(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
         let (image, known) = self.contents_of(look, report, slot).await?;
         report.runs = Some(image.pinned(&known.digest));
+        report.is_webassembly = known.is_webassembly;
         self.adopt_metadata(look, &known.manifest).await?;
         if look.spec.ignore_crossplane_constraints != Some(true) {
             known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
@@ -291,7 +308,9 @@ impl Revisions {
             self.recorder.warning(&look.revision, "LintPackage", lint.to_string());
         }
         report.manifest(&manifest);
-        let known = Known { digest, manifest: Arc::new(manifest), established: None };
+        let asking = self.manager.options.source.is_webassembly(prepared.pinned(&digest));
+        let is_webassembly = asking.await.map_err(|error| Trouble::source(&prepared, &error))?;
+        let known = Known { digest, manifest: Arc::new(manifest), is_webassembly, established: None };
         self.memory.set(&look.key, meta::uid(&look.revision), known.clone());
         Ok((prepared, known))
     }
@@ -521,11 +540,14 @@ impl Revisions {
     }
 }
 
+/// Why nobody may define a kind in a group that is reserved.
+pub(super) const RESERVED: &str = "its group belongs to Kubernetes or to the control plane";
+
 /// No object of a package may define a kind of ours.
 fn refuse_reserved(objects: &[&Object]) -> Result<(), Trouble> {
     match objects.iter().find(|object| is_reserved(object)) {
         None => Ok(()),
-        Some(object) => Err(refused(object, "its group belongs to Kubernetes or to the control plane")),
+        Some(object) => Err(refused(object, RESERVED)),
     }
 }
 
@@ -534,7 +556,7 @@ fn refused(object: &Object, why: &str) -> Trouble {
 }
 
 /// Whether an object defines a kind in a group that no package may touch: it could change what everybody else relies on.
-fn is_reserved(object: &Object) -> bool {
+pub(super) fn is_reserved(object: &Object) -> bool {
     let group = object.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
     let is_ours = || reserved_groups().iter().any(|reserved| reserved == group);
     meta::kind(object).ends_with("ResourceDefinition")

@@ -23,6 +23,9 @@ pub trait PackageSource: fmt::Debug + Send + Sync {
     /// What is in the package that an image holds which was fetched. Asks no registry.
     fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>>;
 
+    /// Whether the program of an image that was fetched says of itself that it is WebAssembly. Asks no registry.
+    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool>;
+
     /// The tags of the repository that an image is in.
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>>;
 

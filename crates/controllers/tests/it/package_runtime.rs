@@ -1,10 +1,16 @@
 //! Programs of packages run in pods: Deployments, Services and certificates are what Crossplane would make, and change hands safely.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::PackageKind::{Function, Provider};
+use ferroplane_controllers::PackagedFunction;
+use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, master};
+use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::{Value, json};
 
 use crate::packages::{PKG, apply, crd, healthy, message, owners, package_yaml, revisions};
@@ -110,6 +116,97 @@ async fn function_runs_in_pods_and_says_where_it_is_called() {
     plane.until(&of_core("services", "own"), |service| selected(service) == name).await;
     plane.merge(&format!("{}/{name}", deployments()), &json!({"spec": {"replicas": 3}})).await;
     plane.until(&format!("{}/{name}", deployments()), |it| it["spec"]["replicas"] == 1).await;
+}
+
+#[tokio::test]
+async fn function_of_webassembly_runs_in_the_control_plane_and_has_no_pods() {
+    let registry = registry_of("Function", "function-own", &["v1.1.0"]);
+    let package = package_yaml("Function", &json!({}), &[]);
+    registry.push_webassembly("registry.example.org/acme/function-own:v1.0.0", &package);
+    let functions = registry.run_functions();
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let first = newest(&plane, "function", 1).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.contains_key(&first)).await.unwrap();
+    let runner = Runner::AsyncFunction(AsyncFunction::new(|_| async { Ok(RunFunctionResponse::default()) }));
+    functions.set(&first, Some(PackagedFunction::Serving(Arc::new(runner))));
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    assert!(plane.get(&format!("{}/{first}", deployments())).await.is_null());
+    assert!(plane.get(&of_core("services", "own")).await.is_null());
+
+    // A version that is no WebAssembly runs in pods again.
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &json!({})).await;
+    let second = newest(&plane, "function", 2).await;
+    set_available(&plane, &second, "True").await;
+    healthy(&plane, &path).await;
+    wanted.wait_for(BTreeMap::is_empty).await.unwrap();
+}
+
+fn managed_definition(plural: &str) -> Value {
+    let mut definition = crd(plural, "cloud.acme.org");
+    definition["apiVersion"] = json!("apiextensions.crossplane.io/v1alpha1");
+    definition["kind"] = json!("ManagedResourceDefinition");
+    definition["spec"]["names"]["kind"] = json!(plural.to_uppercase());
+    definition["spec"]["names"]["listKind"] = json!(format!("{}List", plural.to_uppercase()));
+    definition["spec"]["names"]["singular"] = json!(plural.trim_end_matches('s'));
+    definition
+}
+
+#[tokio::test]
+async fn provider_that_can_wait_has_no_pods_until_a_policy_activates_one_of_its_kinds() {
+    let registry = FakeRegistry::default();
+    let spec = json!({"capabilities": ["safe-start"]});
+    for version in ["v1.0.0", "v1.1.0"] {
+        let package = package_yaml("Provider", &spec, &["buckets", "queues"].map(managed_definition));
+        registry.push(
+            &format!("registry.example.org/acme/provider-cloud:{version}"),
+            &format!("# {version}\n{package}"),
+        );
+    }
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Provider", "cloud", "acme/provider-cloud:v1.0.0", &json!({})).await;
+    let is =
+        |object: &Value, kind: &str, expected: &str| condition(object, kind).as_deref() == Some(expected);
+    plane.until(&path, |it| is(it, "Healthy", "True/AwaitingActivation")).await;
+    let name = newest(&plane, "provider", 1).await;
+    assert_eq!(deployed(&plane, &name).await["spec"]["replicas"], 0);
+    let extensions = "/apis/apiextensions.crossplane.io/v1alpha1";
+    let definition =
+        |plural: &str| format!("{extensions}/managedresourcedefinitions/{plural}.cloud.acme.org");
+    let kind = |plural: &str| {
+        format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.cloud.acme.org")
+    };
+    plane.until(&definition("buckets"), |it| is(it, "Established", "False/InactiveManagedResource")).await;
+    assert!(plane.get(&kind("buckets")).await.is_null());
+
+    let policy = format!("{extensions}/managedresourceactivationpolicies/cloud");
+    let activate = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1alpha1", "kind": "ManagedResourceActivationPolicy",
+        "metadata": {"name": "cloud"}, "spec": {"activate": ["buckets.cloud.acme.org"]},
+    });
+    plane.apply(&policy, &activate).await;
+    plane.until(&definition("buckets"), |it| is(it, "Established", "True/EstablishedManagedResource")).await;
+    assert_eq!(controllers(&plane.get(&kind("buckets")).await), ["buckets.cloud.acme.org"]);
+    let told = plane.until(&policy, |it| is(it, "Healthy", "True/Running")).await;
+    assert_eq!(told["status"]["activated"], json!(["buckets.cloud.acme.org"]));
+    assert!(plane.get(&kind("queues")).await.is_null());
+    plane.until(&format!("{}/{name}", deployments()), |it| it["spec"]["replicas"] == 1).await;
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+
+    // What is active stays so, also when a newer version brings it again.
+    plane.delete(&policy).await;
+    apply(&plane, "Provider", "cloud", "acme/provider-cloud:v1.1.0", &json!({})).await;
+    let second = newest(&plane, "provider", 2).await;
+    set_available(&plane, &second, "True").await;
+    healthy(&plane, &path).await;
+    assert_eq!(plane.get(&definition("buckets")).await["spec"]["state"], "Active");
+    plane.quiet().await;
+    plane.stop().await;
+    plane.start_as(master("ferroplane")).await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
 }
 
 /// Whether the certificate in a Secret names this host. Names of hosts stand in certificates as they are.

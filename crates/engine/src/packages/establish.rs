@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
 
+use super::managed_kinds::{activate_kind, is_active_kind};
+
 /// Whose objects they are.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
@@ -99,6 +101,10 @@ fn merged(wanted: &Object, live: &Object) -> Object {
     let mut object = wanted.clone();
     if let Some(status) = live.get("status") {
         object.insert("status".to_owned(), status.clone());
+    }
+    // A policy activated it, and what is active stays active.
+    if meta::kind(live) == "ManagedResourceDefinition" && is_active_kind(live) {
+        object = activate_kind(&object);
     }
     let wanted = meta::child(&mut object, "metadata").clone();
     let mut metadata = live.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::settle::conditions_in;
 /// The reasons that the conditions of health have.
 const HEALTHY: &str = "HealthyPackageRevision";
 const UNHEALTHY: &str = "UnhealthyPackageRevision";
-const AWAITING_ACTIVATION: &str = "AwaitingActivation";
+pub(super) const AWAITING_ACTIVATION: &str = "AwaitingActivation";
 
 /// Whether a package is healthy: its current revision is, and so is what that revision runs.
 pub fn package_health(kind: PackageKind, revision: Option<&Object>) -> Condition {

@@ -8,6 +8,8 @@ use ferroplane_api::image::ImageReference;
 use ferroplane_api::{Object, keys, meta};
 use serde_json::{Map, Value, json};
 
+use super::managed_kinds::is_safe_start;
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 const PREFIX: &str = "crossplane:provider:";
 const GATHERED: &str = "rbac.crossplane.io/aggregate-to-";
@@ -16,7 +18,6 @@ const SYSTEM: &str = "rbac.crossplane.io/system";
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
 const WORK: &[&str] = &["get", "list", "watch", "update", "patch", "create"];
-const SAFE_START: &str = "safestart";
 
 /// A kind that a provider brought. In the order in which roles list them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,10 +114,7 @@ pub fn revision_of_role(name: &str) -> Option<&str> {
 /// Whether a provider starts only those of its controllers whose kinds are there. Spelling does not matter.
 fn can_start_safely(revision: &Object) -> bool {
     let capabilities = revision.get("status").and_then(|status| status.get("capabilities")?.as_array());
-    let plain = |text: &str| -> String {
-        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
-    };
-    capabilities.into_iter().flatten().filter_map(Value::as_str).any(|known| plain(known) == SAFE_START)
+    capabilities.into_iter().flatten().filter_map(Value::as_str).any(is_safe_start)
 }
 
 fn role(

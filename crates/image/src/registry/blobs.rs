@@ -16,7 +16,7 @@ use crate::store::{self, BlobWriter, Store};
 /// How many pieces wait for the disk.
 const QUEUE: usize = 16;
 /// A transfer that got this far is not one that fails again and again.
-const PROGRESS: u64 = 1 << 20;
+pub(super) const PROGRESS: u64 = 1 << 20;
 
 impl Registry {
     /// Make sure that a blob is in the store, whole.

@@ -1,27 +1,16 @@
 //! Pushing an image or an index from the store.
 
-use std::io::Read as _;
-
 use bytes::Bytes;
 use ferroplane_api::image::{Digest, Reference};
-use http::header::{CONTENT_RANGE, CONTENT_TYPE, LOCATION};
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::exchange::{Ask, Repository, status_failure};
-use super::http_client::Answer;
+use super::exchange::Repository;
 use super::pull::Reporter;
 use super::{Error, Failure, Progress, Registry};
 use crate::image::parse_stored;
 use crate::manifest::{Descriptor, Document, MAX_DOCUMENT_BYTES, Manifest};
-use crate::store::{self, BlobReader, Store};
-
-/// How much of a blob is sent at once.
-const CHUNK: u64 = 4 << 20;
-/// How large a registry may want the pieces to be.
-const LARGEST_CHUNK: u64 = 64 << 20;
-const SMALLEST: HeaderName = HeaderName::from_static("oci-chunk-min-length");
+use crate::store::{self, Store};
 
 /// What to push from where.
 #[derive(Debug, Clone)]
@@ -29,7 +18,7 @@ pub struct Push {
     pub store: Store,
     /// A repository of the same registry that may have the content already.
     pub mount_from: Option<String>,
-    progress: Reporter,
+    pub(super) progress: Reporter,
 }
 
 /// A manifest or an index in the store.
@@ -120,90 +109,9 @@ impl Registry {
         push: &Push,
     ) -> Result<(), Failure> {
         for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
-            let attempt = || self.push_blob(repository, blob, push);
-            self.options().retries.run(attempt).await?;
+            self.push_blob(repository, blob, push).await?;
         }
         Ok(())
-    }
-
-    /// One attempt; what was sent of a blob before is sent again.
-    async fn push_blob(
-        &self,
-        repository: &Repository,
-        blob: &Descriptor,
-        push: &Push,
-    ) -> Result<(), Failure> {
-        let uri = repository.uri(&format!("blobs/{}", blob.digest))?;
-        let head = Ask::new(Method::HEAD, uri, "the question for a blob");
-        if self.ask_any(repository, &head).await?.head.status == StatusCode::OK {
-            push.progress.report(blob, blob.size);
-            return Ok(());
-        }
-        let mount = push.mount_from.as_ref().map(|from| format!("?mount={}&from={from}", blob.digest));
-        let uri = repository.uri(&format!("blobs/uploads/{}", mount.unwrap_or_default()))?;
-        let begin = Ask::new(Method::POST, uri, "the start of an upload");
-        let answer = self.ask(repository, &begin).await?;
-        if answer.head.status == StatusCode::CREATED {
-            push.progress.report(blob, blob.size);
-            return Ok(());
-        }
-        self.upload(repository, &begin.uri, answer, blob, push).await
-    }
-
-    async fn upload(
-        &self,
-        repository: &Repository,
-        begun_at: &Uri,
-        answer: Answer,
-        blob: &Descriptor,
-        push: &Push,
-    ) -> Result<(), Failure> {
-        let smallest = answer.header(SMALLEST).and_then(|bytes| bytes.parse::<u64>().ok());
-        let size = CHUNK.max(smallest.unwrap_or_default()).min(LARGEST_CHUNK);
-        let mut location = self.location(repository, begun_at, &answer)?;
-        let mut reader = open(&push.store, &blob.digest).await?;
-        let mut sent = 0;
-        while sent < blob.size {
-            let (back, chunk) = read_chunk(reader, &blob.digest, size).await?;
-            reader = back;
-            let last = sent + chunk.len() as u64;
-            let range = HeaderValue::from_str(&format!("{sent}-{}", last.saturating_sub(1)));
-            let mut ask = Ask::new(Method::PATCH, location.clone(), "a part of a blob")
-                .with(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
-                .with(CONTENT_RANGE, range.expect("digits are printable"));
-            ask.body = chunk;
-            let answer = self.ask(repository, &ask).await?;
-            location = self.location(repository, &location, &answer)?;
-            sent = last;
-            push.progress.report(blob, sent);
-        }
-        self.finish_upload(repository, &location, blob).await
-    }
-
-    async fn finish_upload(
-        &self,
-        repository: &Repository,
-        location: &Uri,
-        blob: &Descriptor,
-    ) -> Result<(), Failure> {
-        let separator = if location.query().is_some() { '&' } else { '?' };
-        let host = repository.endpoint.registry.clone();
-        let uri = format!("{location}{separator}digest={}", blob.digest).parse::<Uri>();
-        let uri = uri.map_err(|_| Failure::Protocol { host, what: "the place for an upload" })?;
-        let answer = self.ask(repository, &Ask::new(Method::PUT, uri, "the end of an upload")).await?;
-        if answer.head.status == StatusCode::CREATED {
-            return Ok(());
-        }
-        Err(status_failure("the end of an upload", answer).await)
-    }
-
-    /// Where the next part goes.
-    fn location(&self, repository: &Repository, from: &Uri, answer: &Answer) -> Result<Uri, Failure> {
-        let location = answer.header(LOCATION).ok_or_else(|| Failure::Protocol {
-            host: answer.host.clone(),
-            what: "the place for an upload",
-        })?;
-        self.redirected(&repository.endpoint, from, location)
     }
 }
 
@@ -219,30 +127,6 @@ async fn read_stored(store: &Store, digest: &Digest) -> Result<Stored, Failure> 
     read.await?
 }
 
-async fn open(store: &Store, digest: &Digest) -> Result<BlobReader, Failure> {
-    let (store, digest) = (store.clone(), digest.clone());
-    spawn_blocking(move || store.read(&digest).map_err(|error| absent(error, &digest))).await?
-}
-
-fn absent(error: store::Error, digest: &Digest) -> Failure {
+pub(super) fn absent(error: store::Error, digest: &Digest) -> Failure {
     if error.is_absent() { Failure::Incomplete { digest: digest.clone() } } else { error.into() }
-}
-
-async fn read_chunk(
-    mut reader: BlobReader,
-    digest: &Digest,
-    size: u64,
-) -> Result<(BlobReader, Bytes), Failure> {
-    let read = spawn_blocking(move || {
-        let mut chunk = Vec::new();
-        let read = reader.by_ref().take(size).read_to_end(&mut chunk);
-        (reader, read.map(|_| Bytes::from(chunk)))
-    });
-    let (reader, chunk) = read.await?;
-    match chunk {
-        Ok(chunk) if !chunk.is_empty() => Ok((reader, chunk)),
-        // It was verified when it was opened: it is shorter than its descriptor says.
-        Ok(_) => Err(Failure::Incomplete { digest: digest.clone() }),
-        Err(source) => Err(Failure::Unreadable { digest: digest.clone(), source }),
-    }
 }

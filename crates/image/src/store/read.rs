@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::time::SystemTime;
 
 use ferroplane_api::image::Digest;
@@ -76,6 +77,14 @@ impl Store {
 impl BlobReader {
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// This many bytes from there, or fewer at the end.
+    pub(crate) fn read_at(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let length = length.min(self.size.saturating_sub(offset));
+        let mut content = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut content, offset)?;
+        Ok(content)
     }
 }
 

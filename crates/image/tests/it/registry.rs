@@ -13,6 +13,7 @@ mod redirects;
 mod retries;
 mod signatures;
 mod token_server;
+mod uploads;
 
 use std::time::Duration;
 

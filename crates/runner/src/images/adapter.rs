@@ -29,7 +29,7 @@ impl Images {
     ) -> Result<Option<Runner>, ImageError> {
         let image = self.prepare_server(source).await?;
         if image.code().is_some() {
-            return code_function(name, &image, grants).await.map(Some);
+            return code_function(name, &image, grants, self.function_sink(name)).await.map(Some);
         }
         let path = image.path().to_owned();
         let meta = blocking(move || package::read(&path)).await?;
@@ -45,7 +45,7 @@ impl Images {
 
     /// Calls the program of an image as a function.
     fn adapt(&self, name: &str, source: &ImageSource, protocol: FunctionProtocol) -> Runner {
-        let external = External::new(self.runner_of(source.clone()));
+        let external = External::new(self.runner_of_function(name, source.clone()));
         let (name, image) = (name.to_owned(), source.name());
         Runner::AsyncFunction(AsyncFunction::new(move |request| {
             let (external, name, image) = (external.clone(), name.clone(), image.clone());

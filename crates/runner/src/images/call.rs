@@ -12,6 +12,7 @@ use super::{ImageSource, Images, ReadyImage};
 use crate::error::CallError;
 use crate::exchange::MAX_ANSWER;
 use crate::external::{ImageCall, ImageOutput, ImageRunner};
+use crate::process::LineSink;
 
 /// Signals end programs with codes above this.
 const SIGNALS: i32 = 128;
@@ -40,15 +41,34 @@ impl Images {
         })
     }
 
+    /// The same for a function in a package.
+    pub(super) fn runner_of_function(&self, name: &str, source: ImageSource) -> ImageRunner {
+        let (images, also) = (self.clone(), self.function_sink(name));
+        ImageRunner::new(move |call| {
+            let (images, source, also) = (images.clone(), source.clone(), also.clone());
+            async move { images.call_telling(&source, &call, also).await }
+        })
+    }
+
     /// Run an image once. If the returned future is dropped, its program ends.
     pub async fn call(&self, source: &ImageSource, call: &ImageCall) -> Result<ImageOutput, CallError> {
+        self.call_telling(source, call, None).await
+    }
+
+    /// The same, and give what it prints to somebody else, too.
+    async fn call_telling(
+        &self,
+        source: &ImageSource,
+        call: &ImageCall,
+        also: Option<LineSink>,
+    ) -> Result<ImageOutput, CallError> {
         let name = source.name();
         let image = self.prepare(source).await.map_err(|error| error.for_call(&name))?;
         let words = LastWords::default();
         if image.code().is_some() {
             return self.run_code(&image, call, &words).await;
         }
-        match self.run(&image, call, &words).await {
+        match self.run(&image, call, &words, also).await {
             Ok(output) => Ok(ended(output, &words)),
             Err(ImageError::Runtime(error)) => Err(explain(error, &name, call, &words)),
             Err(error) => Err(error.for_call(&name)),
@@ -60,7 +80,15 @@ impl Images {
         image: &ReadyImage,
         call: &ImageCall,
         words: &LastWords,
+        also: Option<LineSink>,
     ) -> Result<ferroplane_sandbox::Output, ImageError> {
+        let log = self.line_sink(call);
+        let tell = move |line: &str| {
+            if let Some(also) = &also {
+                also(line);
+            }
+            log(line);
+        };
         let network = if call.has_network { Network::Runner } else { Network::Isolated };
         let container = image.container();
         let in_sandbox = Call {
@@ -69,7 +97,7 @@ impl Images {
             limits: limits(call),
             grants: Grants { network },
             key: &call.composite,
-            log: words.sink(self.line_sink(call)),
+            log: words.sink(tell),
         };
         match call.image.isolation {
             Isolation::Container => Ok(self.runtime().await?.call(in_sandbox).await?),

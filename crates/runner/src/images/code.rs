@@ -58,6 +58,7 @@ mod present {
     use crate::directory::Runner;
     use crate::error::CallError;
     use crate::external::{ImageCall, ImageOutput};
+    use crate::process::LineSink;
     use crate::wasm_function::{WasmFunction, shared_wasm_runtime};
 
     /// The code of an image, compiled when it is called first, and granted nothing.
@@ -102,9 +103,11 @@ mod present {
         name: &str,
         image: &ReadyImage,
         grants: &str,
+        also: Option<LineSink>,
     ) -> Result<Runner, ImageError> {
         let path = image.code().unwrap_or_default();
-        Ok(Runner::Wasm(compile(name, image.path(), path, grants_of(grants)?).await?))
+        let compiled = compile(name, image.path(), path, grants_of(grants)?).await?;
+        Ok(Runner::Wasm(compiled.also_logging_to(also)))
     }
 
     async fn compile(
@@ -175,6 +178,7 @@ mod absent {
     use crate::directory::Runner;
     use crate::error::CallError;
     use crate::external::{ImageCall, ImageOutput};
+    use crate::process::LineSink;
 
     /// Nothing is compiled here.
     pub(in super::super) type CompiledCode = ();
@@ -200,6 +204,7 @@ mod absent {
         _: &str,
         _: &ReadyImage,
         _: &str,
+        _: Option<LineSink>,
     ) -> Result<Runner, ImageError> {
         Err(ImageError::NoCode)
     }

@@ -127,7 +127,11 @@ impl Images {
 
     fn server_sink(&self, name: &str) -> impl Fn(&str) + Send + Sync + 'static {
         let (lines, function) = (self.inner.settings.lines.clone(), name.to_owned());
+        let also = self.function_sink(name);
         move |line: &str| {
+            if let Some(also) = &also {
+                also(line);
+            }
             if let Some(lines) = &lines {
                 lines(line);
             } else {

@@ -26,6 +26,8 @@ struct Contents {
     tags: BTreeMap<String, BTreeMap<String, String>>,
     /// `package.yaml`, by digest.
     packages: BTreeMap<String, String>,
+    /// The digests of images whose program is WebAssembly.
+    webassembly: BTreeSet<String>,
     /// The signatures of images, by digest.
     signatures: BTreeMap<String, Vec<ImageSignature>>,
     /// Why nobody answers, if so.
@@ -51,6 +53,13 @@ impl FakeRegistry {
         let mut contents = self.lock();
         contents.packages.insert(digest.clone(), package.to_owned());
         contents.tags.entry(repository.to_owned()).or_default().insert(tag.to_owned(), digest.clone());
+        digest
+    }
+
+    /// Have an image in it whose program is WebAssembly. Returns its digest.
+    pub fn push_webassembly(&self, image: &str, package: &str) -> String {
+        let digest = self.push(image, package);
+        self.lock().webassembly.insert(digest.clone());
         digest
     }
 
@@ -101,6 +110,7 @@ impl FakeRegistry {
             source: Arc::new(self.clone()),
             namespace: NAMESPACE.to_owned(),
             dependencies: contents.dependencies,
+            activations: Vec::new(),
             functions: contents.functions.clone(),
             deployments: contents.deployments.clone(),
         }
@@ -162,6 +172,11 @@ impl PackageSource for FakeRegistry {
         let read = read_package(&text).map(Arc::new);
         let read = read.map_err(|error| SourceError { message: error.to_string(), is_unreachable: false });
         Box::pin(std::future::ready(read))
+    }
+
+    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool> {
+        let is_webassembly = self.lock().webassembly.contains(&digest_of(&request.image));
+        Box::pin(std::future::ready(Ok(is_webassembly)))
     }
 
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {

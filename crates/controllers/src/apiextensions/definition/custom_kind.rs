@@ -18,7 +18,7 @@ use crate::setup::install::{definitions, is_established};
 
 /// The `CustomResourceDefinition`s of one side of all definitions.
 #[derive(Debug)]
-pub(super) struct CustomKinds {
+pub(crate) struct CustomKinds {
     context: Arc<Context>,
     resource: Resource,
     known: Mutex<HashMap<String, Known>>,
@@ -37,21 +37,21 @@ type Digest = [u8; 32];
 
 /// How a `CustomResourceDefinition` stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(crate) struct Standing {
     /// Objects of the kind are served.
-    pub(super) is_served: bool,
-    pub(super) change: Change,
+    pub(crate) is_served: bool,
+    pub(crate) change: Change,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Nothing,
     Created,
     Replaced,
 }
 
 impl CustomKinds {
-    pub(super) fn new(context: Arc<Context>) -> Self {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
         Self { context, resource: definitions(), known: Mutex::default() }
     }
 
@@ -61,7 +61,7 @@ impl CustomKinds {
     }
 
     /// Make a `CustomResourceDefinition` what it should be. One that is as it should be costs no request.
-    pub(super) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, DefinitionFailure> {
+    pub(crate) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, DefinitionFailure> {
         let name = meta::name(wanted);
         self.expect(name, xrd);
         let digest = Sha256::digest(serde_json::to_vec(wanted).unwrap_or_default()).into();

@@ -27,7 +27,7 @@ pub(super) enum DefinitionState {
 
 /// Why a definition is not what it should be.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DefinitionFailure {
+pub(crate) enum DefinitionFailure {
     #[error("cannot make a CustomResourceDefinition of this")]
     Underivable(#[from] Underivable),
     #[error(transparent)]
@@ -41,7 +41,7 @@ impl DefinitionFailure {
         move |source| Self::Request { doing, source }
     }
 
-    fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Underivable(_) => Cause::DefinitionInvalid,
             Self::NotOurs(_) => Cause::ObjectControlled,
@@ -52,13 +52,13 @@ impl DefinitionFailure {
     }
 
     /// Somebody else was faster: look again, tell nobody.
-    fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         let Self::Request { source, .. } = self else { return false };
         source.is_conflict() || source.is_already_exists() || source.is_not_found()
     }
 
     /// Nothing will come of trying again before something has changed.
-    fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Underivable(_) | Self::NotOurs(_) => true,
             Self::Request { source, .. } => source.is_invalid(),

@@ -16,6 +16,7 @@ pub(super) struct Memory(Mutex<HashMap<PackageKey, (String, Known)>>);
 pub(super) struct Known {
     pub(super) digest: String,
     pub(super) manifest: Arc<PackageManifest>,
+    pub(super) is_webassembly: bool,
     /// The generation for which its objects were written, and whether it controls them.
     pub(super) established: Option<(i64, bool)>,
 }

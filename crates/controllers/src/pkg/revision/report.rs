@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) references: Option<Vec<Value>>,
     /// The image with the program of the package.
     pub(super) runs: Option<ImageRequest>,
+    /// Whether that program says of itself that it is WebAssembly.
+    pub(super) is_webassembly: bool,
     /// What is known of the pods that run it.
     pub(super) pods: Fields,
 }
@@ -54,6 +56,17 @@ impl Report {
 
     pub(super) fn manifest(&mut self, manifest: &PackageManifest) {
         self.capabilities = Some(manifest.capabilities.clone());
+    }
+
+    /// What is known of the capabilities and objects of a revision: what was learned, or else what it says of itself.
+    pub(super) fn activation(&self, revision: &Object) -> (Vec<String>, Vec<Value>) {
+        let noted = |field: &str| {
+            let list = revision.get("status").and_then(|status| status.get(field)?.as_array());
+            list.cloned().unwrap_or_default()
+        };
+        let texts = |list: Vec<Value>| list.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+        let capabilities = self.capabilities.clone().unwrap_or_else(|| texts(noted("capabilities")));
+        (capabilities, self.references.clone().unwrap_or_else(|| noted("objectRefs")))
     }
 
     fn fields(self) -> Fields {

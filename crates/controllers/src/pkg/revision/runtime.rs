@@ -1,7 +1,9 @@
 //! What runs the program of a revision, and whether it answers.
 
 use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, Status, keys, meta};
-use ferroplane_engine::packages::revision_health;
+use ferroplane_engine::packages::{
+    ProviderActivation, awaiting_activation, awaits_activation, is_active_kind, revision_health,
+};
 use ferroplane_engine::versions::Replacement;
 use ferroplane_engine::{built_in_message, chain};
 use serde_json::Value;
@@ -10,7 +12,8 @@ use super::report::{Report, Trouble};
 use super::{ACTIVE, Look, RevisionSpec, Revisions};
 use crate::packaged_functions::{PackagedFunction, PackagedImage};
 use crate::pkg::ImageRequest;
-use crate::pkg::deployments::Deployments;
+use crate::pkg::deployments::{Deployments, Program};
+use crate::pkg::status;
 use crate::runtime::queue::Next;
 
 /// What is said of the program of a provider where nothing runs it.
@@ -58,6 +61,9 @@ impl Revisions {
             return RuntimeStanding::default();
         }
         match &self.manager.deployments {
+            Some(deployments) if kind == PackageKind::Function && report.is_webassembly => {
+                self.run_in_process(look, report, deployments).await
+            }
             Some(deployments) => self.run_in_pods(look, report, deployments).await,
             None if kind == PackageKind::Provider => {
                 not_running(PROVIDER_IS_NOT_RUN, Cause::PackageNotRun).into()
@@ -73,13 +79,19 @@ impl Revisions {
         if !endpoint.is_empty() {
             return running(format!("is called at {endpoint}"));
         }
+        self.packaged_runtime(look, image)
+    }
+
+    /// How whoever runs packages runs a revision of a Function.
+    fn packaged_runtime(&self, look: &Look, image: Option<ImageRequest>) -> Condition {
         let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
             let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
             let remedy = why.map(|why| why.remedy()).unwrap_or_default();
             return not_running(&remedy, Cause::FunctionNotRunnable);
         };
         let grants = meta::annotation(&look.package, keys::WASM_GRANTS).to_owned();
-        functions.want(&look.key.1, PackagedImage { image, grants });
+        let idle_timeout = meta::annotation(&look.package, keys::IDLE_TIMEOUT).to_owned();
+        functions.want(&look.key.1, PackagedImage { image, grants, idle_timeout });
         match functions.state(&look.key.1) {
             Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
@@ -97,6 +109,29 @@ impl Revisions {
         look.siblings.iter().filter(is_twin).map(|sibling| meta::name(sibling).to_owned()).collect()
     }
 
+    /// Have our own process run the revision, which is WebAssembly: pods have nothing that could.
+    async fn run_in_process(
+        &self,
+        look: &Look,
+        report: &mut Report,
+        deployments: &Deployments,
+    ) -> RuntimeStanding {
+        let condition = self.packaged_runtime(look, report.runs.take());
+        // Another release ran it in pods, or tried to.
+        report.pods.push(("endpoint", Value::Null));
+        match deployments.end(&look.revision).await {
+            Ok(()) => condition.into(),
+            Err(problem) if problem.is_conflict() => {
+                RuntimeStanding { next: Next::Conflict, ..condition.into() }
+            }
+            Err(problem) => RuntimeStanding {
+                failure: Some((chain(&problem), problem.cause())),
+                next: Next::Retry,
+                ..condition.into()
+            },
+        }
+    }
+
     /// Have pods run the revision.
     async fn run_in_pods(
         &self,
@@ -107,7 +142,8 @@ impl Revisions {
         let image = report.resolved_image().unwrap_or_default().to_owned();
         let image_configs = self.image_configs();
         let siblings = look.sibling_uids();
-        let program = look.program(&siblings, &image, &image_configs);
+        let awaits_activation = look.kind() == PackageKind::Provider && self.awaits_activation(look, report);
+        let program = Program { awaits_activation, ..look.program(&siblings, &image, &image_configs) };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();
@@ -130,6 +166,10 @@ impl Revisions {
         if let Some(endpoint) = running.endpoint {
             report.pods.push(("endpoint", endpoint.into()));
         }
+        if awaits_activation {
+            let conditions = vec![revision_health("RuntimeHealthy", None), awaiting_activation()];
+            return RuntimeStanding { conditions, ..RuntimeStanding::default() };
+        }
         if let Some(trouble) = running.trouble {
             // The Deployment will change before this does.
             return revision_health("RuntimeHealthy", Some(&trouble)).into();
@@ -137,6 +177,17 @@ impl Revisions {
         let active = Condition::new("RuntimeActive", Status::True, "ActiveRuntime");
         let conditions = vec![revision_health("RuntimeHealthy", None), active];
         RuntimeStanding { conditions, ..RuntimeStanding::default() }
+    }
+
+    /// Whether a provider has nothing to do until one of its kinds is activated.
+    fn awaits_activation(&self, look: &Look, report: &Report) -> bool {
+        let (capabilities, references) = report.activation(&look.revision);
+        let has_run = status::holds(&look.revision, "RuntimeActive");
+        let provider = ProviderActivation { capabilities: &capabilities, references: &references, has_run };
+        awaits_activation(provider, |name| {
+            let definition = self.manager.managed_definitions.object("", name);
+            definition.is_some_and(|definition| is_active_kind(&definition))
+        })
     }
 
     /// Have no pods run a revision any more that is not active.

@@ -1,10 +1,13 @@
 //! Calls functions over TLS, and what speaks something else.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use ferroplane_runner::CallError;
 use ferroplane_runner::grpc::{Client, Options, Tls};
 use ferroplane_testkit::{FunctionServer, Leaf, Pki, TcpServer, Versions};
+
+use tokio::sync::{Semaphore, watch};
 
 use super::{client, echoes, failure, impatient, text};
 use crate::{asks, said};
@@ -29,6 +32,48 @@ async fn function_answers_over_mutual_tls() {
     let (_server, address) = secure_server(&pki, pki.issue(&["localhost"])).await;
     let client = client(&address, secure(&pki, pki.issue(&["plane"])));
     assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
+}
+
+#[tokio::test]
+async fn certificates_are_renewed_without_breaking_off_a_call() {
+    let (pki, other) = (Pki::new(), Pki::new());
+    let (arrived, may_answer) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (hears, waits) = (arrived.clone(), may_answer.clone());
+    let identity = Some((&pki, pki.issue(&["localhost"])));
+    let server = FunctionServer::serve_async("127.0.0.1:0", Versions::Both, identity, move |request| {
+        let (hears, waits) = (hears.clone(), waits.clone());
+        async move {
+            if request.meta.as_ref().is_some_and(|meta| meta.tag == "slow") {
+                hears.add_permits(1);
+                let _ = waits.acquire().await;
+            }
+            echoes(request)
+        }
+    });
+    let server = server.await;
+    let tls = |authority: &Pki| secure(authority, authority.issue(&["plane"])).tls.unwrap();
+    let certificates = watch::Sender::new(tls(&pki));
+    let options =
+        Options { tls: Some(tls(&pki)), renewed_tls: Some(certificates.subscribe()), ..Options::default() };
+    let client = Arc::new(client(&format!("localhost:{}", server.port()), options));
+    let slow = {
+        let client = client.clone();
+        tokio::spawn(async move { client.call(&asks("slow")).await })
+    };
+    let _ = arrived.acquire().await.unwrap();
+
+    certificates.send_replace(tls(&pki));
+    assert_eq!(said(&client.call(&asks("renewed")).await.unwrap()), "renewed");
+    // Of an authority that the server does not know: only who connects anew is refused.
+    certificates.send_replace(tls(&other));
+    assert!(matches!(failure(&client).await, CallError::Tls { .. }));
+    certificates.send_replace(Tls { key: b"no key".to_vec(), ..tls(&other) });
+    assert!(matches!(failure(&client).await, CallError::Tls { .. }), "the last that could be read counts");
+    certificates.send_replace(tls(&pki));
+    assert_eq!(said(&client.call(&asks("again")).await.unwrap()), "again");
+
+    may_answer.add_permits(1);
+    assert_eq!(said(&slow.await.unwrap().unwrap()), "slow");
 }
 
 #[tokio::test]
